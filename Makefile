@@ -1,0 +1,40 @@
+# `make demo` runs the embedded grid and prints its leaderboard; `make test` runs all checks.
+# Both set up .venv first. PYTHON names an interpreter of version 3.11 or newer.
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := runs/nano
+
+.PHONY: demo test install lint nano benchmarks clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "prmcal needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/prmcal run grids/nano.yaml --out $(RUN)
+	$(BIN)/prmcal leaderboard $(RUN) --table calibration
+	$(BIN)/prmcal leaderboard $(RUN) --table scaling
+	@echo "Browse it: $(BIN)/prmcal dashboard $(RUN)"
+
+test: install lint
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Train the shipped models again: about an hour of one core.
+nano: install
+	$(BIN)/python -m registry.nano.training
+
+benchmarks: install
+	for benchmark in one_pass_scoring best_of_n bulk_load metrics_against_scikit_learn; do $(BIN)/python -m benchmarks.$$benchmark; done
+
+clean:
+	rm -rf .venv runs

@@ -1,0 +1,26 @@
+"""``python -m dashboard DIR``: what ``prmcal dashboard DIR`` runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dashboard.launch import launch
+
+
+def main() -> None:
+    """Read the command line and become the server."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dashboard", description="Open the leaderboard in a browser."
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
+    parser.add_argument(
+        "--port", type=int, default=8501, help="port of the web server (default: %(default)s)"
+    )
+    parser.add_argument("--headless", action="store_true", help="open no browser window")
+    arguments = parser.parse_args()
+    launch(arguments.directory, arguments.port, arguments.headless)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The Streamlit script: ``streamlit run dashboard/app.py -- --dir DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard.text import plain
+from dashboard.views import leaderboard, reliability
+from db.errors import DatabaseError, MissingDatabaseError
+from db.files import published_path
+from db.reader import fingerprint
+
+_SECONDS_BETWEEN_LOOKS = 3
+
+
+def main() -> None:
+    """Show the page that the address names, and again whenever a run has published."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dir", type=Path, required=True)
+    path = published_path(parser.parse_args().dir)
+
+    st.set_page_config(page_title="prmcal", layout="wide")
+    page = st.navigation(
+        [
+            st.Page(
+                partial(leaderboard.show, path),
+                title="Leaderboard",
+                icon=":material/leaderboard:",
+                url_path="leaderboard",
+                default=True,
+            ),
+            st.Page(
+                partial(reliability.show, path),
+                title="Reliability",
+                icon=":material/show_chart:",
+                url_path="reliability",
+            ),
+        ]
+    )
+    seen = fingerprint(path)
+    try:
+        page.run()
+    except MissingDatabaseError:
+        st.title("Nothing to show yet")
+        st.info(
+            f"There are no results in {plain(str(path.parent))}. Start a run with `prmcal run GRID --out DIR` for this "
+            "folder: the page fills by itself as results come in."
+        )
+    except DatabaseError as error:
+        st.title("The results cannot be read")
+        st.error(plain(str(error)))
+    _look_again(path, seen)
+
+
+@st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
+def _look_again(path: Path, seen: tuple[int, int, int] | None) -> None:
+    if fingerprint(path) != seen:
+        st.rerun()
+
+
+main()

@@ -1,0 +1,11 @@
+"""Where results live: tables over DuckDB, one writer, a published copy for readers, queries.
+
+    db.files     names of the two database files of an output folder
+    db.models    every table, described
+    db.writer    Writer: short transactions, bulk loads from Parquet, publishing
+    db.reader    short read-only connections on the published copy
+    db.queries   what the leaderboard, ``prmcal show`` and the dashboard ask for
+    db.errors    everything that can go wrong with a database file
+
+Imports none of the other packages. Importing ``db`` itself loads nothing heavy.
+"""

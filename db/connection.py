@@ -1,0 +1,143 @@
+"""Opening a database file, and what its driver's errors mean to a user."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from db.base import SCHEMA_VERSION
+from db.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    DatabaseStorageError,
+    DatabaseVersionError,
+    LockedDatabaseError,
+    MissingDatabaseError,
+)
+
+__all__ = ["check_version", "connect", "driver_errors", "engine_for"]
+
+_LOCKED = ("Conflicting lock is held", "Could not set lock on file")
+_DISK = (
+    "No space left",
+    "File too large",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+)
+_OTHER_FORMAT = ("but we can only read version", "newer version of DuckDB", "older version of DuckDB")
+_DAMAGED = (
+    "not a valid DuckDB database file",
+    "Corrupt database file",
+    "computed checksum",
+    "INTERNAL Error",
+    "Serialization Error",
+    "Failure while replaying WAL",
+    "Could not read enough bytes",
+)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+
+def engine_for(path: Path, *, read_only: bool = False) -> sa.Engine:
+    """Make an engine without a pool: when a connection closes, the file's lock is gone."""
+    url = sa.URL.create("duckdb", database=str(path))
+    return sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only})
+
+
+@contextmanager
+def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Connection]:
+    """Open a connection, waiting up to `patience` seconds for a program that holds the file.
+
+    Raises
+    ------
+    LockedDatabaseError
+        If the file is still held after that time.
+    DatabaseError
+        Any other problem with the file, by what it means.
+    """
+    end = time.monotonic() + patience
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            with driver_errors(path):
+                connection = engine.connect()
+            break
+        except LockedDatabaseError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    with connection, driver_errors(path):
+        yield connection
+
+
+@contextmanager
+def driver_errors(path: Path) -> Iterator[None]:
+    """Turn the driver's errors into ones that say what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        meaning = _meaning(path, str(error.orig))
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def check_version(connection: sa.Connection, path: Path) -> None:
+    """Refuse a database whose layout is not the one that this version reads.
+
+    Raises
+    ------
+    DamagedDatabaseError
+        If it is a DuckDB file, but not one of prmcal.
+    DatabaseVersionError
+        If its layout is newer or older.
+    """
+    versions = connection.exec_driver_sql(
+        "SELECT table_name FROM duckdb_tables() WHERE table_name = 'schema_version' AND NOT internal"
+    ).all()
+    found = connection.exec_driver_sql("SELECT version FROM schema_version").scalar() if versions else None
+    if found is None:
+        raise DamagedDatabaseError(
+            f"{path} is a DuckDB file, but not one that prmcal wrote. Choose another folder or move the file."
+        )
+    if found > SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by a newer version of prmcal (layout {found}; this version knows "
+            f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
+        )
+    if found < SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by an older version of prmcal (layout {found}; this version uses "
+            f"{SCHEMA_VERSION}). Delete the file and run the grid again: it is rebuilt from the artifacts."
+        )
+
+
+def _meaning(path: Path, message: str) -> DatabaseError | None:
+    first_line = message.strip().splitlines()[0] if message.strip() else "no message"
+    if any(mark in message for mark in _LOCKED):
+        return LockedDatabaseError(
+            f"{path} is open in another program ({first_line}). Close that program and try again."
+        )
+    if any(mark in message for mark in _DISK):
+        return DatabaseStorageError(
+            f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
+            "then run the same command again: what was stored is kept."
+        )
+    if any(mark in message for mark in _OTHER_FORMAT):
+        return DatabaseVersionError(
+            f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."
+        )
+    if any(mark in message for mark in _DAMAGED):
+        return DamagedDatabaseError(
+            f"{path} is damaged ({first_line}). Delete it and run the grid again: the artifacts rebuild it."
+        )
+    if "database does not exist" in message or "No such file or directory" in message:
+        return MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
+    return None

@@ -1,0 +1,277 @@
+"""The two leaderboards: calibration errors, and what calibrated rewards buy at inference.
+
+Rows have a total order that depends on the grid alone, and no column holds a time or the name of a run:
+the same grid gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.orm import aliased
+
+from db.models import Cell, Comparison, Plugin, Result
+from db.reader import Source, connection_of, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "STRATEGIES", "Metric", "leaderboard", "measurements"]
+
+Leaderboard = Literal["calibration", "scaling"]
+
+SIGNIFICANCE = 0.05
+"""A difference is called real if its p value, after Holm's correction, is below this."""
+
+STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
+"""Strategies in the order of the leaderboard; others follow by name."""
+
+COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
+"""What tells one cell of a leaderboard from another, in the order of rows."""
+
+_GROUP = ["dataset", "llm", "prm"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of a leaderboard.
+
+    Attributes
+    ----------
+    name, title : str
+        As stored; as shown.
+    leaderboard : {"calibration", "scaling"}
+        Where it stands.
+    better : {"lower", "higher", "near zero"} or None
+        Which value wins. None where a smaller value is no merit by itself (a budget may be too small).
+    description : str
+        What it measures, in one sentence.
+    """
+
+    name: str
+    title: str
+    leaderboard: Leaderboard
+    better: Literal["lower", "higher", "near zero"] | None
+    description: str
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "brier", "Brier", "calibration", "lower", "Mean squared difference of reward and success rate."
+        ),
+        Metric(
+            "brier_corrected",
+            "Brier, corrected",
+            "calibration",
+            "lower",
+            "Brier score less the Monte Carlo noise of the success rates; may fall below 0 by chance.",
+        ),
+        Metric(
+            "positive_brier",
+            "Positive Brier",
+            "calibration",
+            "lower",
+            "Brier score of overestimation only: rewards below the success rate count as 0.",
+        ),
+        Metric(
+            "ece",
+            "ECE",
+            "calibration",
+            "lower",
+            "Calibration error over bins of equal width, weighted by count.",
+        ),
+        Metric(
+            "adaptive_ce", "Adaptive CE", "calibration", "lower", "Calibration error over bins of equal mass."
+        ),
+        Metric(
+            "average_ce",
+            "Average CE",
+            "calibration",
+            "lower",
+            "Plain mean of the calibration error over filled bins.",
+        ),
+        Metric(
+            "signed_error",
+            "Signed error",
+            "calibration",
+            "near zero",
+            "Mean of reward minus success rate: above 0 the PRM overestimates.",
+        ),
+        Metric("accuracy", "Accuracy", "scaling", "higher", "Share of questions answered right."),
+        Metric(
+            "budget_ratio",
+            "Budget ratio",
+            "scaling",
+            None,
+            "Mean generations per question over those of the fixed budget.",
+        ),
+        Metric("samples", "Samples", "scaling", None, "Mean generations per question."),
+        Metric(
+            "pass_at_n",
+            "pass@N",
+            "scaling",
+            "higher",
+            "Share of questions with a right answer among the samples that were drawn.",
+        ),
+    )
+}
+
+
+def measurements(
+    source: Source,
+    table: Leaderboard = "calibration",
+    *,
+    llm: Sequence[str] | None = None,
+    prm: Sequence[str] | None = None,
+    calibrator: Sequence[str] | None = None,
+    dataset: Sequence[str] | None = None,
+    strategy: Sequence[str] | None = None,
+    question_level: int | None = None,
+) -> pd.DataFrame:
+    """Return one row per measured value of a leaderboard, in the order of the grid.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    table : {"calibration", "scaling"}
+        Which leaderboard.
+    llm, prm, calibrator, dataset, strategy : sequence of str, optional
+        Keep these only, and what uses none of the kind: pass@1 is the baseline of every PRM.
+    question_level : int, optional
+        Values over the questions of this difficulty instead of all; they carry no standing.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, those of :data:`COORDINATES`, status, reason, metric, value, low, high, rows,
+        questions, standing. A cell without values (failed or pending) has one row with a null metric. The
+        standing is "best" of its group, "tied" (not distinguishable from the best after Holm's correction),
+        "worse" (the difference is real), or null where nothing was compared. What competes is one (data set,
+        LLM, PRM): its calibrators, and on the scaling leaderboard its strategies too.
+    """
+    chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+    cells = sa.select(
+        Cell.cell_id, *(getattr(Cell, name) for name in COORDINATES), Cell.status, Cell.reason
+    ).where(Cell.leaderboard == table)
+    same_level = (
+        Result.question_level.is_(None) if question_level is None else Result.question_level == question_level
+    )
+    query = cells.add_columns(
+        Result.metric, Result.value, Result.low, Result.high, Result.rows, Result.questions
+    ).outerjoin(Result, sa.and_(Result.cell_id == Cell.cell_id, Cell.status == "done", same_level))
+    with connection_of(source) as connection:
+        found = frame(connection, query)
+        positions = frame(connection, sa.select(Plugin.kind, Plugin.name, Plugin.position))
+        compared = frame(connection, _comparisons(table)) if question_level is None else None
+    found["standing"] = None if compared is None else _standings(found, compared)
+    for name, values in chosen.items():
+        if values is not None:
+            found = found[found[name].isin(list(values)) | found[name].isna()]
+    return _ordered(found, positions)
+
+
+def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
+    """Return one row per cell, with every metric of the leaderboard in columns of its own.
+
+    Parameters
+    ----------
+    source, table
+        As for :func:`measurements`.
+    **filters
+        The filters of :func:`measurements`.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, those of :data:`COORDINATES`, then ``<metric>``, ``<metric>_low``,
+        ``<metric>_high`` and ``<metric>_standing`` for each metric, then rows, questions (the smallest behind
+        any value of the row), status and reason.
+    """
+    import pandas as pd
+
+    long = measurements(source, table, **filters)
+    identity = ["cell_id", *COORDINATES]
+    wide = long.drop_duplicates("cell_id")[[*identity, "status", "reason"]].set_index("cell_id", drop=False)
+    parts = [wide[identity]]
+    known = [metric.name for metric in METRICS.values() if metric.leaderboard == table]
+    for metric in [*known, *sorted(set(long["metric"].dropna()) - set(known))]:
+        rows = long[long["metric"] == metric].set_index("cell_id")[["value", "low", "high", "standing"]]
+        rows.columns = [metric, f"{metric}_low", f"{metric}_high", f"{metric}_standing"]
+        parts.append(rows.reindex(wide.index))
+    parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
+    parts.append(wide[["status", "reason"]])
+    return pd.concat(parts, axis=1).reset_index(drop=True)
+
+
+def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
+    first, second = aliased(Cell), aliased(Cell)
+    return (
+        sa.select(Comparison.metric, Comparison.cell_a, Comparison.cell_b, Comparison.p_adjusted)
+        .join(first, sa.and_(first.cell_id == Comparison.cell_a, first.status == "done"))
+        .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
+        .where(Comparison.leaderboard == table)
+    )
+
+
+def _standings(found: pd.DataFrame, compared: pd.DataFrame) -> list[str | None]:
+    adjusted = {
+        (metric, frozenset((a, b))): p
+        for metric, a, b, p in compared[["metric", "cell_a", "cell_b", "p_adjusted"]].itertuples(index=False)
+    }
+    standings: dict[Any, str] = {}
+    for _, group in found.dropna(subset=["metric", "value"]).groupby([*_GROUP, "metric"], dropna=False):
+        metric = group["metric"].iloc[0]
+        better = METRICS[metric].better if metric in METRICS else None
+        if better is None:
+            continue
+        merit = {"lower": -group["value"], "higher": group["value"], "near zero": -group["value"].abs()}[
+            better
+        ]
+        best = group.assign(merit=merit).sort_values(["merit", "cell_id"], ascending=[False, True]).index[0]
+        for row in group.index.drop(best):
+            p_value = adjusted.get((metric, frozenset((group.at[best, "cell_id"], group.at[row, "cell_id"]))))
+            if p_value is not None:
+                standings[row] = "worse" if p_value < SIGNIFICANCE else "tied"
+                standings[best] = "best"
+    return [standings.get(row) for row in found.index]
+
+
+def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:
+    place = {(kind, name): position for kind, name, position in positions.itertuples(index=False)}
+
+    def key(row: Any) -> tuple[Any, ...]:
+        plugins = {
+            kind: (name is not None, place.get((kind, name), len(place)), name or "")
+            for kind, name in (
+                (kind, _or_none(getattr(row, kind))) for kind in ("dataset", "llm", "prm", "calibrator")
+            )
+        }
+        strategy = _or_none(row.strategy) or ""
+        metric = _or_none(row.metric) or ""
+        return (
+            plugins["dataset"],
+            plugins["llm"],
+            plugins["prm"],
+            STRATEGIES.index(strategy) if strategy in STRATEGIES else len(STRATEGIES),
+            strategy,
+            _or_none(row.target) or 0.0,
+            _or_none(row.level) or 0.0,
+            plugins["calibrator"],
+            row.cell_id,
+            list(METRICS).index(metric) if metric in METRICS else len(METRICS),
+            metric,
+        )
+
+    rows = list(found.itertuples(index=False))
+    order = sorted(range(len(rows)), key=lambda index: key(rows[index]))
+    return found.iloc[order].reset_index(drop=True)
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is None or value != value else value

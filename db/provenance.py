@@ -1,0 +1,257 @@
+"""A number followed down: from a cell to its jobs, their seeds and versions, and its trajectories."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from db.errors import UnknownCellError
+from db.models import (
+    CalibratedReward,
+    Cell,
+    Comparison,
+    Dataset,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+    Result,
+    Reward,
+    SuccessCount,
+    Trajectory,
+)
+from db.reader import Source, connection_of, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CellDetail", "cell", "prefixes", "trajectories"]
+
+
+@dataclass(frozen=True)
+class CellDetail:
+    """All that is known of a cell.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the table ``cells``.
+    results : DataFrame
+        Its values, over all questions and per level.
+    comparisons : DataFrame
+        Its paired comparisons with other cells.
+    jobs : DataFrame
+        The job that measured it and every job that this one depends on, down to the rollouts: key, kind,
+        plugins, parameters, seed, status, cost; ``depth`` is the distance from the cell.
+    plugins, datasets : DataFrame
+        What the names stand for, with versions and hashes.
+    samples : DataFrame
+        A few trajectories that it was measured on.
+    """
+
+    cell: dict[str, Any]
+    results: pd.DataFrame
+    comparisons: pd.DataFrame
+    jobs: pd.DataFrame
+    plugins: pd.DataFrame
+    datasets: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
+    """Return a cell with its provenance and its first `samples` trajectories.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell, with the nearest ones.
+    """
+    with connection_of(source) as connection:
+        row = _cell_row(connection, cell_id)
+        jobs = _upstream_jobs(connection, row)
+        names = [
+            (kind, row[kind]) for kind in ("llm", "prm", "calibrator", "dataset") if row[kind] is not None
+        ]
+        used = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
+        datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
+            list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
+        )
+        either = sa.or_(Comparison.cell_a == cell_id, Comparison.cell_b == cell_id)
+        return CellDetail(
+            cell=row,
+            results=frame(
+                connection,
+                sa.select(Result)
+                .where(Result.cell_id == cell_id)
+                .order_by(Result.metric, Result.question_level.nulls_first()),
+            ).drop(columns="cell_id"),
+            comparisons=frame(
+                connection,
+                sa.select(Comparison)
+                .where(either)
+                .order_by(Comparison.metric, Comparison.cell_a, Comparison.cell_b),
+            ),
+            jobs=jobs,
+            plugins=frame(connection, sa.select(Plugin).where(used).order_by(Plugin.kind, Plugin.name)),
+            datasets=frame(
+                connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)
+            ),
+            samples=frame(connection, _trajectories(_measured(jobs, row)).limit(samples)),
+        )
+
+
+def trajectories(
+    source: Source, cell_id: str, question_id: str | None = None, *, limit: int | None = None
+) -> pd.DataFrame:
+    """Return the trajectories that a cell was measured on, with their questions.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    cell_id : str
+        The cell.
+    question_id : str, optional
+        Those of one question only.
+    limit : int, optional
+        The first ones only.
+
+    Returns
+    -------
+    DataFrame
+        question_id, question, reference (answer), question_level, trajectory, text, steps, tokens,
+        finish_reason, answer, verdict, correct.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell.
+    """
+    with connection_of(source) as connection:
+        row = _cell_row(connection, cell_id)
+        query = _trajectories(_measured(_upstream_jobs(connection, row), row))
+        if question_id is not None:
+            query = query.where(Trajectory.question_id == question_id)
+        return frame(connection, query.limit(limit))
+
+
+def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
+    """Return every scored prefix of one question: reward, success counts and calibrated rewards.
+
+    Returns
+    -------
+    DataFrame
+        trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null where no follow-ups
+        were drawn), level, calibrated_reward (null where the cell has no calibrator); one row per level beta.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell.
+    """
+    with connection_of(source) as connection:
+        row = _cell_row(connection, cell_id)
+        keys = list(_measured(_upstream_jobs(connection, row), row)["job_key"])
+
+        def joined(model: type[SuccessCount] | type[CalibratedReward]) -> sa.ColumnElement[bool]:
+            return sa.and_(
+                model.job_key.in_(keys),
+                model.question_id == Reward.question_id,
+                model.trajectory == Reward.trajectory,
+                model.step == Reward.step,
+            )
+
+        query = (
+            sa.select(
+                Reward.trajectory,
+                Reward.step,
+                Reward.logit,
+                Reward.reward,
+                Reward.over_long,
+                SuccessCount.successes,
+                SuccessCount.follow_ups,
+                SuccessCount.terminal,
+                CalibratedReward.level,
+                CalibratedReward.reward.label("calibrated_reward"),
+            )
+            .outerjoin(SuccessCount, joined(SuccessCount))
+            .outerjoin(CalibratedReward, joined(CalibratedReward))
+            .where(Reward.job_key.in_(keys), Reward.question_id == question_id)
+            .order_by(Reward.trajectory, Reward.step, CalibratedReward.level)
+        )
+        return frame(connection, query)
+
+
+def _cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
+    row = (
+        connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
+    )
+    if row is None:
+        known = list(connection.scalars(sa.select(Cell.cell_id).order_by(Cell.cell_id)))
+        close = difflib.get_close_matches(cell_id, known, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(repr(name) for name in close)}?"
+            if close
+            else "See the leaderboard for all."
+        )
+        raise UnknownCellError(f"There is no cell '{cell_id}'. {hint}")
+    return dict(row)
+
+
+def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFrame:
+    start = sa.select(sa.literal(row["job_key"]).label("job_key"), sa.literal(0).label("depth"))
+    upstream = start.cte("upstream", recursive=True)
+    edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(
+        upstream, JobInput.job_key == upstream.c.job_key
+    )
+    upstream = upstream.union(edges)
+    depth = sa.func.min(upstream.c.depth).label("depth")
+    nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
+    return frame(
+        connection,
+        sa.select(nearest.c.depth, Job.__table__)
+        .join(nearest, nearest.c.job_key == Job.job_key)
+        .order_by(nearest.c.depth, Job.kind, Job.job_key),
+    )
+
+
+def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
+    """Keep the jobs on the questions that the cell was measured on, not those of its calibrator."""
+    same = jobs["dataset"] == row["dataset"]
+    split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
+    if len(split) and split.iloc[0] is not None:
+        same &= jobs["split"] == split.iloc[0]
+    return jobs[same]
+
+
+def _trajectories(jobs: pd.DataFrame) -> sa.Select[*tuple[Any, ...]]:
+    return (
+        sa.select(
+            Trajectory.question_id,
+            Question.text.label("question"),
+            Question.answer.label("reference"),
+            Question.level.label("question_level"),
+            Trajectory.trajectory,
+            Trajectory.text,
+            Trajectory.steps,
+            Trajectory.tokens,
+            Trajectory.finish_reason,
+            Trajectory.answer,
+            Trajectory.verdict,
+            Trajectory.correct,
+        )
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .outerjoin(
+            Question,
+            sa.and_(
+                Question.dataset == Job.dataset,
+                Question.split == Job.split,
+                Question.question_id == Trajectory.question_id,
+            ),
+        )
+        .where(Trajectory.job_key.in_(list(jobs["job_key"])))
+        .order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
+    )

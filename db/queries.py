@@ -1,0 +1,84 @@
+"""What readers ask of a database. Every function takes a path or a connection and returns DataFrames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, STRATEGIES, Metric, leaderboard, measurements
+from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
+from db.provenance import CellDetail, cell, prefixes, trajectories
+from db.reader import Source, fingerprint, frame, reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "COORDINATES",
+    "METRICS",
+    "SIGNIFICANCE",
+    "STRATEGIES",
+    "CellDetail",
+    "Metric",
+    "cell",
+    "cells",
+    "comparisons",
+    "datasets",
+    "fingerprint",
+    "jobs",
+    "leaderboard",
+    "measurements",
+    "plugins",
+    "prefixes",
+    "reading",
+    "reliability",
+    "runs",
+    "signed_errors",
+    "trajectories",
+]
+
+
+def reliability(source: Source, cell_id: str) -> pd.DataFrame:
+    """Return the bins of a cell's reliability diagram, ascending; none for a cell without rewards."""
+    query = sa.select(ReliabilityBin).where(ReliabilityBin.cell_id == cell_id).order_by(ReliabilityBin.bin)
+    return frame(source, query).drop(columns="cell_id")
+
+
+def signed_errors(source: Source, cell_id: str) -> pd.DataFrame:
+    """Return the bars of a cell's signed-error histogram, ascending; none for a cell without rewards."""
+    query = sa.select(SignedErrorBin).where(SignedErrorBin.cell_id == cell_id).order_by(SignedErrorBin.bin)
+    return frame(source, query).drop(columns="cell_id")
+
+
+def cells(source: Source) -> pd.DataFrame:
+    """Return all cells of both leaderboards with their status and reason."""
+    return frame(source, sa.select(Cell).order_by(Cell.cell_id))
+
+
+def comparisons(source: Source) -> pd.DataFrame:
+    """Return all paired comparisons."""
+    order = (Comparison.leaderboard, Comparison.metric, Comparison.cell_a, Comparison.cell_b)
+    return frame(source, sa.select(Comparison).order_by(*order))
+
+
+def runs(source: Source) -> pd.DataFrame:
+    """Return the runs, oldest first."""
+    return frame(source, sa.select(Run).order_by(Run.started_at, Run.run_id))
+
+
+def jobs(source: Source) -> pd.DataFrame:
+    """Return all jobs of the plan with their status and cost."""
+    return frame(
+        source, sa.select(Job).order_by(Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
+    )
+
+
+def plugins(source: Source) -> pd.DataFrame:
+    """Return what the names of the grid stand for, in the order of the grid."""
+    return frame(source, sa.select(Plugin).order_by(Plugin.kind, Plugin.position, Plugin.name))
+
+
+def datasets(source: Source) -> pd.DataFrame:
+    """Return the splits of data sets that were used."""
+    return frame(source, sa.select(Dataset).order_by(Dataset.name, Dataset.split))

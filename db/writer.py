@@ -1,0 +1,274 @@
+"""The one writer of a database: short transactions, bulk loads, publishing.
+
+writer = Writer(database_path(directory))
+with writer.transaction() as transaction:
+    transaction.record([Job(...), Cell(...)])
+    transaction.load("rewards", parquet_files, job_key=key)
+writer.publish()
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from db.base import SCHEMA_VERSION, Base
+from db.connection import check_version, connect, driver_errors, engine_for
+from db.errors import DatabaseStorageError, LoadError
+from db.files import published_path
+from db.models import Comparison, Job, SchemaVersion
+
+__all__ = ["Transaction", "Writer"]
+
+
+class Transaction:
+    """What can be written between begin and commit. Made by :meth:`Writer.transaction`."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def record(self, rows: Sequence[Base]) -> None:
+        """Insert rows of any tables that have a primary key; a row with the same key is replaced.
+
+        Parameters
+        ----------
+        rows : sequence of Base
+            Instances of the models; attributes that were not set take the column's default or null.
+        """
+        by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
+        for row in rows:
+            table = row.__table__
+            assert isinstance(table, sa.Table)
+            if not table.primary_key.columns:
+                raise TypeError(f"The table '{table.name}' has no primary key: write it with load().")
+            values = {column.name: _value(row, column) for column in table.columns}
+            # The last of several rows with one key wins, as it does from one call to the next.
+            by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
+        for table, keyed in by_table.items():
+            self._connection.execute(sa.insert(table).prefix_with("OR REPLACE"), list(keyed.values()))
+
+    def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
+        """Bulk-load Parquet files into one of the tables without a primary key.
+
+        All rows of the table that have these constants are replaced, so loading again changes nothing and
+        loading no files deletes. Rows are stored in the order of their identity, not of the files.
+
+        Parameters
+        ----------
+        table_name : str
+            ``trajectories``, ``successes``, ``rewards``, ``calibrated_rewards``, ``results``,
+            ``question_results``, ``reliability_bins`` or ``signed_error_bins``.
+        files : sequence of Path
+            Parquet files; columns are matched by name. A column may be absent where the table allows null.
+        **constants : str
+            Columns that the files lack and every row shares: ``job_key=...`` or ``cell_id=...``.
+
+        Returns
+        -------
+        int
+            The number of rows loaded.
+
+        Raises
+        ------
+        LoadError
+            If a file cannot be read or does not fit the table. The transaction must then be given up.
+        """
+        table = _heavy_table(table_name)
+        if not constants or not set(constants) <= set(table.columns.keys()):
+            raise TypeError(
+                f"load('{table_name}') needs job_key=... or cell_id=..., got {sorted(constants)}."
+            )
+        same = sa.and_(*(table.columns[name] == value for name, value in constants.items()))
+        self._connection.execute(sa.delete(table).where(same))
+        if not files:
+            return 0
+        paths = sorted(str(path) for path in files)
+        present = _columns_of(table, paths, set(constants))
+        order = [column.name for column in _identity(table_name) if column.name in present]
+        columns = [*present, *constants]
+        statement = (
+            f"INSERT INTO {table.name} ({_quoted(columns)}) SELECT {_quoted(present)}"
+            + ", ?" * len(constants)
+            + f" FROM read_parquet(?, union_by_name = true) ORDER BY {_quoted(order)}"
+        )
+        try:
+            return self._connection.exec_driver_sql(statement, (*constants.values(), paths)).scalar() or 0
+        except DBAPIError as error:
+            if "Conversion Error" in str(error.orig) or "Constraint Error" in str(error.orig):
+                raise LoadError(
+                    f"{_some(paths)} does not fit the table '{table_name}': {error.orig}"
+                ) from error
+            raise
+
+    def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
+        """Delete what belongs to other jobs and cells: what an earlier form of the grid left."""
+        for table in Base.metadata.sorted_tables:
+            if "job_key" in table.columns and "cell_id" not in table.columns:
+                self._connection.execute(sa.delete(table).where(table.c.job_key.not_in(list(job_keys))))
+            elif "cell_id" in table.columns:
+                self._connection.execute(sa.delete(table).where(table.c.cell_id.not_in(list(cell_ids))))
+
+    def replace_comparisons(self, rows: Sequence[Comparison]) -> None:
+        """Put these paired comparisons in the place of all that were there."""
+        self._connection.execute(sa.delete(Comparison))
+        self.record(rows)
+
+
+class Writer:
+    """Writes one database file. There must be one writer at a time.
+
+    The file is open, and locked against every other program, only while a transaction runs. It is created,
+    with its folder, if it does not exist.
+
+    Parameters
+    ----------
+    path : Path
+        The file, :func:`db.files.database_path` of the output folder by custom.
+    published : Path, optional
+        The copy for readers; by default :func:`db.files.published_path` of the same folder.
+    patience : float
+        Seconds to wait for another program that holds the file.
+
+    Raises
+    ------
+    DatabaseVersionError
+        If the file was written by another version.
+    DamagedDatabaseError
+        If it is not a database, or not one of prmcal.
+    DatabaseStorageError
+        If the folder cannot be written.
+    """
+
+    def __init__(self, path: Path, published: Path | None = None, patience: float = 30.0) -> None:
+        self.path = path
+        self.published = published or published_path(path.parent)
+        self._patience = patience
+        self._engine = engine_for(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for leftover in path.parent.glob(f".{self.published.name}.*"):
+                leftover.unlink()
+        except OSError as error:
+            raise DatabaseStorageError(f"{path.parent} cannot be written: {error.strerror}.") from error
+        self._prepare()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open the file, write what the block writes, commit, close. All of it is stored, or nothing.
+
+        Keep the block short: it should hold no computation, only ``record`` and ``load``.
+        """
+        with connect(self._engine, self.path, self._patience) as connection, connection.begin():
+            yield Transaction(connection)
+
+    def record(self, rows: Sequence[Base]) -> None:
+        """:meth:`Transaction.record` in a transaction of its own."""
+        with self.transaction() as transaction:
+            transaction.record(rows)
+
+    def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
+        """:meth:`Transaction.load` in a transaction of its own."""
+        with self.transaction() as transaction:
+            return transaction.load(table_name, files, **constants)
+
+    def loaded_jobs(self) -> set[str]:
+        """Keys of the jobs whose artifacts are in the database."""
+        with connect(self._engine, self.path, self._patience) as connection:
+            return set(connection.execute(sa.select(Job.job_key).where(Job.status == "done")).scalars())
+
+    def publish(self) -> None:
+        """Replace the readers' copy by the present content, in one step.
+
+        Readers see the old copy or the new one, never a part. Killed in the middle, the old copy stays.
+        """
+        temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
+        temporary.unlink(missing_ok=True)
+        try:
+            with connect(self._engine, self.path, self._patience) as connection:
+                # ATTACH and DETACH must not share a transaction with the copy.
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+                source = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+                target = str(temporary).replace("'", "''")
+                connection.exec_driver_sql(f"ATTACH '{target}' AS published_copy")
+                connection.exec_driver_sql(f'COPY FROM DATABASE "{source}" TO published_copy')
+                connection.exec_driver_sql("DETACH published_copy")
+            with driver_errors(self.published):
+                temporary.replace(self.published)
+        except OSError as error:
+            raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _prepare(self) -> None:
+        with connect(self._engine, self.path, self._patience) as connection, connection.begin():
+            tables = connection.exec_driver_sql(
+                "SELECT count(*) FROM duckdb_tables() WHERE NOT internal"
+            ).scalar_one()
+            if tables:
+                check_version(connection, self.path)
+                return
+            # A new file, or one of a process that was killed before its first commit.
+            Base.metadata.create_all(connection)
+            connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+
+
+def _value(row: Base, column: sa.Column[Any]) -> Any:
+    value = getattr(row, column.name)
+    if value is None and isinstance(column.default, sa.ColumnDefault):
+        return column.default.arg
+    return value
+
+
+def _heavy_table(name: str) -> sa.Table:
+    heavy = {table.name: table for table in Base.metadata.sorted_tables if not table.primary_key.columns}
+    if name not in heavy:
+        raise TypeError(f"load() takes one of {', '.join(sorted(heavy))}; got '{name}'.")
+    return heavy[name]
+
+
+def _identity(table_name: str) -> tuple[sa.ColumnElement[Any], ...]:
+    table = Base.metadata.tables[table_name]
+    mapper = next(mapper for mapper in Base.registry.mappers if mapper.local_table is table)
+    return tuple(mapper.primary_key)
+
+
+def _columns_of(table: sa.Table, paths: Sequence[str], constants: set[str]) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if len(set(paths)) < len(paths):
+        raise LoadError(f"A file stands twice among those for the table '{table.name}': {_some(paths)}.")
+    found: set[str] = set()
+    for path in paths:
+        try:
+            names = set(parquet.read_schema(path).names)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise LoadError(f"{path} is not a whole Parquet file: {error}.") from error
+        unknown = sorted(names - (set(table.columns.keys()) - constants))
+        missing = sorted(
+            column.name
+            for column in table.columns
+            if not column.nullable and column.name not in names | constants
+        )
+        if unknown or missing:
+            problem = (
+                f"lacks {', '.join(missing)}" if missing else f"has the unknown column {', '.join(unknown)}"
+            )
+            raise LoadError(f"{path} does not fit the table '{table.name}': it {problem}.")
+        found |= names
+    return [column.name for column in table.columns if column.name in found]
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _some(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} (or one of {len(paths) - 1} more)"

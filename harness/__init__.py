@@ -1,0 +1,1 @@
+"""How a grid is run: grid file, plan of jobs, executor, artifacts, database."""

@@ -1,0 +1,222 @@
+"""The command line: ``prmcal``. Every command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="prmcal",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Measure and repair the calibration of process reward models, and show what it buys.",
+)
+
+GridArgument = Annotated[Path, typer.Argument(metavar="GRID", help="A grid file (YAML).")]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The --out folder of a run.")]
+PluginOption = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable."),
+]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only the first N questions of every data set.")
+]
+
+
+@app.command()
+def plan(
+    grid: GridArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Count what this folder holds as done.")
+    ] = None,
+    limit: LimitOption = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time."""
+    from harness.estimate import CostModel, remaining_work
+    from harness.planner import build_plan
+    from harness.render import render_plan
+    from harness.run import default_workers, finished_shards
+    from harness.store import Store
+
+    planned = build_plan(_read(grid, limit, plugin))
+    store = Store(out) if out else None
+    done = finished_shards(planned, store) if store else {}
+    cost = CostModel(planned, store.all_manifests() if store else {})
+    typer.echo(render_plan(planned, remaining_work(planned, done, cost), default_workers()))
+
+
+@app.command()
+def run(
+    grid: GridArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where artifacts and the database go.")],
+    limit: LimitOption = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; by default one a core, or one a GPU machine.")
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run a grid. Run it again after an interruption: finished work is kept."""
+    from harness.run import default_workers, run_grid
+
+    spec = _read(grid, limit, plugin)
+    summary = run_grid(spec, out, workers or default_workers(), plugin or [])
+    typer.echo(
+        f"{summary.cells} cells in {out}: {summary.computed} shards computed, {summary.reused} reused, "
+        f"{summary.failed_cells} cells failed.",
+        err=True,
+    )
+    for reason in summary.reasons:
+        typer.echo(f"prmcal: error: {reason}", err=True)
+    if summary.failed_cells:
+        raise typer.Exit(2)
+
+
+@app.command()
+def status(directory: FolderArgument) -> None:
+    """Show how far a run is, while it runs or after."""
+    from harness.render import render_status
+    from harness.status import read_status
+
+    typer.echo(render_status(read_status(directory)))
+
+
+@app.command()
+def leaderboard(
+    directory: FolderArgument,
+    table: Annotated[str, typer.Option(help="calibration or scaling.")] = "calibration",
+    output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
+) -> None:
+    """Print a leaderboard: every value with its 95% interval."""
+    from harness.render import render_leaderboard
+
+    typer.echo(render_leaderboard(directory, table, output_format), nl=False)
+
+
+@app.command()
+def show(
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="A cell id, as the leaderboard prints it.")],
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="The --out folder of a run.")
+    ] = Path("runs/nano"),
+) -> None:
+    """Show a cell with its provenance: results, jobs, keys, seeds, versions, trajectories."""
+    from harness.render import render_cell
+
+    typer.echo(render_cell(directory, cell), nl=False)
+
+
+@app.command()
+def rebuild(directory: FolderArgument) -> None:
+    """Build the database anew from the artifacts."""
+    from harness.rebuild import rebuild_database
+
+    cells = rebuild_database(directory)
+    typer.echo(f"The database of {directory} was built anew: {cells} cells.", err=True)
+
+
+@app.command(name="list")
+def list_plugins(
+    kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator or dataset.")] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """List the registered plugins."""
+    from harness.inspection import plugin_listing
+
+    _load_plugins(plugin)
+    typer.echo(plugin_listing(kind))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="A plugin's name, or a Python file that registers plugins.")],
+    kind: Annotated[
+        str | None, typer.Option(help="llm, prm, calibrator or dataset, where a name has several.")
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option("--argument", "-a", metavar="KEY=VALUE", help="A constructor argument; repeatable."),
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run the conformance checks on a plugin."""
+    from harness.inspection import check_plugins
+
+    _load_plugins(plugin)
+    report, passed = check_plugins(name, kind, argument or [])
+    typer.echo(report)
+    if not passed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def dashboard(
+    directory: FolderArgument,
+    port: Annotated[int, typer.Option(help="The port on this machine.")] = 8501,
+    headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
+) -> None:
+    """Open the leaderboard in a browser."""
+    import importlib.util
+    import subprocess
+
+    from registry.errors import PrmcalError
+
+    if importlib.util.find_spec("streamlit") is None:
+        raise PrmcalError("The dashboard needs streamlit. Install it: pip install 'prmcal[dashboard]'")
+    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port)]
+    raise typer.Exit(
+        subprocess.run([*command, *(["--headless"] if headless else [])], check=False).returncode
+    )
+
+
+def main() -> None:
+    """Entry point: errors that the user can act on become one line and exit code 2."""
+    from registry.errors import PrmcalError
+
+    try:
+        app()
+    except PrmcalError as error:
+        _fail(error)
+    except Exception as error:
+        if not _is_database_error(error):
+            raise
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
+    sys.exit(2)
+
+
+def _is_database_error(error: Exception) -> bool:
+    if "db.errors" not in sys.modules:
+        return False
+    from db.errors import DatabaseError
+
+    return isinstance(error, DatabaseError)
+
+
+def _load_plugins(files: list[Path] | None) -> None:
+    if files:
+        from registry.plugins import load_plugin_file
+
+        for file in files:
+            load_plugin_file(file)
+
+
+def _read(grid: Path, limit: int | None, plugin: list[Path] | None) -> Any:
+    from harness.grid import read_grid
+
+    _load_plugins(plugin)
+    return read_grid(grid).limited(limit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What a job's function works with: its inputs as tables, its plugins built and loaded.
+
+A worker keeps one context; a model stays loaded until a shard needs another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from harness.keys import content_key
+from harness.plan import Shard
+from harness.store import Store
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.data import Question
+from registry.contracts.dataset import Dataset
+from registry.contracts.llm import LLM
+from registry.contracts.prm import PRM
+from registry.errors import PluginFailure, PrmcalError
+from registry.plugins import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Context", "Output", "plugin_guard", "require", "require_length", "successes_of"]
+
+
+@dataclass
+class Output:
+    """What a shard produces.
+
+    Attributes
+    ----------
+    tables : dict of str to DataFrame
+        Written as Parquet, one file a table.
+    save : callable or None
+        Writes further files into the artifact's folder (a fitted calibrator).
+    samples, generated_tokens, scored_tokens : int
+        For the progress display and the costs.
+    """
+
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    save: Callable[[Path], None] | None = None
+    samples: int = 0
+    generated_tokens: int = 0
+    scored_tokens: int = 0
+
+
+@contextmanager
+def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
+    """Turn whatever a plugin raises into a PluginFailure that names it."""
+    try:
+        yield
+    except PluginFailure as error:
+        raise PluginFailure(f"The {kind} '{name}' failed to {action}: {error}") from error
+    except PrmcalError:
+        raise
+    except Exception as error:
+        raise PluginFailure(
+            f"The {kind} '{name}' failed to {action}: {type(error).__name__}: {error}"
+        ) from error
+
+
+class Context:
+    """Plugins and inputs for the shards that one worker runs.
+
+    Parameters
+    ----------
+    store : Store
+        Where inputs are read.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._model_key = ""
+        self._model: LLM | PRM | None = None
+        self._datasets: dict[str, Dataset] = {}
+
+    def llm(self, parameters: Mapping[str, Any]) -> LLM:
+        """The LLM of a shard; stays loaded until another model is asked for."""
+        return cast(LLM, self._load("llm", parameters))
+
+    def prm(self, parameters: Mapping[str, Any]) -> PRM:
+        """The PRM of a shard; stays loaded until another model is asked for."""
+        return cast(PRM, self._load("prm", parameters))
+
+    def calibrator(self, parameters: Mapping[str, Any]) -> Calibrator:
+        """A fresh, unfitted calibrator."""
+        return cast(Calibrator, KINDS["calibrator"].create(parameters["plugin"], **parameters["arguments"]))
+
+    def dataset(self, parameters: Mapping[str, Any]) -> Dataset:
+        """A data set, built once."""
+        key = content_key(parameters)
+        if key not in self._datasets:
+            self._datasets[key] = KINDS["dataset"].create(parameters["plugin"], **parameters["arguments"])
+        return self._datasets[key]
+
+    def questions(self, shard: Shard) -> list[Question]:
+        """The slice of questions that a shard is about."""
+        first, last = shard.parameters["questions"]
+        return self.dataset(shard.parameters["dataset"]).questions(shard.parameters["split"], last)[
+            first:last
+        ]
+
+    def table(self, shard: Shard, role: str, table: str) -> pd.DataFrame:
+        """One table of all input artifacts of a role, below one another."""
+        import pandas as pd
+
+        frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
+        return pd.concat(frames, ignore_index=True)
+
+    def input_folder(self, shard: Shard, role: str) -> Path:
+        """The folder of the only input artifact of a role."""
+        (ref,) = shard.inputs[role]
+        return self.store.folder(ref.kind, ref.key)
+
+    def close(self) -> None:
+        """Unload the model."""
+        if self._model is not None:
+            self._model.close()
+        self._model, self._model_key = None, ""
+
+    def _load(self, kind: str, parameters: Mapping[str, Any]) -> LLM | PRM:
+        key = content_key([kind, parameters])
+        if self._model is None or key != self._model_key:
+            self.close()
+            self._model = KINDS[kind].create(parameters["plugin"], **parameters["arguments"])
+            self._model_key = key
+        return self._model
+
+
+def successes_of(context: Context, shard: Shard) -> pd.DataFrame:
+    """Success counts of a shard's input, blocks of follow-ups of one prefix added up."""
+    counts = context.table(shard, "success", "successes")
+    keys = ["question_id", "trajectory", "step", "terminal"]
+    return counts.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a PluginFailure unless a plugin's result fulfils its contract."""
+    if not condition:
+        raise PluginFailure(message)
+
+
+def require_length(result: Any, expected: int, what: str) -> None:
+    """Raise a PluginFailure unless `result` has the expected number of entries."""
+    found = len(result) if hasattr(result, "__len__") else type(result).__name__
+    require(found == expected, f"it returned {found} {what} instead of {expected}.")

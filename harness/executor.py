@@ -1,0 +1,143 @@
+"""Executors run the shards of a schedule somewhere and report what became of them.
+
+The interface is one method: take shards from the schedule, run ``harness.worker.run_shard`` on each, wherever that
+is, and yield outcomes. A shard is plain data and a pure function of its inputs, so an executor needs nothing else.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Protocol
+
+from harness.plan import Shard
+from harness.schedule import Outcome, Schedule
+from harness.worker import serve
+
+__all__ = ["Executor", "LocalExecutor"]
+
+# One thread a worker: results do not depend on the number of cores, and busy machines do not collapse.
+_WORKER_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+class Executor(Protocol):
+    """Runs what a schedule hands out."""
+
+    def run(self, schedule: Schedule) -> Iterator[Outcome | None]:
+        """Yield an outcome for every shard, in any order, and None now and then while waiting.
+
+        A failed shard's dependents are reported too, as ``schedule.finish`` returns them.
+        """
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    loaded: str = ""
+    shard: Shard | None = None
+
+
+class LocalExecutor:
+    """Processes on this machine; each keeps its model loaded while there is work for it.
+
+    Parameters
+    ----------
+    directory : Path
+        The run's output folder.
+    workers : int
+        How many processes.
+    plugin_files : sequence of Path
+        Plugin files that every worker loads.
+    """
+
+    def __init__(self, directory: Path, workers: int, plugin_files: Sequence[Path] = ()) -> None:
+        self.directory = directory
+        self.workers = workers
+        self.plugin_files = tuple(plugin_files)
+
+    def run(self, schedule: Schedule) -> Iterator[Outcome | None]:
+        """See Executor. Workers are started when there is work and stopped in every case."""
+        workers: list[_Worker] = []
+        try:
+            while not schedule.finished:
+                self._hand_out(schedule, workers)
+                busy = [worker for worker in workers if worker.shard is not None]
+                ready = wait([worker.connection for worker in busy], timeout=0.5)
+                if not ready:
+                    yield None
+                for worker in busy:
+                    if worker.connection in ready:
+                        yield from schedule.finish(self._collect(worker, workers))
+        finally:
+            for worker in workers:
+                worker.process.kill()
+                worker.process.join()
+
+    def _hand_out(self, schedule: Schedule, workers: list[_Worker]) -> None:
+        for worker in workers:
+            if worker.shard is None and not self._give(schedule, worker):
+                return
+        while len(workers) < self.workers:
+            shard = schedule.take()
+            if shard is None:
+                return
+            worker = self._start()
+            workers.append(worker)
+            self._send(worker, shard)
+
+    def _give(self, schedule: Schedule, worker: _Worker) -> bool:
+        shard = schedule.take(worker.loaded)
+        if shard is not None:
+            self._send(worker, shard)
+        return shard is not None
+
+    @staticmethod
+    def _send(worker: _Worker, shard: Shard) -> None:
+        worker.shard = shard
+        worker.loaded = shard.resource or worker.loaded
+        worker.connection.send(shard)
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        before = dict(os.environ)
+        os.environ.update(_WORKER_ENVIRONMENT)
+        try:
+            process = context.Process(
+                target=serve,
+                args=(theirs, self.directory, self.plugin_files),
+                name="prmcal-worker",
+                daemon=True,
+            )
+            process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        theirs.close()
+        return _Worker(process, ours)
+
+    @staticmethod
+    def _collect(worker: _Worker, workers: list[_Worker]) -> Outcome:
+        assert worker.shard is not None
+        shard, worker.shard = worker.shard, None
+        try:
+            outcome: Outcome = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            workers.remove(worker)
+            return Outcome(
+                shard.ref,
+                reason=f"The worker process ended with code {worker.process.exitcode} "
+                "(out of memory, or a crash in native code).",
+            )
+        return outcome

@@ -1,0 +1,35 @@
+"""The jobs: each a pure function from keyed inputs to an artifact, one kind a module.
+
+A module ``harness.jobs.<kind>`` has one function ``compute(shard, context) -> Output``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.context import Context, Output
+    from harness.plan import Shard
+
+__all__ = ["JOB_VERSIONS", "compute"]
+
+# Part of every key: raise a number when the same inputs give another output.
+JOB_VERSIONS = {
+    "rollout": 1,
+    "success": 1,
+    "score": 1,
+    "fit": 1,
+    "calibrated": 1,
+    "calibration_metrics": 1,
+    "pass_at_1": 1,
+    "best_of_n": 1,
+    "adaptive_best_of_n": 1,
+}
+
+
+def compute(shard: Shard, context: Context) -> Output:
+    """Run a shard's function."""
+    module = importlib.import_module(f"harness.jobs.{shard.ref.kind}")
+    output: Output = module.compute(shard, context)
+    return output

@@ -1,0 +1,153 @@
+"""What the measuring jobs share: the pool of a rollout as arrays, and metrics as tables with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.context import Context, Output
+from harness.keys import content_key
+from harness.metrics.bootstrap import Bootstrap, Metric, QuestionMean, estimate
+from harness.plan import Shard
+from registry.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Pool", "bootstrap_of", "last_scores", "measured", "pool_of", "question_output"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The trajectories of all questions as arrays, questions and trajectories in the order of their ids.
+
+    Attributes
+    ----------
+    question_ids : ndarray of shape (questions,)
+    question_levels : ndarray of shape (questions,), float64
+        Difficulty 1 to 5; NaN where it is not known.
+    correct : ndarray of shape (questions, M), bool
+    """
+
+    question_ids: NDArray[Any]
+    question_levels: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+
+
+def pool_of(shard: Shard, context: Context) -> Pool:
+    """The graded trajectories of a shard's rollout."""
+    levels = {question.id: question.level for question in context.questions(shard)}
+    correct = _matrix(context.table(shard, "rollout", "trajectories"), "correct")
+    ids = correct.index.to_numpy()
+    return Pool(
+        question_ids=ids,
+        question_levels=np.array(
+            [np.nan if levels[each] is None else levels[each] for each in ids], dtype=float
+        ),
+        correct=correct.to_numpy(dtype=bool),
+    )
+
+
+def last_scores(shard: Shard, context: Context) -> NDArray[np.float64]:
+    """The PRM's logit of every whole trajectory, shape (questions, M), ordered as in the pool.
+
+    Logits rank as rewards do, but for rewards so near to 1 that they are equal as numbers. NaN: over-long.
+    """
+    rewards = context.table(shard, "score", "rewards").sort_values("step")
+    whole = rewards.drop_duplicates(["question_id", "trajectory"], keep="last")
+    scores: NDArray[np.float64] = _matrix(whole, "logit").to_numpy(dtype=np.float64)
+    return scores
+
+
+def bootstrap_of(shard: Shard) -> Bootstrap:
+    """The shard's resampling of questions, the same for all cells of a data set."""
+    given = shard.parameters["bootstrap"]
+    return Bootstrap(replicates=given["replicates"], seed=given["seed"])
+
+
+def measured(
+    metrics: Mapping[str, Metric], bootstrap: Bootstrap, question_level: int | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Metrics with their 95% intervals, and the bootstrap replicates behind them.
+
+    The replicates are kept because two cells of a data set are resampled alike: their paired difference is the
+    difference of their replicates. `resampled` is the key of the questions that they were drawn from.
+    """
+    import pandas as pd
+
+    estimates = {name: estimate(metric, bootstrap) for name, metric in metrics.items()}
+    results = pd.DataFrame(
+        {
+            "metric": list(estimates),
+            "question_level": pd.array([question_level] * len(estimates), dtype="Int32"),
+            **{
+                column: [getattr(each, column) for each in estimates.values()]
+                for column in ("value", "low", "high", "rows", "questions")
+            },
+        }
+    ).astype({"rows": "int32", "questions": "int32"})
+    replicates = [
+        pd.DataFrame(
+            {
+                "metric": name,
+                "resampled": content_key(metrics[name].question_ids.tolist()),
+                "replicate": np.arange(len(each.replicates)),
+                "value": each.replicates,
+            }
+        )
+        for name, each in estimates.items()
+    ]
+    return results, pd.concat(replicates, ignore_index=True)
+
+
+def question_output(shard: Shard, pool: Pool, values: Mapping[str, NDArray[np.float64]], rows: int) -> Output:
+    """The output of a job that has one value per question and metric: in all, by level, and by question.
+
+    Parameters
+    ----------
+    values : mapping of str to ndarray of shape (questions,)
+    rows : int
+        Trajectories that a question's value rests on.
+    """
+    import pandas as pd
+
+    bootstrap = bootstrap_of(shard)
+
+    def metrics(chosen: NDArray[np.bool_]) -> dict[str, Metric]:
+        return {
+            name: QuestionMean(value[chosen], pool.question_ids[chosen]) for name, value in values.items()
+        }
+
+    overall, replicates = measured(metrics(np.ones(len(pool.question_ids), dtype=bool)), bootstrap)
+    known = [level for level in np.unique(pool.question_levels) if not np.isnan(level)]
+    by_level = [measured(metrics(pool.question_levels == level), bootstrap, int(level))[0] for level in known]
+    results = pd.concat([overall, *by_level], ignore_index=True)
+    results["rows"] = (results["questions"] * rows).astype("int32")
+    by_question = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "question_id": pool.question_ids,
+                    "question_level": pd.array(pool.question_levels).astype("Int32"),
+                    "metric": name,
+                    "value": value,
+                }
+            )
+            for name, value in values.items()
+        ],
+        ignore_index=True,
+    )
+    return Output({"results": results, "question_results": by_question, "replicates": replicates})
+
+
+def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    matrix = table.pivot(index="question_id", columns="trajectory", values=column)
+    if matrix.isna().any(axis=None) and column == "correct":
+        raise DataError(
+            "Some questions have fewer trajectories than others. Delete the output folder and run again."
+        )
+    return matrix.sort_index(axis=0).sort_index(axis=1)

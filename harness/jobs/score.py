@@ -1,0 +1,62 @@
+"""Score: the PRM's logit and reward of every prefix of every trajectory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.context import Context, Output, plugin_guard, require, require_length
+from harness.plan import Shard
+from registry.contracts.data import PrefixScores, ScoringRequest, split_steps
+
+__all__ = ["compute"]
+
+
+def compute(shard: Shard, context: Context) -> Output:
+    """Scores of a rollout shard; a prefix that is too long for the PRM has a null score and a flag."""
+    import pandas as pd
+
+    questions = {question.id: question for question in context.questions(shard)}
+    trajectories = context.table(shard, "rollout", "trajectories")
+    groups = [(key, group) for key, group in trajectories.groupby("question_id", sort=False)]
+    steps = [[split_steps(text) for text in group["text"]] for _, group in groups]
+    requests = [
+        ScoringRequest(questions[key].text, tuple(each)) for (key, _), each in zip(groups, steps, strict=True)
+    ]
+    name = shard.parameters["prm"]["name"]
+    with plugin_guard("prm", name, "score"):
+        scored = context.prm(shard.parameters["prm"]).score_batch(requests)
+        require_length(scored, len(requests), "lists of scores")
+        for request, scores in zip(requests, scored, strict=True):
+            require_length(scores, len(request.trajectories), "scored trajectories")
+            for trajectory, each in zip(request.trajectories, scores, strict=True):
+                check_scores(each, len(trajectory))
+    frames = [
+        pd.DataFrame(
+            {
+                "question_id": key,
+                "trajectory": np.int32(trajectory),
+                "step": np.arange(len(each.logit), dtype=np.int32),
+                "logit": np.asarray(each.logit, dtype=np.float32),
+                "reward": np.asarray(each.reward, dtype=np.float64),
+                "over_long": np.asarray(each.over_long, dtype=bool),
+            }
+        )
+        for (key, group), scores in zip(groups, scored, strict=True)
+        for trajectory, each in zip(group["trajectory"], scores, strict=True)
+    ]
+    tokens = sum(each.tokens for scores in scored for each in scores)
+    return Output({"rewards": pd.concat(frames, ignore_index=True)}, scored_tokens=tokens)
+
+
+def check_scores(scores: PrefixScores, steps: int) -> None:
+    """Raise a PluginFailure unless the scores of a trajectory of `steps` steps fulfil the contract."""
+    require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
+    require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
+    reward = np.asarray(scores.reward, dtype=np.float64)
+    judged = reward[~np.asarray(scores.over_long, dtype=bool)]
+    require(not np.isnan(judged).any(), "it returned NaN for a prefix that it did not flag as over-long.")
+    outside = judged[(judged < 0) | (judged > 1)]
+    require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
+    require(
+        bool(np.isfinite(scores.logit[~scores.over_long]).all()), "it returned a logit that is not finite."
+    )

@@ -1,0 +1,20 @@
+"""Content keys: the hash of all that decides an output, and the seed that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+__all__ = ["content_key", "seed_from_key"]
+
+
+def content_key(data: Any) -> str:
+    """SHA-256 of canonical JSON, 24 hexadecimal digits. Equal data gives equal keys on every machine."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def seed_from_key(key: str) -> int:
+    """A seed in [0, 2**63) that depends on nothing but the key."""
+    return int(key[:16], 16) >> 1

@@ -1,0 +1,101 @@
+"""Exact expected accuracy of best-of-n, and pass@n, over a pool of M graded samples per question.
+
+n samples are drawn from the pool without replacement and the best-scored is kept. The best of the n has
+rank j (0 is the pool's best) with probability C(M-1-j, n-1) / C(M, n), so that no sampling is needed. Tied
+samples share their ranks: each is as likely as the others to be kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["best_of_n", "pass_at_1", "pass_at_n"]
+
+
+def best_of_n(
+    scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike
+) -> NDArray[np.float64]:
+    """Compute the expected accuracy of the best-scored of n samples.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (questions, M)
+        Rewards or logits: only their order counts. NaN, a sample that the PRM could not read, ranks last.
+    correct : array-like of shape (questions, M), bool
+        Whether each sample's final answer is right.
+    counts : array-like of int, shape (N,)
+        The values of n, each in [1, M].
+
+    Returns
+    -------
+    ndarray of shape (questions, N), float64
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a pool is empty or an n is outside [1, M].
+    """
+    graded = _graded_pool(correct)
+    if scores.shape != graded.shape:
+        raise ValueError(f"Scores {scores.shape} and correctness {graded.shape} must have the same shape.")
+    chances = _rank_chances(graded.shape[1], counts)
+    return _expected(_share_ties(scores, graded), chances)
+
+
+def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
+    """Chance that at least one of n samples is right, without bias.
+
+    With c right samples in the pool it is 1 - C(M - c, n) / C(M, n), the best-of-n of a perfect PRM.
+    Parameters, shapes and errors as for :func:`best_of_n`.
+    """
+    graded = _graded_pool(correct)
+    right_first = np.flip(np.sort(graded, axis=1), axis=1)
+    return _expected(right_first, _rank_chances(graded.shape[1], counts))
+
+
+def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:
+    """Return the share of right samples of each question, of shape (questions,)."""
+    means: NDArray[np.float64] = _graded_pool(correct).mean(axis=1)
+    return means
+
+
+def _graded_pool(correct: ArrayLike) -> NDArray[np.float64]:
+    graded = np.asarray(correct, dtype=np.float64)
+    if graded.ndim != 2 or not graded.shape[1]:
+        raise ValueError(f"A pool must have shape (questions, M) with M at least 1. Got {graded.shape}.")
+    return graded
+
+
+def _rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
+    """Return the chance of each rank, 0 the best, to be the best of n drawn from `size`: shape (N, size)."""
+    n = np.asarray(counts)
+    if n.ndim != 1 or n.dtype.kind not in "iu" or np.any((n < 1) | (n > size)):
+        raise ValueError(f"Each n must be an int in [1, {size}], the size of the pool. Got {n.tolist()}.")
+    # Each rank's chance from the one above it: products of ratios, where no binomial can overflow.
+    above = np.arange(1, size)
+    ratios = np.maximum(size - n[:, None] - above + 1, 0) / (size - above)
+    return np.cumprod(np.concatenate([n[:, None] / size, ratios], axis=1), axis=1)
+
+
+def _share_ties(scores: NDArray[np.floating[Any]], graded: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Correctness in descending order of score, that of tied samples replaced by their mean."""
+    # Sorting puts NaN last, also among the negated scores.
+    order = np.argsort(-scores, axis=1)
+    ranked = np.take_along_axis(scores, order, axis=1)
+    unread = np.isnan(ranked)
+    begins = np.ones(ranked.shape, dtype=np.bool_)
+    begins[:, 1:] = (ranked[:, 1:] != ranked[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
+    group = np.cumsum(begins) - 1
+    totals = np.bincount(group, weights=np.take_along_axis(graded, order, axis=1).ravel())
+    shared: NDArray[np.float64] = (totals / np.bincount(group))[group].reshape(graded.shape)
+    return shared
+
+
+def _expected(ranked: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Not `@`: with other threads BLAS may sum in another order, and results must be equal to the bit.
+    products: NDArray[np.float64] = np.einsum("qm,nm->qn", ranked, chances)
+    return np.minimum(products, 1.0)

@@ -1,0 +1,103 @@
+"""The tables behind two pictures: the reliability diagram and the histogram of signed errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.metrics.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
+from harness.metrics.calibration import bin_edges, bin_index
+from harness.metrics.rows import PrefixRows
+
+__all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityBins:
+    """Rewards in equal-width bins over [0, 1] against the success that was measured there.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (bins,), float64
+        A bin's edges; `upper` belongs to the next bin, but 1 to the last.
+    count : ndarray of shape (bins,), int64
+        Rows in the bin.
+    mean_reward, mean_success : ndarray of shape (bins,), float64
+        Means of r and of y = k/n; NaN in an empty bin.
+    low, high : ndarray of shape (bins,), float64
+        95% interval of `mean_success` by bootstrap over questions; NaN in a bin of fewer than two questions.
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    count: NDArray[np.int64]
+    mean_reward: NDArray[np.float64]
+    mean_success: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SignedErrorBins:
+    """How often r - y lies in each of some equal-width bins over [-1, 1].
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (bins,), float64
+        A bin's edges; `upper` belongs to the next bin, but 1 to the last.
+    count : ndarray of shape (bins,), int64
+        Rows in the bin.
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> ReliabilityBins:
+    """Compute the table of the reliability diagram.
+
+    A bin's interval rests on the resamples in which the bin is not empty.
+    """
+    edges = bin_edges(bins)
+    questions = len(rows.question_ids)
+    cell = rows.question_index * bins + bin_index(rows.reward, edges)
+
+    def totals(quantity: NDArray[np.float64]) -> NDArray[np.float64]:
+        return question_totals(cell, quantity, questions * bins).reshape(questions, bins)
+
+    counts = totals(np.ones(len(rows.reward)))
+    successes = totals(rows.success_rate)
+    count = counts.sum(axis=0)
+    low, high = np.full(bins, np.nan), np.full(bins, np.nan)
+    weights = bootstrap.weights(questions)
+    drawn_counts, drawn_successes = weighted_totals(weights, counts), weighted_totals(weights, successes)
+    for index in np.flatnonzero(np.count_nonzero(counts, axis=0) > 1):
+        filled = drawn_counts[:, index] > 0
+        if filled.any():
+            means = drawn_successes[filled, index] / drawn_counts[filled, index]
+            low[index], high[index] = percentile_interval(means)
+    return ReliabilityBins(
+        lower=edges[:-1],
+        upper=edges[1:],
+        count=count.astype(np.int64),
+        mean_reward=_mean(totals(rows.reward).sum(axis=0), count),
+        mean_success=_mean(successes.sum(axis=0), count),
+        low=low,
+        high=high,
+    )
+
+
+def signed_error_bins(rows: PrefixRows, bins: int = 20) -> SignedErrorBins:
+    """Compute the histogram of r - y; errors above 0 are overestimates."""
+    edges = bin_edges(bins, -1.0, 1.0)
+    count = np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins)
+    return SignedErrorBins(lower=edges[:-1], upper=edges[1:], count=count.astype(np.int64))
+
+
+def _mean(total: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[np.float64]:
+    means = np.full(len(count), np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    return means

@@ -1,0 +1,245 @@
+"""What the command line prints: plans, states, leaderboards and cells as text."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from harness.estimate import Work
+from harness.folder import RunFolder
+from harness.plan import Plan
+from harness.progress import duration
+from harness.status import Status
+from registry.errors import PrmcalError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["render_cell", "render_leaderboard", "render_plan", "render_status", "text_table"]
+
+_TABLES = ("calibration", "scaling")
+_FORMATS = ("table", "json", "csv", "markdown")
+# What a terminal has room for; the other formats have every metric.
+_TABLE_METRICS = {
+    "calibration": ("brier_corrected", "positive_brier", "ece", "adaptive_ce", "signed_error"),
+    "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
+}
+_STANDING = {"best": "*", "tied": "=", "worse": " "}
+_WIDE = 400
+
+
+def render_plan(plan: Plan, work: Sequence[Work], workers: int) -> str:
+    """The plan by kind of job, and the totals."""
+    rows = [
+        [
+            each.kind.replace("_", " "),
+            str(each.jobs),
+            str(each.shards),
+            str(each.reused),
+            f"{each.samples:,}" if each.samples else "",
+            f"{each.tokens:,}" if each.tokens else "",
+            _time(each),
+        ]
+        for each in work
+    ]
+    head = ["jobs", "count", "shards", "reused", "samples left", "tokens left", "worker time left"]
+    known = [each.seconds for each in work if each.seconds is not None]
+    lines = [
+        text_table(head, rows),
+        f"{len(plan.jobs)} jobs, {sum(each.shards for each in work)} shards, {sum(each.reused for each in work)} of "
+        f"them there already; {len(plan.cells)} cells.",
+    ]
+    if len(known) == len(work):
+        lines.append(f"About {duration(sum(known) / workers)} with {workers} workers, as past shards went.")
+    else:
+        lines.append("No estimate of the time yet: it comes from shards that were run before (--out DIR).")
+    return "\n".join(lines)
+
+
+def render_status(status: Status) -> str:
+    """The state of a folder, by kind of job."""
+    state = "running" if status.running else ("done" if status.done == status.shards else "not running")
+    rows = [
+        [each.kind.replace("_", " "), f"{each.reused}/{each.shards}", _time(each)] for each in status.work
+    ]
+    lines = [
+        f"Grid '{status.grid}' in {status.directory}: {state}, {status.done}/{status.shards} shards. "
+        f"Latest run started {status.started_at}.",
+        text_table(["jobs", "shards done", "worker time left"], rows),
+    ]
+    if status.done < status.shards and status.seconds_left is not None:
+        lines.append(f"About {duration(status.seconds_left)} of worker time left.")
+    lines += [f"failed: {reason}" for reason in status.reasons]
+    return "\n".join(lines)
+
+
+def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
+    """A leaderboard in one of the formats.
+
+    Raises
+    ------
+    PrmcalError
+        If the table or the format does not exist.
+    DatabaseError
+        If there is no readable database.
+    """
+    from db.queries import leaderboard
+
+    _one_of("--table", table, _TABLES)
+    _one_of("--format", output_format, _FORMATS)
+    RunFolder(directory).record()
+    frame = leaderboard(RunFolder(directory).published, table)  # type: ignore[arg-type]
+    if output_format == "csv":
+        text: str = frame.to_csv(index=False, lineterminator="\n")
+        return text
+    if output_format == "json":
+        return json.dumps([_plain(row) for row in frame.to_dict("records")], indent=1) + "\n"
+    if output_format == "markdown":
+        metrics = [name for name in frame.columns if f"{name}_low" in frame.columns]
+        return _markdown(*_readable(frame, metrics))
+    head, rows = _readable(frame, _TABLE_METRICS[table])
+    legend = "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best\n"
+    return text_table(head, rows) + "\n" + legend
+
+
+def render_cell(directory: Path, cell_id: str) -> str:
+    """A cell with its results and its provenance."""
+    from db.queries import cell
+
+    RunFolder(directory).record()
+    detail = cell(RunFolder(directory).published, cell_id)
+    lines = [f"{detail.cell['cell_id']}: {detail.cell['status']}"]
+    if detail.cell["reason"]:
+        lines.append(f"reason: {detail.cell['reason']}")
+    lines += ["", _frame_table(detail.results), "", "Plugins"]
+    lines += [
+        f"  {row.kind} {row.name}: {row.plugin} {json.dumps(row.arguments, sort_keys=True)} "
+        f"{json.dumps(row.identity, sort_keys=True)}"
+        for row in detail.plugins.itertuples()
+    ]
+    lines += ["", "Data"]
+    lines += [
+        f"  {row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, grader {row.grader_version}"
+        for row in detail.datasets.itertuples()
+    ]
+    lines += ["", "Jobs, from the cell down to the rollouts", _frame_table(_job_columns(detail.jobs))]
+    for row in detail.samples.itertuples():
+        lines += [
+            "",
+            f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {row.question}",
+            row.text,
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned with spaces, a rule below the head, as wide as it must be."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in head:
+        table.add_column(title, no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    buffer = io.StringIO()
+    Console(file=buffer, width=_WIDE, markup=False, highlight=False, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().strip("\n").splitlines())
+
+
+def _readable(frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    names = [
+        name
+        for name in ("dataset", "llm", "prm", "calibrator", "strategy", "target", "level")
+        if frame[name].notna().any()
+    ]
+    shown = [metric for metric in metrics if metric in frame.columns]
+    rows = []
+    for row in frame.to_dict("records"):
+        cells = [
+            ""
+            if _missing(row[name])
+            else f"{row[name]:g}"
+            if isinstance(row[name], float)
+            else str(row[name])
+            for name in names
+        ]
+        values = [_value(row, metric) for metric in shown]
+        counts = "" if _missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
+        rows.append(
+            [
+                *cells,
+                *values,
+                counts,
+                row["status"] if _missing(row["reason"]) else f"{row['status']}: {row['reason']}",
+            ]
+        )
+    titles = {"target": "C", "level": "beta"}
+    return [*(titles.get(name, name) for name in names), *shown, "rows/questions", "status"], rows
+
+
+def _value(row: dict[str, Any], metric: str) -> str:
+    if _missing(row[metric]):
+        return ""
+    interval = (
+        ""
+        if _missing(row[f"{metric}_low"])
+        else f" [{row[f'{metric}_low']:.3f}, {row[f'{metric}_high']:.3f}]"
+    )
+    standing = row[f"{metric}_standing"]
+    return f"{row[metric]:.3f}{interval}{_STANDING.get(standing, '') if isinstance(standing, str) else ''}"
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _frame_table(frame: pd.DataFrame) -> str:
+    rows = [
+        ["" if _missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
+        for row in frame.to_numpy()
+    ]
+    return text_table(list(frame.columns), rows)
+
+
+def _job_columns(jobs: pd.DataFrame) -> pd.DataFrame:
+    columns = [
+        "depth",
+        "kind",
+        "dataset",
+        "split",
+        "job_key",
+        "seed",
+        "status",
+        "shards",
+        "samples",
+        "seconds",
+    ]
+    return jobs[columns].astype({"seed": "str"})
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if _missing(value) else value for name, value in row.items()}
+
+
+def _missing(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def _one_of(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
+
+
+def _time(work: Work) -> str:
+    if work.reused == work.shards:
+        return "none"
+    return "not known yet" if work.seconds is None else duration(work.seconds)

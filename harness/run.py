@@ -1,0 +1,144 @@
+"""Running a grid: lock the folder, plan, execute what is missing, record what there is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.estimate import CostModel
+from harness.executor import Executor, LocalExecutor
+from harness.folder import RunFolder, RunRecord
+from harness.grid import GridSpec
+from harness.plan import ArtifactRef, Plan
+from harness.planner import build_plan
+from harness.progress import Progress
+from harness.recorder import Recorder
+from harness.schedule import Schedule
+from harness.store import Manifest, Store
+from registry.errors import StorageError
+
+__all__ = ["RunSummary", "default_workers", "finished_shards", "run_grid"]
+
+_MOST_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run came to.
+
+    Attributes
+    ----------
+    computed, reused : int
+        Shards.
+    cells, failed_cells : int
+        Lines of the leaderboards.
+    reasons : tuple of str
+        Why cells failed, each reason once.
+    """
+
+    computed: int
+    reused: int
+    cells: int
+    failed_cells: int
+    reasons: tuple[str, ...]
+
+
+def run_grid(
+    grid: GridSpec,
+    directory: Path,
+    workers: int,
+    plugin_files: Sequence[Path] = (),
+    executor: Executor | None = None,
+) -> RunSummary:
+    """Run a grid into a folder; finished work found there is kept.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    directory : Path
+        The output folder.
+    workers : int
+        Worker processes of the local executor.
+    plugin_files : sequence of Path
+        Already loaded here; loaded again in every worker.
+    executor : Executor, optional
+        Where shards run; on this machine by default.
+
+    Raises
+    ------
+    RunError
+        If the folder is locked, or belongs to another grid.
+    StorageError
+        If the disk is full; finished shards are kept.
+    """
+    folder = RunFolder(directory)
+    plan = build_plan(grid)
+    with folder.lock():
+        folder.claim(grid)
+        record = RunRecord(
+            grid=grid.model_dump(mode="json"),
+            plugin_files=[str(path.resolve()) for path in plugin_files],
+            run_id=secrets.token_hex(6),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        folder.write_record(record)
+        store = Store(directory)
+        store.remove_leftovers()
+        done = finished_shards(plan, store)
+        recorder = Recorder(folder, plan, store, record)
+        recorder.begin(done)
+        schedule = Schedule(plan, done)
+        cost = CostModel(plan, store.all_manifests())
+        progress = Progress(plan, len(done), lambda left: cost.seconds_left(left, workers))
+        _execute(
+            schedule, recorder, executor or LocalExecutor(directory, workers, plugin_files), cost, progress
+        )
+        recorder.end()
+    return RunSummary(
+        computed=len(recorder.manifests) - len(done),
+        reused=len(done),
+        cells=len(plan.cells),
+        failed_cells=len(recorder.failed_cells()),
+        reasons=tuple(dict.fromkeys(recorder.failed_cells().values())),
+    )
+
+
+def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
+    """The plan's shards whose artifacts are there and intact (without `verify`: of the right size)."""
+    found = {}
+    for shard in plan.shards():
+        if shard.ref not in found:
+            manifest = store.manifest(shard.ref.kind, shard.ref.key, verify)
+            if manifest is not None:
+                found[shard.ref] = manifest
+    return found
+
+
+def default_workers() -> int:
+    """One worker on a GPU, which models share badly; else one a core, eight at the most."""
+    if Path("/dev/nvidia0").exists() or os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return 1
+    return min(os.cpu_count() or 1, _MOST_WORKERS)
+
+
+def _execute(
+    schedule: Schedule, recorder: Recorder, executor: Executor, cost: CostModel, progress: Progress
+) -> None:
+    try:
+        for outcome in executor.run(schedule):
+            if outcome is not None:
+                if outcome.fatal:
+                    raise StorageError(outcome.reason)
+                if outcome.manifest is not None:
+                    cost.learn(outcome.ref, outcome.manifest)
+                recorder.note(outcome)
+            progress.update(schedule, outcome)
+    except BaseException:
+        recorder.abandon()
+        raise
+    finally:
+        progress.close()

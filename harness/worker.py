@@ -1,0 +1,78 @@
+"""What runs in a worker: one shard after the other, each to an artifact or a reason."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.context import Context, Output
+from harness.jobs import compute
+from harness.plan import Shard
+from harness.schedule import Outcome
+from harness.store import Store
+from registry.errors import PrmcalError, StorageError
+from registry.plugins import load_plugin_file
+
+__all__ = ["run_shard", "serve"]
+
+
+def run_shard(shard: Shard, context: Context) -> Outcome:
+    """Compute a shard and store its artifact. Every failure becomes an outcome with its reason."""
+    begin = time.perf_counter()
+
+    def fill(folder: Path) -> dict[str, Any]:
+        output = compute(shard, context)
+        _write(output, folder)
+        return {
+            "seconds": round(time.perf_counter() - begin, 3),
+            "samples": output.samples,
+            "generated_tokens": output.generated_tokens,
+            "scored_tokens": output.scored_tokens,
+        }
+
+    try:
+        return Outcome(shard.ref, context.store.write(shard.ref.kind, shard.ref.key, fill))
+    except StorageError as error:
+        return Outcome(shard.ref, reason=str(error), fatal=True)
+    except PrmcalError as error:
+        return Outcome(shard.ref, reason=str(error))
+    except Exception as error:
+        return Outcome(shard.ref, reason=f"{shard.ref.kind}: {type(error).__name__}: {error}")
+
+
+def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
+    """Run the shards that arrive, until the connection closes or the coordinator is gone."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    context = Context(Store(directory))
+    for file in plugin_files:
+        load_plugin_file(file)
+    while True:
+        try:
+            shard: Shard = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        connection.send(run_shard(shard, context))
+
+
+def _write(output: Output, folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    for name, frame in output.tables.items():
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    if output.save is not None:
+        output.save(folder)
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,61 @@
+"""Temperature scaling (Guo et al., 2017): one number that the logit is divided by."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.contracts.calibrator import Calibrator
+
+__all__ = ["TemperatureScaling"]
+
+_LARGEST_TEMPERATURE = 100.0
+
+
+class TemperatureScaling(Calibrator):
+    """Reward sigmoid(logit / T), with the T > 0 that makes the follow-ups' outcomes most likely.
+
+    Every follow-up counts the same: a prefix weighs as much as it has follow-ups.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T in [0.01, 100]. The nearest end of that range where the likelihood has no maximum within, as with
+        follow-ups that are all right; 1 where all logits are 0 and every T is as good.
+    """
+
+    reads = "logit"
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Maximise the binomial likelihood of k of n."""
+        from scipy.optimize import brentq
+        from scipy.special import expit
+
+        self.check_calibration_data(features, k, n)
+
+        # The negative log-likelihood is convex in 1/T; this is its slope there: the minimum is where it is 0.
+        def slope(log_temperature: float) -> float:
+            return float(np.sum(features * (n * expit(features / np.exp(log_temperature)) - k)))
+
+        hottest = float(np.log(_LARGEST_TEMPERATURE))
+        if not np.any(features):
+            log_temperature = 0.0
+        elif slope(hottest) >= 0:
+            log_temperature = hottest
+        elif slope(-hottest) <= 0:
+            log_temperature = -hottest
+        else:
+            log_temperature = float(brentq(slope, -hottest, hottest, xtol=1e-12))
+        self.temperature_ = float(np.exp(log_temperature))
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sigmoid(logit / T), of shape (rows, 1)."""
+        from scipy.special import expit
+
+        self.check_fitted()
+        self.check_features(features)
+        scaled: NDArray[np.float64] = expit(np.asarray(features, dtype=np.float64) / self.temperature_)
+        return scaled[:, None]

@@ -1,0 +1,155 @@
+"""What is checked of an LLM."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from unittest import SkipTest
+
+from registry.conformance.plugin import expect
+from registry.contracts.data import Completion, Prefix, Sampling, join_steps, split_steps
+from registry.contracts.llm import LLM
+
+__all__ = ["CHECKS"]
+
+_QUESTIONS = (
+    "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3.",
+    "Begin at 05, keeping two digits. a) subtract 6, b) add 12, c) add 4, d) multiply by 2.",
+    "Start with 64 and keep two digits. a) add 3, b) add 18, c) subtract 7.",
+)
+_BARE = tuple(Prefix(question) for question in _QUESTIONS)
+_SAMPLING = Sampling(max_tokens=64)
+_SAMPLES = 6
+_SEED = 20_240
+
+Completions = list[list[Completion]]
+
+
+def _generate(
+    plugin: LLM, prefixes: Sequence[Prefix], n: int = _SAMPLES, sampling: Sampling = _SAMPLING, seed: int = _SEED
+) -> Completions:
+    """Completions, as many as there must be."""
+    completions = plugin.generate(prefixes, n, sampling, seed)
+    counts = [len(of_prefix) for of_prefix in completions]
+    expected = [n] * len(prefixes)
+    expect(counts == expected, f"generate() must return {n} completions for each prefix: {expected}. Got {counts}.")
+    return completions
+
+
+def _texts(completions: Completions) -> list[str]:
+    return [completion.text for of_prefix in completions for completion in of_prefix]
+
+
+def check_n_completions_of_each_prefix(plugin: LLM) -> None:
+    """Also of none."""
+    _generate(plugin, _BARE)
+    _generate(plugin, _BARE[:1], n=1)
+    expect(plugin.generate([], 2, _SAMPLING, _SEED) == [], "No prefixes must give no completions.")
+
+
+def check_token_counts(plugin: LLM) -> None:
+    """Costs and budgets are counted in them."""
+    limit = 4
+    for sampling in (_SAMPLING, replace(_SAMPLING, max_tokens=limit)):
+        for completion in (each for part in _generate(plugin, _BARE, sampling=sampling) for each in part):
+            tokens, most = completion.tokens, sampling.max_tokens
+            expect(
+                isinstance(tokens, int) and 0 <= tokens <= most and (tokens > 0 or not completion.text),
+                f"'tokens' must count the completion's tokens, at most max_tokens = {most}. Got {tokens!r} for "
+                f"{completion.text!r}.",
+            )
+
+
+def check_finish_reasons(plugin: LLM) -> None:
+    """A completion that was cut off says so."""
+    for completion in (each for part in _generate(plugin, _BARE) for each in part):
+        expect(
+            completion.finish_reason in ("stop", "length"),
+            f"'finish_reason' must be 'stop' or 'length'. Got {completion.finish_reason!r}.",
+        )
+        expect(
+            completion.finish_reason == "stop" or completion.tokens >= _SAMPLING.max_tokens,
+            f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got one of "
+            f"{completion.tokens}.",
+        )
+
+
+def check_samples_differ(plugin: LLM) -> None:
+    """Success is defined over a stochastic policy, and its samples are independent."""
+    completions = _generate(plugin, _BARE)
+    varied = any(len({completion.text for completion in of_prefix}) > 1 for of_prefix in completions)
+    expect(
+        varied,
+        f"At temperature {_SAMPLING.temperature} samples must differ. All {_SAMPLES} were equal for each of "
+        f"{len(_BARE)} questions.",
+    )
+    # A model may be sure of a question: what counts is that no prefix copies another's samples, every time.
+    copies = [
+        [completion.text for completion in first] == [completion.text for completion in second]
+        and len({completion.text for completion in first}) > 1
+        for first, second in (_generate(plugin, (prefix, prefix)) for prefix in _BARE)
+    ]
+    expect(
+        not any(copies),
+        "Samples must be independent. The same prefix given twice in one call got the same samples in the same order.",
+    )
+
+
+def check_the_seed_decides(plugin: LLM) -> None:
+    """Same input and seed, same text; another seed, another text."""
+    first, again = (_texts(_generate(plugin, _BARE)) for _ in range(2))
+    different = sum(a != b for a, b in zip(first, again, strict=True))
+    expect(different == 0, f"The same seed must give the same texts. {different} of {len(first)} differ.")
+    other = _texts(_generate(plugin, _BARE, seed=_SEED + 1))
+    expect(first != other, "Another seed must give other texts. All were equal: is the seed ignored?")
+
+
+def check_stop_strings(plugin: LLM) -> None:
+    """A completion ends before the first stop string."""
+    texts = _texts(_generate(plugin, _BARE))
+    common = Counter(character for text in texts for character in set(text) if character.isalnum()).most_common(1)
+    if not common:
+        raise SkipTest("Its completions hold neither letters nor digits that could serve as a stop string.")
+    stop = common[0][0]
+    completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
+    kept = [text for text in _texts(completions) if stop in text]
+    expect(not kept, f"A completion must end before the stop string {stop!r}. Got {kept[:1]}.")
+    stopped = [each.finish_reason == "stop" for part in completions for each in part]
+    expect(any(stopped), f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'.")
+
+
+def check_a_prefix_is_continued(plugin: LLM) -> None:
+    """The completion of a prefix is what follows it: neither the prefix again, nor a new beginning."""
+    tried = []
+    for prefix in _BARE:
+        first = max((split_steps(text) for text in _texts(_generate(plugin, [prefix]))), key=len)
+        steps = first[: max(1, len(first) // 2)] or ("First I look at the numbers.",)
+        tried.append(Prefix(prefix.question, steps))
+    continued = _generate(plugin, tried)
+    repeated = restarted = 0
+    for prefix, of_prefix in zip(tried, continued, strict=True):
+        for completion in of_prefix:
+            repeated += completion.text.lstrip().startswith(join_steps(prefix.steps))
+            restarted += split_steps(completion.text)[:1] == prefix.steps[:1]
+    total = len(tried) * _SAMPLES
+    expect(
+        repeated <= total / 2,
+        f"A completion must be the continuation alone. {repeated} of {total} repeat the prefix's steps.",
+    )
+    expect(restarted <= total / 2, f"A prefix must be continued. {restarted} of {total} begin anew with its first step.")
+    expect(
+        _texts(continued) != _texts(_generate(plugin, _BARE)),
+        "A prefix must be continued. With and without its steps the completions are the same: are they ignored?",
+    )
+
+
+CHECKS = (
+    check_n_completions_of_each_prefix,
+    check_token_counts,
+    check_finish_reasons,
+    check_samples_differ,
+    check_the_seed_decides,
+    check_stop_strings,
+    check_a_prefix_is_continued,
+)

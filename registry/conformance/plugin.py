@@ -1,0 +1,29 @@
+"""What is checked of every plugin."""
+
+from __future__ import annotations
+
+import json
+
+from registry.contracts.plugin import Plugin
+
+__all__ = ["CHECKS", "expect"]
+
+
+def expect(condition: bool, message: str) -> None:
+    """Fail the check with `message` unless the condition holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_identity_is_data(plugin: Plugin) -> None:
+    """Job keys are made of the identity, so it is JSON and the same whenever it is asked for."""
+    identity = plugin.identity()
+    try:
+        text = json.dumps(identity, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"identity() must be JSON data; it cannot be written: {error}. Got {identity!r}.") from error
+    again = json.dumps(plugin.identity(), sort_keys=True)
+    expect(text == again, f"identity() must not change between calls. Got {text}, then {again}.")
+
+
+CHECKS = (check_identity_is_data,)

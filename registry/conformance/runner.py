@@ -1,0 +1,111 @@
+"""Which checks a plugin has to pass, and running them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from unittest import SkipTest
+
+from registry.conformance import calibrator, dataset, llm, plugin, prm
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.dataset import Dataset
+from registry.contracts.llm import LLM
+from registry.contracts.plugin import Plugin
+from registry.contracts.prm import PRM
+
+__all__ = ["CheckResult", "checks_of", "parametrize_with_checks", "run_checks"]
+
+_CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
+    Calibrator: calibrator.CHECKS,
+    Dataset: dataset.CHECKS,
+    LLM: llm.CHECKS,
+    PRM: prm.CHECKS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of one check.
+
+    Attributes
+    ----------
+    name : str
+        The check's name in words.
+    passed : bool
+        Whether the plugin kept this part of its contract. False if the check was skipped.
+    message : str
+        What was expected and what came; empty if it passed.
+    skipped : bool
+        Whether the check does not apply to this plugin; `message` then says why.
+    """
+
+    name: str
+    passed: bool
+    message: str = ""
+    skipped: bool = False
+
+
+def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
+    """The checks for a plugin's kind. Each takes the plugin and raises AssertionError, or SkipTest.
+
+    Raises
+    ------
+    TypeError
+        If it is an object of no known kind.
+    """
+    for contract, checks in _CHECKS.items():
+        if isinstance(plugin_, contract):
+            return plugin.CHECKS + checks
+    raise TypeError(
+        f"Only an LLM, a PRM, a calibrator or a data set can be checked. Got {plugin_!r} instead; "
+        "build the plugin first if this is its class."
+    )
+
+
+def run_checks(plugin_: Plugin) -> list[CheckResult]:
+    """Run every check for the plugin's kind; a check that fails does not keep the others from running.
+
+    Parameters
+    ----------
+    plugin_ : Plugin
+        A plugin as it is built from its arguments; a calibrator not yet fitted. It is not changed.
+
+    Returns
+    -------
+    list of CheckResult
+        In a fixed order.
+    """
+    return [_run(check, plugin_) for check in checks_of(plugin_)]
+
+
+def _run(check: Callable[[Any], None], plugin_: Plugin) -> CheckResult:
+    name = _name(check)
+    try:
+        check(plugin_)
+    except SkipTest as reason:
+        return CheckResult(name, passed=False, message=str(reason), skipped=True)
+    except AssertionError as error:
+        return CheckResult(name, passed=False, message=str(error) or "An assertion of the plugin's own failed.")
+    except Exception as error:
+        return CheckResult(name, passed=False, message=f"It raised {type(error).__name__}: {error}")
+    return CheckResult(name, passed=True)
+
+
+def parametrize_with_checks(plugins: Iterable[Plugin]) -> Any:
+    """A pytest decorator that runs every check on every plugin, each as a test of its own.
+
+    The decorated test takes ``plugin`` and ``check`` and calls ``check(plugin)``.
+    """
+    import pytest
+
+    pairs = [
+        pytest.param(each, check, id=f"{each.plugin_name or type(each).__name__}: {_name(check)}")
+        for each in plugins
+        for check in checks_of(each)
+    ]
+    return pytest.mark.parametrize(("plugin", "check"), pairs)
+
+
+def _name(check: Callable[[Any], None]) -> str:
+    return check.__name__.removeprefix("check_").replace("_", " ")

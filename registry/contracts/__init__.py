@@ -1,0 +1,1 @@
+"""The contracts that plugins fulfil, and the data that passes between them."""

@@ -1,0 +1,55 @@
+"""The contract of a data set: questions in splits, and how an answer to them is graded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import astuple
+
+from registry.contracts.data import Question, Verdict
+from registry.contracts.plugin import Plugin
+from registry.grading import GRADER_VERSION, extract_answer, grade_answer
+
+__all__ = ["Dataset", "content_hash"]
+
+
+class Dataset(Plugin):
+    """A source of questions. Job keys hold the hash of its questions, not its name.
+
+    Attributes
+    ----------
+    splits : tuple of str
+        The splits it has, e.g. ``("train", "calibration", "test")``.
+    """
+
+    splits: tuple[str, ...] = ("test",)
+
+    @abstractmethod
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        """The first `count` questions of a split (all if None). A larger count begins with the same questions.
+
+        Raises
+        ------
+        DataError
+            If the split does not exist or has fewer than `count` questions.
+        """
+
+    def grade(self, question: Question, trajectory: str) -> tuple[Verdict, str | None]:
+        """Grade a whole trajectory: the verdict and the final answer that was found in it, if any."""
+        answer = extract_answer(trajectory)
+        if answer is None:
+            return "unparsed", None
+        return ("correct" if grade_answer(answer, question.answer) else "incorrect"), answer
+
+    @property
+    def grader_version(self) -> str:
+        """Part of the keys of all graded work; raise it when a verdict can change."""
+        return GRADER_VERSION
+
+
+def content_hash(questions: Sequence[Question]) -> str:
+    """Hash of all that the questions hold, in their order (SHA-256, 16 hexadecimal digits)."""
+    text = json.dumps([astuple(question) for question in questions], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,41 @@
+"""The contract of an LLM: it continues prefixes of trajectories."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from registry.contracts.data import Completion, Prefix, Sampling
+from registry.contracts.plugin import Plugin
+
+__all__ = ["LLM"]
+
+
+class LLM(Plugin):
+    """A policy. ``generate`` samples completions of many prefixes at once."""
+
+    @abstractmethod
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Sample `n` completions of each prefix.
+
+        Parameters
+        ----------
+        prefixes : sequence of Prefix
+            Questions with the steps so far. A prefix is continued after a step separator, not restarted.
+        n : int
+            Completions per prefix, independent of one another.
+        sampling : Sampling
+            Temperature, nucleus, length and stop strings.
+        seed : int
+            The same prefixes, n, sampling and seed give the same texts.
+
+        Returns
+        -------
+        list of list of Completion
+            ``len(prefixes)`` lists of `n` completions.
+        """
+
+    def close(self) -> None:
+        """Release the model's memory. Called when no more work needs it."""

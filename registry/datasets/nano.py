@@ -1,0 +1,54 @@
+"""The data sets `nano-math` and `nano-aime`: generated arithmetic that the nano models can nearly do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from registry.contracts.data import Question
+from registry.contracts.dataset import Dataset
+from registry.errors import DataError
+from registry.nano.problems import generate_split
+
+__all__ = ["NanoAIME", "NanoMath"]
+
+
+class _NanoDataset(Dataset):
+    """Problems of the generator. Its splits are disjoint, by a hash of each question's text."""
+
+    generator_name: ClassVar[str]
+    sizes: ClassVar[dict[str, int]]
+    """How many questions a split has: the generator itself knows no end."""
+
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        """Generate the first `count` questions of a split; see :meth:`registry.Dataset.questions`."""
+        if split not in self.sizes:
+            raise DataError(
+                f"{self.generator_name} has no split '{split}'. It has: {', '.join(self.splits)}."
+            )
+        size = self.sizes[split]
+        if count is not None and count > size:
+            raise DataError(
+                f"The {split} split of {self.generator_name} has {size} questions, fewer than the {count} that "
+                "are asked for."
+            )
+        problems = generate_split(self.generator_name, split, size if count is None else count)
+        return [
+            Question(problem.id, problem.text, problem.answer, problem.level, problem.subject)
+            for problem in problems
+        ]
+
+
+class NanoMath(_NanoDataset):
+    """Chains of 2 to 9 operations, levels 1 to 5 in turn: what the nano models were made for."""
+
+    generator_name = "nano-math"
+    sizes: ClassVar[dict[str, int]] = {"train": 20_000, "calibration": 2_000, "test": 1_000}
+    splits = tuple(sizes)
+
+
+class NanoAIME(_NanoDataset):
+    """Chains of 11 to 13 mostly hard operations, all of level 5: outside what the nano PRM has seen."""
+
+    generator_name = "nano-aime"
+    sizes: ClassVar[dict[str, int]] = {"train": 5_000, "test": 1_000}
+    splits = tuple(sizes)

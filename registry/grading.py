@@ -1,0 +1,56 @@
+r"""Whether a final answer is right: the text of the last ``\boxed{}`` against the reference.
+
+Rules in order: equal text after normalising, then equal numbers (integers, decimals and fractions,
+compared exactly). Nothing of a model's text is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+__all__ = ["GRADER_VERSION", "extract_answer", "grade_answer"]
+
+GRADER_VERSION = "1"
+
+_BOX = "\\boxed{"
+_FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
+_NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
+
+
+def extract_answer(trajectory: str) -> str | None:
+    r"""The content of the last ``\boxed{...}``, braces balanced; None if there is no closed one."""
+    start = trajectory.rfind(_BOX)
+    if start < 0:
+        return None
+    depth = 1
+    begin = start + len(_BOX)
+    for position in range(begin, len(trajectory)):
+        depth += {"{": 1, "}": -1}.get(trajectory[position], 0)
+        if depth == 0:
+            return trajectory[begin:position].strip()
+    return None
+
+
+def grade_answer(answer: str, reference: str) -> bool:
+    """Whether `answer` equals `reference` as text or as an exact number."""
+    given, expected = _normalise(answer), _normalise(reference)
+    if given == expected:
+        return True
+    number = _number(given)
+    return number is not None and number == _number(expected)
+
+
+def _normalise(text: str) -> str:
+    text = text.strip().strip("$").rstrip(".").replace("\\!", "").replace("\\,", "").replace(" ", "")
+    text = _FRACTION.sub(r"\1/\2", text)
+    return re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", text)
+
+
+def _number(text: str) -> Fraction | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    numerator, _, denominator = text.partition("/")
+    if not denominator:
+        return Fraction(numerator)
+    return Fraction(numerator) / int(denominator) if int(denominator) else None

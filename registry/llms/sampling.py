@@ -1,0 +1,166 @@
+"""Sampling many rows of tokens from a causal language model, one token of every unfinished row per step.
+
+Each row draws from random numbers of its own, so what it says depends on its own seed and not on the rows it
+happens to share a batch with. Finished rows leave the batch, and rows that share a prompt share its first pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import DynamicCache, PreTrainedModel
+
+__all__ = ["Row", "sample_rows", "sample_tokens"]
+
+_COMPACT_BELOW = 0.8
+"""Finished rows are dropped once fewer than this share of a batch's rows goes on: dropping copies the cache."""
+
+
+@dataclass
+class Row:
+    """One completion in the making.
+
+    Attributes
+    ----------
+    prompt : tuple of int
+        Token ids that it continues.
+    limit : int
+        Tokens that it may have at the most, at least 1.
+    uniforms : ndarray of shape (limit,), float64
+        Its random numbers in [0, 1), one per token.
+    tokens : list of int
+        What was sampled so far, the end-of-text token included.
+    stopped : bool
+        Whether it came to an end of its own before `limit`.
+    """
+
+    prompt: tuple[int, ...]
+    limit: int
+    uniforms: NDArray[np.float64]
+    tokens: list[int] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to be sampled."""
+        return self.stopped or len(self.tokens) == self.limit
+
+
+def sample_tokens(
+    logits: torch.Tensor, uniforms: torch.Tensor, temperature: float, top_p: float
+) -> torch.Tensor:
+    """Draw one token per row by the inverse of the cumulative distribution.
+
+    Parameters
+    ----------
+    logits : tensor of shape (rows, vocabulary)
+        Scores of the next token.
+    uniforms : tensor of shape (rows,), float64
+        One random number in [0, 1) per row.
+    temperature : float
+        Above 0; divides the logits.
+    top_p : float
+        Nucleus mass in (0, 1]: the smallest set of likeliest tokens that holds it is drawn from.
+
+    Returns
+    -------
+    tensor of shape (rows,), int64
+    """
+    probabilities = torch.softmax(logits.float() / temperature, dim=-1)
+    order = None
+    if top_p < 1.0:
+        probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
+        before = probabilities.cumsum(-1, dtype=torch.float64) - probabilities
+        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
+    # Scaled by the total, a draw lies below it, so it never falls beyond the last token that has any probability.
+    drawn = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1]).unsqueeze(1), right=True)
+    drawn = drawn.clamp(max=logits.shape[-1] - 1)
+    return (drawn if order is None else order.gather(1, drawn)).squeeze(1)
+
+
+@torch.inference_mode()
+def sample_rows(
+    model: PreTrainedModel,
+    rows: Sequence[Row],
+    *,
+    temperature: float,
+    top_p: float,
+    pad_id: int,
+    end_ids: frozenset[int],
+    stops: Callable[[list[int]], bool],
+) -> None:
+    """Sample all rows of one batch to their end, in place.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model in evaluation mode.
+    rows : sequence of Row
+        The batch.
+    temperature, top_p : float
+        As in :func:`sample_tokens`.
+    pad_id : int
+        Token that fills prompts up on their left.
+    end_ids : frozenset of int
+        Tokens that end a completion.
+    stops : callable
+        Whether a completion's tokens so far hold a stop string.
+    """
+    device = model.device
+    prompts = list(dict.fromkeys(row.prompt for row in rows))
+    cache = DynamicCache(config=model.config)
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[pad_id] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    widths = torch.tensor([[len(prompt)] for prompt in prompts])
+    mask = (torch.arange(longest) >= longest - widths).long()
+    places = (mask.cumsum(1) - 1).clamp(min=0)
+    logits = _next_logits(model, ids.to(device), mask.to(device), places.to(device), cache)
+
+    number = {prompt: index for index, prompt in enumerate(prompts)}
+    chosen = torch.tensor([number[row.prompt] for row in rows])
+    mask, places, logits = mask[chosen], widths[chosen], logits[chosen.to(device)]
+    if len(prompts) < len(rows):
+        cache.batch_select_indices(chosen.to(device))
+    batch = list(rows)
+    while True:
+        numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
+        uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
+        tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
+        going = []
+        for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
+            if row.finished:
+                continue
+            row.tokens.append(token)
+            row.stopped = token in end_ids or stops(row.tokens)
+            if not row.finished:
+                going.append(index)
+        if not going:
+            return
+        if len(going) < _COMPACT_BELOW * len(batch):
+            chosen = torch.tensor(going)
+            cache.batch_select_indices(chosen.to(device))
+            batch = [batch[index] for index in going]
+            tokens, mask, places = tokens[chosen], mask[chosen], places[chosen]
+        mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+        logits = _next_logits(model, tokens[:, None].to(device), mask.to(device), places.to(device), cache)
+        places = places + 1
+
+
+def _next_logits(
+    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, places: torch.Tensor, cache: DynamicCache
+) -> torch.Tensor:
+    output = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=places,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    logits: torch.Tensor = output.logits[:, -1]
+    return logits

@@ -1,0 +1,221 @@
+"""The LLM `transformers`: any causal language model that the transformers library knows by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from registry.checkpoints import check_checkpoint, checkpoint_identity
+from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
+from registry.contracts.llm import LLM
+from registry.errors import PluginFailure
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from registry.llms.sampling import Row
+
+__all__ = ["TransformersLLM"]
+
+_SEED_RANGE = 2**64
+
+
+class TransformersLLM(LLM):
+    """A chat model, sampled in large batches.
+
+    The prompt is the tokenizer's own chat template over the system prompt, if there is one, and the question; the
+    steps of a prefix begin the assistant's turn, each followed by a blank line.
+
+    Parameters
+    ----------
+    checkpoint : str
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
+    dtype : str, default="auto"
+        Type of the weights: ``auto`` (as they are saved), ``float32``, ``bfloat16`` or ``float16``.
+    device : str, default="auto"
+        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+    batch_tokens : int, default=131072
+        Upper bound of the tokens in one batch: rows times (prompt + longest completion). It bounds the memory.
+    system_prompt : str, optional
+        What the chat starts with. None leaves it to the chat template.
+
+    Notes
+    -----
+    Every completion draws from its own random numbers, a function of (seed, index of the prefix, index of the
+    completion): the first 8 of 64 completions are those that n = 8 gives. Batches of different shapes round
+    differently, which can change a text where two tokens are all but equally likely.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str,
+        dtype: str = "auto",
+        device: str = "auto",
+        batch_tokens: int = 131_072,
+        system_prompt: str | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.dtype = dtype
+        self.device = device
+        self.batch_tokens = batch_tokens
+        self.system_prompt = system_prompt
+
+    def check_arguments(self) -> None:
+        """Refuse unknown types and checkpoints that are not there."""
+        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
+            raise ValueError(
+                f"The 'dtype' parameter must be auto, float32, bfloat16 or float16. Got {self.dtype!r} instead."
+            )
+        if self.batch_tokens < 1:
+            raise ValueError(
+                f"The 'batch_tokens' parameter must be an int in [1, inf). Got {self.batch_tokens} instead."
+            )
+        check_checkpoint(self.checkpoint)
+
+    def identity(self) -> dict[str, Any]:
+        """As for every plugin, and which weights they are."""
+        return {**super().identity(), "checkpoint": checkpoint_identity(self.checkpoint)}
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Sample `n` completions of each prefix; see :meth:`registry.LLM.generate`.
+
+        Raises
+        ------
+        PluginFailure
+            If a prefix leaves no room for a completion in the model's context.
+        """
+        from registry.llms.sampling import Row, sample_rows
+
+        rows: list[Row] = []
+        for index, prefix in enumerate(prefixes):
+            prompt = self._encode(prefix)
+            limit = min(sampling.max_tokens, self._context - len(prompt))
+            if limit < 1:
+                raise PluginFailure(
+                    f"A prefix of {len(prompt)} tokens leaves no room for a completion: {self.checkpoint} reads "
+                    f"{self._context} tokens. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
+                    "take an LLM with a longer context."
+                )
+            for sample in range(n):
+                key = np.array([seed % _SEED_RANGE, (index << 32) + sample], dtype=np.uint64)
+                rows.append(Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit)))
+        stops = _StopStrings(self._tokenizer, sampling.stop)
+        for batch in self._batches(rows):
+            sample_rows(
+                self._model,
+                batch,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                pad_id=self._pad_id,
+                end_ids=self._end_ids,
+                stops=stops,
+            )
+        completions = [self._completion(row, stops) for row in rows]
+        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+
+    def close(self) -> None:
+        """Drop the model; it is loaded again when it is needed again."""
+        self.__dict__.pop("_model", None)
+
+    @cached_property
+    def _model(self) -> PreTrainedModel:
+        from transformers import AutoModelForCausalLM
+
+        from registry.pretrained import load_pretrained
+
+        return load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
+
+    @cached_property
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
+        from registry.pretrained import load_tokenizer
+
+        tokenizer = load_tokenizer(self.checkpoint)
+        if tokenizer.chat_template is None:
+            raise PluginFailure(
+                f"{self.checkpoint} has no chat template, so there is no telling how it wants to be asked. "
+                "Take an instruction-tuned model, or put a chat_template.jinja beside its tokenizer."
+            )
+        return tokenizer
+
+    @cached_property
+    def _context(self) -> int:
+        """Tokens that the model reads, prompt and completion together."""
+        longest = getattr(self._model.config, "max_position_embeddings", None)
+        return int(longest or self._tokenizer.model_max_length)
+
+    @cached_property
+    def _end_ids(self) -> frozenset[int]:
+        configured = getattr(self._model.generation_config, "eos_token_id", None)
+        ids = configured if isinstance(configured, list) else [configured, self._tokenizer.eos_token_id]
+        return frozenset(int(token) for token in ids if token is not None)
+
+    @property
+    def _pad_id(self) -> int:
+        return int(self._tokenizer.pad_token_id or 0)
+
+    def _encode(self, prefix: Prefix) -> tuple[int, ...]:
+        messages = [{"role": "user", "content": prefix.question}]
+        if self.system_prompt is not None:
+            messages.insert(0, {"role": "system", "content": self.system_prompt})
+        text = str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        if prefix.steps:
+            text += join_steps(prefix.steps) + STEP_SEPARATOR
+        # The template writes the special tokens of the model's format itself.
+        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
+        batch: list[Row] = []
+        longest = 0
+        for row in sorted(rows, key=lambda row: len(row.prompt)):
+            longest = max(longest, len(row.prompt) + row.limit)
+            if batch and longest * (len(batch) + 1) > self.batch_tokens:
+                yield batch
+                batch, longest = [], len(row.prompt) + row.limit
+            batch.append(row)
+        if batch:
+            yield batch
+
+    def _completion(self, row: Row, stops: _StopStrings) -> Completion:
+        return Completion(
+            text=stops.cut(row.tokens),
+            tokens=len(row.tokens),
+            finish_reason="stop" if row.stopped else "length",
+        )
+
+
+class _StopStrings:
+    """Finds the first stop string in a completion's tokens.
+
+    Decoding every row after every token would cost more than a small model's forward pass, so a completion is
+    decoded only when its newest token holds the last character of a stop string.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._stop = tuple(stop)
+        self._can_end: dict[int, bool] = {}
+
+    def __call__(self, tokens: list[int]) -> bool:
+        if not self._stop:
+            return False
+        newest = tokens[-1]
+        if newest not in self._can_end:
+            # Twice, since some tokenizers drop the space before a text's first word.
+            shown = self._decode([newest, newest])
+            self._can_end[newest] = "\ufffd" in shown or any(stop[-1] in shown for stop in self._stop)
+        return self._can_end[newest] and any(stop in self._decode(tokens) for stop in self._stop)
+
+    def cut(self, tokens: list[int]) -> str:
+        """The text of a completion before its first stop string, special tokens left out."""
+        text = self._decode(tokens)
+        return text[: min((text.find(stop) for stop in self._stop if stop in text), default=len(text))]
+
+    def _decode(self, tokens: list[int]) -> str:
+        return str(
+            self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )

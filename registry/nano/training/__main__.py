@@ -1,0 +1,160 @@
+"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.training`.
+
+Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
+
+    tokenizer -> base -> strong, middle, weak -> labels -> prm
+
+The base, which isn't shipped, and the labels are kept in the work folder; the four shipped folders go to
+`registry/nano/models`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import torch
+
+from registry.nano.problems import generate_split
+from registry.nano.training import base, policies, reward_model
+from registry.nano.training.examples import Encoder
+from registry.nano.training.folders import MODELS, load_policy, load_trained, save_policy, save_reward_model
+from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
+from registry.nano.training.model import SolverAndJudge, nano_config
+from registry.nano.training.probe import Probe
+from registry.nano.training.tokenizer import build_tokenizer
+from registry.nano.training.trainer import train
+
+BASE_STEPS, BASE_RATE = 3000, 2e-3
+POLICY_STEPS, POLICY_RATE = 250, 8e-4
+REWARD_STEPS, REWARD_RATE = 800, 8e-4
+LABELLED_QUESTIONS, LABELLED_TRAJECTORIES, FOLLOW_UPS = 600, 2, 8
+
+
+class Pipeline:
+    """The stages and where their outputs lie."""
+
+    def __init__(self, work: Path, models: Path, seed: int, scale: float) -> None:
+        self.work, self.models, self.seed, self.scale = work, models, seed, scale
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.models.mkdir(parents=True, exist_ok=True)
+
+    def stage(self, name: str, output: Path, make: Callable[[], None]) -> None:
+        """Make an output unless it exists, and say how long it took."""
+        if output.exists():
+            print(f"{name}: {output} exists, skipped", flush=True)
+            return
+        started = time.time()
+        make()
+        print(f"{name}: {time.time() - started:.0f} s", flush=True)
+
+    def run(self, until: str = "prm") -> None:
+        """All stages, or those up to and including one."""
+        self.stage("tokenizer", self.work / "tokenizer", lambda: build_tokenizer(self.work / "tokenizer"))
+        self.encoder = Encoder(self.work / "tokenizer")
+        self.stage("base", self.work / "base", self.train_base)
+        if until == "base":
+            return
+        for name in ("strong", "middle", "weak"):
+            self.stage(name, self.models / name, lambda name=name: self.train_policy(name))  # type: ignore[misc]
+        if until == "policies":
+            return
+        self.stage("labels", self.work / "labels.jsonl", self.make_labels)
+        self.stage("prm", self.models / "prm", self.train_reward_model)
+
+    def steps(self, count: int) -> int:
+        """A number of steps, scaled down in tests."""
+        return max(1, round(count * self.scale))
+
+    def train_base(self) -> None:
+        """The joint model of solving and judging."""
+        torch.manual_seed(self.seed)
+        vocabulary = -(-len(self.encoder.tokenizer) // 64) * 64
+        model = SolverAndJudge(nano_config(vocabulary, self.encoder.pad, self.encoder.end))
+        train(
+            "base",
+            model,
+            self.encoder.tokenizer,
+            lambda number: base.draw_batch(self.encoder, self.seed, number),
+            self.steps(BASE_STEPS),
+            BASE_RATE,
+            self.work / "scratch",
+            self.seed,
+            Probe(self.encoder),
+        )
+        model.save_pretrained(self.work / "base")
+
+    def train_policy(self, name: str) -> None:
+        """One policy from the base."""
+        model = load_trained(self.work / "base")
+        train(
+            name,
+            model,
+            self.encoder.tokenizer,
+            lambda number: policies.draw_batch(self.encoder, policies.POLICIES[name], self.seed, number),
+            self.steps(POLICY_STEPS),
+            POLICY_RATE,
+            self.work / "scratch",
+            self.seed,
+            Probe(self.encoder),
+        )
+        save_policy(model, self.encoder.tokenizer, self.models / name)
+
+    def make_labels(self) -> None:
+        """Trajectories of all policies, follow-ups of the strong one, on train questions of nano-math."""
+        problems = generate_split("nano-math", "train", max(5, self.steps(LABELLED_QUESTIONS)))
+        trajectories: list[list[list[str]]] = [[] for _ in problems]
+        for index, name in enumerate(("weak", "middle", "strong")):
+            model, tokenizer = load_policy(self.models / name)
+            found = sample_trajectories(model, tokenizer, problems, LABELLED_TRAJECTORIES, self.seed + index)
+            for all_of_one, more in zip(trajectories, found, strict=True):
+                all_of_one.extend(more)
+        model, tokenizer = load_policy(self.models / "strong")
+        labelled = label_prefixes(model, tokenizer, problems, trajectories, FOLLOW_UPS, self.seed + 3)
+        write_labels(self.work / "labels.jsonl", [row for rows in labelled for row in rows])
+
+    def train_reward_model(self) -> None:
+        """The reward model from the base and the labels."""
+        labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
+        model = load_trained(self.work / "base")
+        train(
+            "prm",
+            model,
+            self.encoder.tokenizer,
+            lambda number: reward_model.draw_batch(self.encoder, labels, self.seed, number),
+            self.steps(REWARD_STEPS),
+            REWARD_RATE,
+            self.work / "scratch",
+            self.seed,
+            Probe(self.encoder),
+        )
+        save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--work", type=Path, default=Path("build/nano"), help="folder for the base and the labels"
+    )
+    parser.add_argument("--models", type=Path, default=MODELS, help="folder for weak, middle, strong and prm")
+    parser.add_argument("--seed", type=int, default=0, help="of everything")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of all step counts, to try it out")
+    parser.add_argument(
+        "--until", choices=("base", "policies", "prm"), default="prm", help="last stage to run"
+    )
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    Pipeline(arguments.work, arguments.models, arguments.seed, arguments.scale).run(arguments.until)
+
+
+if __name__ == "__main__":
+    main()

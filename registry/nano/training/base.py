@@ -1,0 +1,44 @@
+"""The base model: learns to solve, and to judge chains with injected mistakes, all at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from registry.nano.problems import AIME_LENGTHS, LENGTHS, Problem, draw_problem, split_of
+from registry.nano.training.chains import noisy_chain, right_chain
+from registry.nano.training.examples import Encoder, Example, judged
+
+__all__ = ["draw_batch", "draw_train_problem"]
+
+LONG_SHARE = 0.2
+"""Share of batches with chains as long as nano-aime's."""
+BATCH_TOKENS = 3000
+
+
+def draw_train_problem(generator: random.Random, dataset: str, level: int) -> Problem:
+    """A random problem of a data set's train split."""
+    while True:
+        problem = draw_problem(generator, dataset, level)
+        if split_of(problem.text) == "train":
+            return problem
+
+
+def draw_batch(encoder: Encoder, seed: int, number: int) -> Sequence[Example]:
+    """The examples of one batch: problems of one length, each with its right chain and two wrong ones."""
+    generator = random.Random(f"{seed} base {number}")
+    dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
+    level = generator.randint(1, 5)
+    length = max(AIME_LENGTHS) if dataset == "nano-aime" else LENGTHS[level]
+    tokens_per_example = 50 + 32 * length
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // tokens_per_example)):
+        problem = draw_train_problem(generator, dataset, level)
+        chains = [judged(right_chain(problem), complete=True)]
+        for _ in range(2):
+            forced = generator.randrange(len(problem.operations))
+            chain = noisy_chain(problem, 0.02, generator, forced)
+            stop = len(chain.steps) if generator.random() < 0.4 else forced + generator.randint(1, 3)
+            chains.append(judged(chain.cut(stop), complete=stop >= len(chain.steps)))
+        examples.append(encoder.example(problem.text, chains, system=generator.random() < 0.5))
+    return examples

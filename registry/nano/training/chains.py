@@ -1,0 +1,123 @@
+"""Chains of steps with mistakes in them: what the weaker policies write and what a judge learns to see.
+
+Almost every mistake is a miscopied number followed by right arithmetic: a digit of the running value at the start of a
+step, or the operand, or (seldom) the instruction's symbol; a few are slips in the result. The chain then goes on from
+its wrong number. Mistakes of this kind can be seen by looking up one earlier token, which a model of half a million
+parameters learns within minutes; wrong sums alone stay hard to see.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from registry.nano.problems import MODULUS, Operation, Problem, render_step
+
+__all__ = ["HARD_FACTOR", "Chain", "noisy_chain", "right_chain"]
+
+HARD_FACTOR = 3.0
+"""How much likelier a mistake is in a hard step than in an easy one."""
+VALUE_SHARE, OPERAND_SHARE, SYMBOL_SHARE = 0.55, 0.30, 0.05
+"""Shares of the kinds of mistakes; the rest are slips in the result."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A solution, right or wrong.
+
+    Attributes
+    ----------
+    steps : tuple of str
+        One per instruction of the question, or fewer if it was cut.
+    wrong : tuple of bool
+        Which steps hold a mistake of their own. A right step after a wrong one isn't wrong, but its result may be.
+    """
+
+    steps: tuple[str, ...]
+    wrong: tuple[bool, ...]
+
+    def sound(self, steps: int) -> bool:
+        """Whether the first so many steps hold no mistake."""
+        return not any(self.wrong[:steps])
+
+    def cut(self, steps: int) -> Chain:
+        """The first steps alone."""
+        return Chain(self.steps[:steps], self.wrong[:steps])
+
+
+def other_digit(generator: random.Random, number: int) -> int:
+    """A number of two digits with one of its digits replaced."""
+    place = generator.choice((1, 10))
+    digit = number // place % 10
+    return number + (generator.choice([other for other in range(10) if other != digit]) - digit) * place
+
+
+def other_operand(generator: random.Random, operation: Operation) -> Operation:
+    """The instruction with a misread operand of the same kind, so that its number of digits stays."""
+    if operation.symbol == "*":
+        choices = [2, 3, 4, 5]
+    elif operation.operand > 9:
+        choices = list(range(11, 20))
+    else:
+        choices = list(range(1, 10))
+    return Operation(
+        operation.symbol, generator.choice([other for other in choices if other != operation.operand])
+    )
+
+
+def wrong_step(
+    generator: random.Random, value: int, operation: Operation, index: int, last: bool
+) -> tuple[str, int]:
+    """A step with one mistake, and the number it ends with."""
+    kind = generator.random()
+    slip = False
+    if kind < VALUE_SHARE:
+        value = other_digit(generator, value)
+    elif kind < VALUE_SHARE + OPERAND_SHARE:
+        operation = other_operand(generator, operation)
+    elif kind < VALUE_SHARE + OPERAND_SHARE + SYMBOL_SHARE and operation.symbol != "*":
+        operation = Operation("-" if operation.symbol == "+" else "+", operation.operand)
+    else:
+        slip = True
+    result = operation.apply(value)
+    if slip:
+        result = other_digit(generator, result) % MODULUS
+    return render_step(index, value, operation, result, last), result
+
+
+def right_chain(problem: Problem) -> Chain:
+    """The right solution."""
+    return noisy_chain(problem, 0.0, random.Random(0))
+
+
+def noisy_chain(problem: Problem, rate: float, generator: random.Random, forced: int | None = None) -> Chain:
+    """A solution with random mistakes.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be solved.
+    rate : float
+        Chance of a mistake in an easy step; in a hard one it is `HARD_FACTOR` times as large.
+    generator : random.Random
+        The source of randomness.
+    forced : int, optional
+        The index of a step that is wrong in any case, and none before it.
+    """
+    steps: list[str] = []
+    wrong: list[bool] = []
+    value = problem.start
+    last = len(problem.operations) - 1
+    for index, operation in enumerate(problem.operations):
+        chance = rate * (HARD_FACTOR if operation.hard else 1.0)
+        if forced is not None and index <= forced:
+            chance = float(index == forced)
+        if chance > 0 and generator.random() < chance:
+            text, value = wrong_step(generator, value, operation, index, index == last)
+            wrong.append(True)
+        else:
+            left, value = value, operation.apply(value)
+            text = render_step(index, left, operation, value, index == last)
+            wrong.append(False)
+        steps.append(text)
+    return Chain(tuple(steps), tuple(wrong))

@@ -1,0 +1,87 @@
+"""Writing the shipped model folders, and reading them back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from registry.nano.training.model import SolverAndJudge
+
+__all__ = ["MODELS", "load_policy", "load_reward_model", "load_trained", "save_policy", "save_reward_model"]
+
+MODELS = Path(__file__).resolve().parent.parent / "models"
+"""Where the shipped folders lie."""
+
+
+def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
+    """Write the language model alone, in bfloat16, as a plain Qwen2ForCausalLM."""
+    from transformers import Qwen2ForCausalLM
+
+    policy: Any = Qwen2ForCausalLM(model.config)  # type: ignore[no-untyped-call]
+    weights = {name: value for name, value in model.state_dict().items() if not name.startswith("score.")}
+    policy.load_state_dict(weights)
+    policy.to(torch.bfloat16)
+    policy.generation_config.update(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=256,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    policy.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def save_reward_model(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
+    """Write trunk and reward head, in bfloat16, with the keys and the configuration of Qwen2.5-Math-PRM."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: value.to(torch.bfloat16).contiguous()
+        for name, value in model.state_dict().items()
+        if name.startswith(("model.", "score."))
+    }
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    model.config.save_pretrained(folder)
+    path = folder / "config.json"
+    configuration = json.loads(path.read_text())
+    configuration |= {"architectures": ["Qwen2ForProcessRewardModel"], "num_labels": 2, "dtype": "bfloat16"}
+    for derived in ("id2label", "label2id"):
+        configuration.pop(derived, None)
+    path.write_text(json.dumps(configuration, indent=2, sort_keys=True) + "\n")
+    tokenizer.save_pretrained(folder)
+
+
+def load_trained(folder: Path) -> SolverAndJudge:
+    """A stage's model with both heads, in float32."""
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no model in {folder}. Train it with 'python -m registry.nano.training'."
+        )
+    model: SolverAndJudge = SolverAndJudge.from_pretrained(folder, dtype=torch.float32)
+    return model
+
+
+def load_policy(folder: Path) -> tuple[Any, Any]:
+    """A shipped policy in bfloat16 and its tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no model in {folder}. Train it with 'python -m registry.nano.training'."
+        )
+    policy: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    return policy.eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def load_reward_model(folder: Path) -> tuple[Any, Any]:
+    """The shipped reward model, computing in float32, and its tokenizer. Its language head is of no use."""
+    from transformers import AutoTokenizer
+
+    model: Any = load_trained(folder)
+    return model.eval(), AutoTokenizer.from_pretrained(folder)

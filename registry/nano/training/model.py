@@ -1,0 +1,120 @@
+"""The trained shape: a Qwen2 language model that also carries the head of a Qwen2.5-Math reward model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+__all__ = ["SolverAndJudge", "nano_config"]
+
+
+def nano_config(vocabulary: int, pad: int, end: int) -> Qwen2Config:
+    """The shape of all nano models: about 0.65M parameters."""
+    return Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=128,
+        num_hidden_layers=4,
+        intermediate_size=256,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        pad_token_id=pad,
+        bos_token_id=None,
+        eos_token_id=end,
+        use_cache=True,
+    )
+
+
+class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # transformers is half typed
+    """One trunk, two heads: next token, and (bad, good) at markers.
+
+    The reward head has the layers and names of Qwen2.5-Math-PRM, so that its part of the checkpoint can be saved as it
+    is.
+    """
+
+    language_weight = 1.0
+    judge_weight = 1.0
+    hint_weight = 0.0
+    """Weight of the reward head's loss on ordinary tokens of a chain, in the stage that learns to judge."""
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__(config)  # type: ignore[no-untyped-call]
+        hidden = config.hidden_size
+        self.score = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 2))
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        position_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        targets: torch.Tensor,
+        scores: torch.Tensor,
+        hints: torch.Tensor,
+        **_: Any,
+    ) -> dict[str, torch.Tensor]:
+        """Losses over a batch of trees.
+
+        Parameters
+        ----------
+        input_ids, position_ids, targets, scores, hints : tensors, shape (B, L)
+            As collated; targets of -100, scores and hints of -1 are left out.
+        attention_mask : tensor, shape (B, 1, L, L)
+            Additive.
+
+        Returns
+        -------
+        dict
+            `loss`, and its parts `language` and `judge`, each a mean over its own tokens.
+        """
+        hidden = self.model(
+            input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
+        ).last_hidden_state
+        taught, marked = targets != -100, scores >= 0
+        zero = hidden.sum() * 0
+        language = judge = zero
+        if self.language_weight > 0 and taught.any():
+            language = functional.cross_entropy(self.lm_head(hidden[taught]).float(), targets[taught])
+        if marked.any():
+            judge = self.judge_loss(hidden[marked], scores[marked])
+        loss = self.language_weight * language + self.judge_weight * judge
+        if self.hint_weight > 0:
+            loss = loss + self.hint_weight * self.judge_loss(hidden[hints >= 0], hints[hints >= 0])
+        return {"loss": loss, "language": language.detach(), "judge": judge.detach()}
+
+    def judge_loss(self, hidden: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of the reward head at hidden states (N, h) against the chances of good (N,)."""
+        logits = self.score(hidden).float()
+        return functional.cross_entropy(logits, torch.stack([1 - good, good], dim=-1))
+
+    def deepened(self, layers: int, seed: int) -> SolverAndJudge:
+        """A copy with more layers on top, which change nothing yet: what they add to the residual stream is zero.
+
+        What the model below predicts at one token is there for the new layers to compare with the next one. All below
+        is frozen, which keeps that prediction and saves most of the backward pass.
+        """
+        torch.manual_seed(seed)
+        configuration = Qwen2Config(
+            **{
+                **self.config.to_dict(),
+                "num_hidden_layers": self.config.num_hidden_layers + layers,
+                "layer_types": None,
+            }
+        )
+        deeper = SolverAndJudge(configuration)
+        deeper.load_state_dict(self.state_dict(), strict=False)
+        for parameter in deeper.model.embed_tokens.parameters():
+            parameter.requires_grad = False
+        for index, layer in enumerate(deeper.model.layers):
+            if index < self.config.num_hidden_layers:
+                for parameter in layer.parameters():
+                    parameter.requires_grad = False
+            else:
+                nn.init.zeros_(layer.self_attn.o_proj.weight)
+                nn.init.zeros_(layer.mlp.down_proj.weight)
+        return deeper

@@ -1,0 +1,57 @@
+"""The three policies: the base model, fine-tuned for a minute on chains with more or fewer mistakes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from registry.nano.problems import AIME_LENGTHS, LENGTHS
+from registry.nano.training.base import draw_train_problem
+from registry.nano.training.chains import noisy_chain
+from registry.nano.training.examples import Encoder, Example, Judged
+
+__all__ = ["POLICIES", "Noise", "draw_batch"]
+
+BATCH_TOKENS = 3000
+LONG_SHARE = 0.25
+CHAINS = 3
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How often a policy's training chains go wrong.
+
+    Attributes
+    ----------
+    rate : float
+        Chance of a mistake in an easy step of a nano-math question; a hard step has three times as much.
+    long_rate : float
+        The same for questions as long as nano-aime's.
+    """
+
+    rate: float
+    long_rate: float
+
+
+POLICIES = {
+    "weak": Noise(rate=0.16, long_rate=0.09),
+    "middle": Noise(rate=0.06, long_rate=0.065),
+    "strong": Noise(rate=0.015, long_rate=0.045),
+}
+
+
+def draw_batch(encoder: Encoder, noise: Noise, seed: int, number: int) -> Sequence[Example]:
+    """The examples of one batch: problems of one length, each with a few noisy chains to imitate, mistakes and all."""
+    generator = random.Random(f"{seed} policy {number}")
+    dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
+    level = generator.randint(1, 5)
+    length = max(AIME_LENGTHS) if dataset == "nano-aime" else LENGTHS[level]
+    rate = noise.long_rate if dataset == "nano-aime" else noise.rate
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // (30 + (7 + 12 * CHAINS) * length))):
+        problem = draw_train_problem(generator, dataset, level)
+        chains = [noisy_chain(problem, rate, generator) for _ in range(CHAINS)]
+        followed = [Judged(chain.steps, taught=(True,) * len(chain.steps)) for chain in chains]
+        examples.append(encoder.example(problem.text, followed, system=False))
+    return examples

@@ -1,0 +1,70 @@
+"""The reward model: the base model, fine-tuned on Monte Carlo labels of the strong policy.
+
+Half of the batches are labelled trajectories of all three policies. The other half are fresh chains with injected
+mistakes, marked only where the truth is (nearly) known without sampling: 0 after a mistake, and 1 or 0 after the last
+step. They keep the judge sharp without telling it anything about how often the strong policy goes wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from registry.nano.problems import LENGTHS
+from registry.nano.training.base import draw_train_problem
+from registry.nano.training.chains import noisy_chain, right_chain
+from registry.nano.training.examples import Encoder, Example, Judged
+from registry.nano.training.labels import Labelled
+
+__all__ = ["draw_batch", "group_by_question"]
+
+BATCH_TOKENS = 3000
+
+
+def group_by_question(labels: Sequence[Labelled]) -> dict[int, list[list[Labelled]]]:
+    """Labelled trajectories by question, and questions by the number of their instructions."""
+    questions: dict[str, list[Labelled]] = {}
+    for row in labels:
+        questions.setdefault(row.question, []).append(row)
+    by_length: dict[int, list[list[Labelled]]] = {}
+    for text, rows in questions.items():
+        by_length.setdefault(text.count(")"), []).append(rows)
+    return by_length
+
+
+def labelled_chain(row: Labelled) -> Judged:
+    """A trajectory whose every prefix is marked with its share of successes."""
+    return Judged(
+        steps=tuple(row.steps),
+        taught=(False,) * len(row.steps),
+        scores={count: success / row.follow_ups for count, success in enumerate(row.successes)},
+        complete=False,
+    )
+
+
+def draw_batch(
+    encoder: Encoder, labels: dict[int, list[list[Labelled]]], seed: int, number: int
+) -> Sequence[Example]:
+    """The examples of one batch."""
+    generator = random.Random(f"{seed} reward model {number}")
+    if number % 2 == 0:
+        length = generator.choice(sorted(labels))
+        count = max(1, BATCH_TOKENS // (50 + 45 * length))
+        chosen = generator.sample(labels[length], min(count, len(labels[length])))
+        return [encoder.example(rows[0].question, map(labelled_chain, rows), system=True) for rows in chosen]
+    level = generator.randint(1, 5)
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // (50 + 45 * LENGTHS[level]))):
+        problem = draw_train_problem(generator, "nano-math", level)
+        chains = [right_chain(problem)]
+        chains += [
+            noisy_chain(problem, 0.03, generator, generator.randrange(LENGTHS[level])) for _ in range(3)
+        ]
+        marked = []
+        for chain in chains:
+            last = len(chain.steps)
+            right = chain.steps[-1].endswith(f"\\boxed{{{problem.answer}}}")
+            scores = {count: 0.0 for count in range(1, last) if not chain.sound(count)} if not right else {}
+            marked.append(Judged(chain.steps, (False,) * last, scores | {last: float(right)}, complete=False))
+        examples.append(encoder.example(problem.text, marked, system=True))
+    return examples

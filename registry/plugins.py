@@ -1,0 +1,295 @@
+"""One generic registry for every kind of plugin, and the decorators that fill it.
+
+A name resolves, in this order, to what was registered by decorator (built-in, or a file given
+with ``--plugin``), to a built-in that is loaded only when asked for, or to an entry point of an
+installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``).
+Nothing here imports torch.
+"""
+
+# mypy: disable-error-code="type-abstract"
+# The contracts are abstract classes, and the registries take the classes themselves.
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.dataset import Dataset
+from registry.contracts.llm import LLM
+from registry.contracts.plugin import Plugin
+from registry.contracts.prm import PRM
+from registry.errors import (
+    DuplicatePluginError,
+    InvalidArgumentsError,
+    InvalidPluginError,
+    PrmcalError,
+    UnknownPluginError,
+)
+
+__all__ = [
+    "KINDS",
+    "Registry",
+    "calibrator",
+    "calibrators",
+    "dataset",
+    "datasets",
+    "llm",
+    "llms",
+    "load_plugin_file",
+    "prm",
+    "prms",
+]
+
+P = TypeVar("P", bound=Plugin)
+
+
+class Registry(Generic[P]):
+    """Names of one kind of plugin and the classes behind them.
+
+    Parameters
+    ----------
+    kind : str
+        What the plugins are, in the singular, as error messages say it.
+    contract : type
+        The class that every plugin of this kind derives from.
+    builtin : mapping of str to str
+        Name to ``module:Class``, imported only when the plugin is asked for.
+    """
+
+    def __init__(self, kind: str, contract: type[P], builtin: Mapping[str, str]) -> None:
+        self.kind = kind
+        self.contract = contract
+        self.group = f"prmcal.{kind}s"
+        self._builtin = dict(builtin)
+        self._registered: dict[str, type[P]] = {}
+
+    def register(self, name: str) -> Callable[[type[P]], type[P]]:
+        """Class decorator that registers a plugin under `name`.
+
+        Raises
+        ------
+        DuplicatePluginError
+            If the name is taken.
+        InvalidPluginError
+            If the class does not derive from the contract or lacks one of its methods.
+        """
+
+        def decorate(cls: type[P]) -> type[P]:
+            self._check_contract(name, cls)
+            holder = self.names().get(name)
+            if holder is not None and holder != f"{cls.__module__}:{cls.__qualname__}":
+                raise DuplicatePluginError(
+                    f"The {self.kind} name '{name}' is already registered by {holder}. "
+                    "Choose another name for yours."
+                )
+            self._registered[name] = cls
+            return cls
+
+        return decorate
+
+    def names(self) -> dict[str, str]:
+        """All names with where they come from (``module:Class``), sorted by name.
+
+        Raises
+        ------
+        DuplicatePluginError
+            If an installed package claims a name that is taken.
+        """
+        found = dict(self._builtin)
+        for point in metadata.entry_points(group=self.group):
+            if found.setdefault(point.name, point.value) != point.value:
+                raise DuplicatePluginError(
+                    f"The {self.kind} name '{point.name}' is claimed by {found[point.name]} and by {point.value} of "
+                    f"the package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
+                )
+        found |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
+        return dict(sorted(found.items()))
+
+    def get(self, name: str) -> type[P]:
+        """The class registered under `name`, imported now if it was not yet.
+
+        Raises
+        ------
+        UnknownPluginError
+            If there is none, with the nearest names.
+        InvalidPluginError
+            If its module cannot be imported or its class breaks the contract.
+        """
+        if name in self._registered:
+            return self._registered[name]
+        known = self.names()
+        if name not in known:
+            raise UnknownPluginError(self._unknown(name, list(known)))
+        cls: type[P] = self._import(name, known[name])
+        self._check_contract(name, cls)
+        self._registered[name] = cls
+        return cls
+
+    def create(self, plugin_name: str, /, **arguments: Any) -> P:
+        """Build a plugin from data. The arguments are validated and kept as given on the plugin.
+
+        Raises
+        ------
+        InvalidArgumentsError
+            If an argument is unknown, missing, of a wrong type or refused by the plugin.
+        """
+        cls = self.get(plugin_name)
+        validated = self._validate(plugin_name, cls, arguments)
+        try:
+            plugin = cls(**validated)
+            plugin.check_arguments()
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentsError(f"The {self.kind} '{plugin_name}': {error}") from error
+        plugin.plugin_name = plugin_name
+        plugin.arguments = validated
+        return plugin
+
+    def _import(self, name: str, target: str) -> Any:
+        module, _, attribute = target.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except PrmcalError:
+            raise
+        except Exception as error:
+            raise InvalidPluginError(
+                f"The {self.kind} '{name}' cannot be loaded from {target}: {type(error).__name__}: {error}. "
+                "Is the package that provides it installed, with all that it needs?"
+            ) from error
+        return found
+
+    def _check_contract(self, name: str, cls: Any) -> None:
+        if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
+            raise InvalidPluginError(
+                f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
+                f"from registry.{self.contract.__name__}."
+            )
+        missing = sorted(getattr(cls, "__abstractmethods__", ()))
+        if missing:
+            raise InvalidPluginError(
+                f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. "
+                f"See registry.{self.contract.__name__} for what each must do."
+            )
+
+    def _validate(self, name: str, cls: type[P], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for parameter in _parameters(cls):
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (annotation, default)
+        unknown = [key for key in arguments if key not in fields]
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], list(fields), n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else f" It takes: {', '.join(fields) or 'none'}."
+            raise InvalidArgumentsError(f"The {self.kind} '{name}' has no argument '{unknown[0]}'.{hint}")
+        model: type[BaseModel] = create_model(
+            "Arguments",
+            __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
+            **fields,
+        )
+        try:
+            validated = model(**arguments)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InvalidArgumentsError(
+                f"The '{where}' argument of the {self.kind} '{name}': {first['msg']}. Got {first.get('input')!r}."
+            ) from error
+        return {field: getattr(validated, field) for field in fields}
+
+    def _unknown(self, name: str, known: list[str]) -> str:
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        if close:
+            return f"There is no {self.kind} '{name}'. Did you mean {' or '.join(repr(c) for c in close)}?"
+        return f"There is no {self.kind} '{name}'. Registered: {', '.join(known) or 'none'}."
+
+
+def _parameters(cls: type) -> list[inspect.Parameter]:
+    """The constructor's parameters, their annotations resolved where they can be."""
+    try:
+        signature = inspect.signature(cls, eval_str=True)
+    except NameError:  # An annotation names something that is imported for type checkers only.
+        signature = inspect.signature(cls)
+        return [parameter.replace(annotation=Any) for parameter in signature.parameters.values()]
+    return list(signature.parameters.values())
+
+
+llms = Registry("llm", LLM, {"transformers": "registry.llms.transformers:TransformersLLM"})
+prms = Registry("prm", PRM, {"qwen": "registry.prms.qwen:QwenPRM"})
+calibrators = Registry(
+    "calibrator",
+    Calibrator,
+    {
+        "histogram": "registry.calibrators.histogram:HistogramBinning",
+        "isotonic": "registry.calibrators.isotonic:IsotonicCalibrator",
+        "temperature": "registry.calibrators.temperature:TemperatureScaling",
+        "uncalibrated": "registry.calibrators.uncalibrated:Uncalibrated",
+    },
+)
+datasets = Registry(
+    "dataset",
+    Dataset,
+    {
+        "jsonl": "registry.datasets.jsonl:JsonlDataset",
+        "nano-aime": "registry.datasets.nano:NanoAIME",
+        "nano-math": "registry.datasets.nano:NanoMath",
+    },
+)
+
+KINDS: dict[str, Registry[Any]] = {
+    "llm": llms,
+    "prm": prms,
+    "calibrator": calibrators,
+    "dataset": datasets,
+}
+
+llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
+
+
+def load_plugin_file(path: Path) -> None:
+    """Execute a Python file of the user's so that its decorators register what it defines.
+
+    Loading the same file twice does nothing the second time.
+
+    Raises
+    ------
+    InvalidPluginError
+        If the file does not exist or raises while it is loaded.
+    DuplicatePluginError
+        If it claims a name that is taken.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise InvalidPluginError(f"There is no plugin file {path}. Give --plugin the path of a .py file.")
+    module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if module_name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidPluginError(f"{path} is not a Python file. Give --plugin the path of a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (DuplicatePluginError, InvalidPluginError):
+        del sys.modules[module_name]
+        raise
+    except Exception as error:
+        del sys.modules[module_name]
+        raise InvalidPluginError(
+            f"The plugin file {path} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error

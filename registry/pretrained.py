@@ -1,0 +1,82 @@
+"""Loading pretrained models with transformers' own classes: safetensors only, no remote code, no progress bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from registry.checkpoints import resolve_checkpoint
+from registry.errors import PluginFailure
+
+__all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
+
+
+def choose_device(device: str) -> torch.device:
+    """The device of a name; ``auto`` is the GPU if there is one.
+
+    Raises
+    ------
+    PluginFailure
+        If it is a GPU that is not there.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise PluginFailure(
+            f"The device {device!r} is not there: torch sees no GPU. Use device: auto or cpu."
+        )
+    return torch.device(device)
+
+
+def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
+    """The tokenizer that lies beside a checkpoint's weights."""
+    folder = resolve_checkpoint(checkpoint)
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise PluginFailure(
+            f"The checkpoint {checkpoint} has no tokenizer that can be read: {error}"
+        ) from error
+    return tokenizer
+
+
+def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) -> PreTrainedModel:
+    """A model in evaluation mode, with every one of its weights taken from the checkpoint.
+
+    Parameters
+    ----------
+    model_class : type
+        A model class of transformers, one derived from its PreTrainedModel, or an Auto class.
+    checkpoint, dtype, device : str
+        As the plugins take them.
+
+    Raises
+    ------
+    PluginFailure
+        If the checkpoint is unreadable or lacks weights that the class needs.
+    """
+    folder = resolve_checkpoint(checkpoint)
+    target = choose_device(device)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers is half typed
+    verbosity = logging.get_verbosity()
+    # Its report of unexpected and missing weights; the missing ones are raised below.
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        model, report = model_class.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise PluginFailure(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise PluginFailure(
+            f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, "
+            f"{', '.join(missing[:3])} among them: it is a model of another kind."
+        )
+    loaded: PreTrainedModel = model.to(target).eval()
+    return loaded

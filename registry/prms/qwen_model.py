@@ -1,0 +1,39 @@
+"""The architecture of Qwen2.5-Math-PRM, on transformers' own Qwen2 classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import Qwen2Config, Qwen2Model, Qwen2PreTrainedModel
+
+__all__ = ["QwenRewardModel"]
+
+OUTPUTS = 2
+
+
+class QwenRewardModel(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
+    """A Qwen2 trunk under a two-layer score head: Linear, ReLU, Linear to the logits of bad and good.
+
+    Its weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints, whose
+    language-model head is not used.
+    """
+
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
+    _keep_in_fp32_modules_strict = ["score"]  # noqa: RUF012
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__(config)
+        self.model = Qwen2Model(config)
+        self.score = torch.nn.Sequential(
+            torch.nn.Linear(config.hidden_size, config.hidden_size),
+            torch.nn.ReLU(),
+            torch.nn.Linear(config.hidden_size, OUTPUTS),
+        )
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    def forward(self, **inputs: Any) -> torch.Tensor:
+        """Logits of bad and good at every token, of shape (batch, tokens, 2), float32."""
+        hidden = self.model(**inputs).last_hidden_state
+        scores: torch.Tensor = self.score(hidden.float())
+        return scores

@@ -1,0 +1,274 @@
+"""The base of PRMs on transformers: say what the model reads and how to read its head, the rest is done here."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from registry.checkpoints import check_checkpoint, checkpoint_identity
+from registry.contracts.data import PrefixScores, ScoringRequest
+from registry.contracts.prm import PRM
+from registry.errors import PluginFailure
+from registry.prms.token_tree import build_token_tree, collate_token_trees
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["TransformersPRM"]
+
+
+@dataclass(frozen=True)
+class _Trajectory:
+    """The token ids of a trajectory's prefixes (None where one is too long), and the size of their tree."""
+
+    prefixes: tuple[tuple[int, ...] | None, ...]
+    size: int
+
+    @property
+    def sequences(self) -> list[tuple[int, ...]]:
+        return [ids for ids in self.prefixes if ids is not None]
+
+
+class TransformersPRM(PRM):
+    """A PRM that reads the log-odds of success at a marker behind a prefix.
+
+    A subclass sets `checkpoint`, `marker` and `max_tokens` as class attributes and defines `prefix_text` and
+    `log_odds`. Where the model is not a token classifier of transformers it also defines `load_model`.
+
+    Parameters
+    ----------
+    checkpoint : str, optional
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``; by default the class's own.
+    max_tokens : int, optional
+        Longest prefix, marker included, in tokens; by default the class's own. A longer one is flagged, never cut.
+    dtype : str, default="auto"
+        Type of the trunk: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. The head is float32.
+    device : str, default="auto"
+        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+    batch_tokens : int, default=4096
+        Tokens of one forward pass, about.
+    tree_tokens : int, default=512
+        Size at which a token tree is full. Attention costs the square of it, a smaller one repeats more questions.
+
+    Attributes
+    ----------
+    marker : str
+        What follows a prefix; the score is read at its last token.
+
+    Notes
+    -----
+    All prefixes of all trajectories are scored in few passes: see :mod:`registry.prms.token_tree`. In float32 the
+    scores equal those of separate passes, and those of any other batch, to within 1e-5. In bfloat16 each shape of a
+    batch rounds in its own way, by some hundredths of a logit.
+    """
+
+    checkpoint: str = ""
+    marker: str = ""
+    max_tokens: int = 4096
+
+    def __init__(
+        self,
+        checkpoint: str | None = None,
+        max_tokens: int | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        batch_tokens: int = 4096,
+        tree_tokens: int = 512,
+    ) -> None:
+        if checkpoint is not None:
+            self.checkpoint = checkpoint
+        if max_tokens is not None:
+            self.max_tokens = max_tokens
+        self.dtype = dtype
+        self.device = device
+        self.batch_tokens = batch_tokens
+        self.tree_tokens = tree_tokens
+
+    def check_arguments(self) -> None:
+        """Refuse unknown types, empty batches and checkpoints that are not there."""
+        for name in ("max_tokens", "batch_tokens", "tree_tokens"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"The '{name}' parameter must be an int in [1, inf). Got {value} instead.")
+        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
+            raise ValueError(
+                "The 'dtype' parameter must be auto, float32, bfloat16 or float16. "
+                f"Got {self.dtype!r} instead."
+            )
+        if not self.checkpoint:
+            raise ValueError("It needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
+        if not self.marker:
+            raise ValueError("Its class must set 'marker', the text at which a score is read.")
+        check_checkpoint(self.checkpoint)
+
+    def identity(self) -> dict[str, Any]:
+        """As for every plugin, which weights they are, and what its class says of the input."""
+        return {
+            **super().identity(),
+            "checkpoint": checkpoint_identity(self.checkpoint),
+            "marker": self.marker,
+            "max_tokens": self.max_tokens,
+        }
+
+    @abstractmethod
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """What the model reads of a question and the first t steps (none for t = 0), marker excluded."""
+
+    @abstractmethod
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        """Log-odds of success, of shape (...), of the head's outputs, of shape (..., outputs) in float32."""
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Load the trunk, which gives hidden states, and the head, which maps them to its outputs.
+
+        By default the checkpoint is read as a token classifier of transformers. The head is cast to float32.
+        """
+        from transformers import AutoModelForTokenClassification
+
+        from registry.pretrained import load_pretrained
+
+        model: Any = load_pretrained(
+            AutoModelForTokenClassification, self.checkpoint, self.dtype, self.device
+        )
+        return model.base_model, model.score
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a prefix with its marker. The last one is where the score is read."""
+        return list(self.tokenizer(text)["input_ids"])
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The checkpoint's tokenizer, loaded when it is first needed."""
+        from registry.pretrained import load_tokenizer
+
+        return load_tokenizer(self.checkpoint)
+
+    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
+        """Score all prefixes of some trajectories of one question; see :meth:`registry.PRM.score`."""
+        request = ScoringRequest(question, tuple(tuple(steps) for steps in trajectories))
+        return self.score_batch([request])[0]
+
+    def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+        """Score several questions, their trees packed into common batches.
+
+        Raises
+        ------
+        PluginFailure
+            If `log_odds` does not give one value per prefix, or a checkpoint cannot be read.
+        """
+        # Equal trajectories are scored once, and in this order neighbours share the most.
+        distinct = sorted(
+            {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
+        )
+        tokenize = cache(self.tokenize)
+        trajectories = [self._read(requests[number].question, steps, tokenize) for number, steps in distinct]
+        scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
+        for batch in self._batches(trajectories):
+            values = self._forward(
+                [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
+            )
+            for i in (i for tree in batch for i in tree):
+                count = len(trajectories[i].sequences)
+                scores[distinct[i]] = _prefix_scores(trajectories[i], values[:count])
+                values = values[count:]
+        return [
+            [scores[number, steps] for steps in request.trajectories]
+            for number, request in enumerate(requests)
+        ]
+
+    def close(self) -> None:
+        """Drop the model; it is loaded again when it is needed again."""
+        self.__dict__.pop("_parts", None)
+
+    @cached_property
+    def _parts(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        trunk, head = self.load_model()
+        return trunk.eval(), head.float().eval()
+
+    def _read(
+        self, question: str, steps: Sequence[str], tokenize: Callable[[str], Sequence[int]]
+    ) -> _Trajectory:
+        prefixes: list[tuple[int, ...] | None] = []
+        for count in range(len(steps) + 1):
+            ids = tuple(tokenize(self.prefix_text(question, steps[:count]) + self.marker))
+            if not ids:
+                raise PluginFailure(
+                    f"The PRM '{self.plugin_name}' makes no tokens of prefix {count} of a trajectory."
+                )
+            prefixes.append(ids if len(ids) <= self.max_tokens else None)
+        fitting = [ids for ids in prefixes if ids is not None]
+        return _Trajectory(tuple(prefixes), len(build_token_tree(fitting)) if fitting else 0)
+
+    def _batches(self, trajectories: Sequence[_Trajectory]) -> Iterator[list[list[int]]]:
+        """Put trajectories together to trees, by their indices, and trees of like size to batches."""
+        trees: list[list[int]] = []
+        sizes: list[int] = []
+        longest: Sequence[int] = ()
+        for index, trajectory in enumerate(trajectories):
+            newest = trajectory.sequences[-1] if trajectory.sequences else ()
+            added = trajectory.size - _shared(longest, newest)
+            if trees and sizes[-1] + added <= self.tree_tokens:
+                trees[-1].append(index)
+                sizes[-1] += added
+            else:
+                trees.append([index])
+                sizes.append(trajectory.size)
+            longest = newest
+        batch: list[list[int]] = []
+        largest = 0
+        for number in sorted(range(len(trees)), key=lambda number: -sizes[number]):
+            if batch and largest * (len(batch) + 1) > self.batch_tokens:
+                yield batch
+                batch = []
+            largest = max(largest, sizes[number]) if batch else sizes[number]
+            batch.append(trees[number])
+        if batch:
+            yield batch
+
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+        """Log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+        import torch
+
+        trunk, head = self._parts
+        weights = next(trunk.parameters())
+        trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
+        if not trees:
+            return np.empty(0, dtype=np.float32)
+        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
+        rows = np.repeat(np.arange(len(trees)), [len(tree.leaves) for tree in trees])
+        leaves = np.concatenate([tree.leaves for tree in trees])
+        with torch.inference_mode():
+            inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
+            hidden = trunk(**inputs, use_cache=False).last_hidden_state
+            logits = self.log_odds(head(hidden[rows, leaves].float()))
+        if logits.shape != leaves.shape:
+            raise PluginFailure(
+                f"'log_odds' of the PRM '{self.plugin_name}' must turn outputs of shape (prefixes, outputs) into "
+                f"shape ({len(leaves)},). Got {tuple(logits.shape)}."
+            )
+        return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+
+def _shared(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences begin with in common."""
+    for index, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
+            return index
+    return min(len(first), len(second))
+
+
+def _prefix_scores(trajectory: _Trajectory, values: NDArray[np.float32]) -> PrefixScores:
+    over_long = np.array([ids is None for ids in trajectory.prefixes])
+    logit = np.full(len(over_long), np.nan, dtype=np.float32)
+    logit[~over_long] = values
+    return PrefixScores(
+        logit=logit, reward=expit(logit.astype(np.float64)), over_long=over_long, tokens=trajectory.size
+    )

@@ -1,0 +1,38 @@
+"""What several test packages share: paths, and a runner for the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PLUGINS = ROOT / "tests" / "plugins"
+
+Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line of ``prmcal`` as a user's shell would run it."""
+    return [sys.executable, "-m", "harness.cli", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a subprocess in which the packages of this checkout are found, and no model hub."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.fixture(scope="session")
+def prmcal() -> Prmcal:
+    """Run ``prmcal`` in a process of its own; the exit code and both streams are in the result."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=600
+        )
+
+    return run

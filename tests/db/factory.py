@@ -1,0 +1,320 @@
+"""A small database with everything a real run leaves: two LLMs, three calibrators, two data sets, one failed cell."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from db.cells import cell_id
+from db.files import database_path
+from db.models import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
+from db.writer import Writer
+
+LLMS = ("weak", "strong")
+CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
+DATASETS = ("nano-math", "nano-aime")
+METRICS = ("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
+REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</script> *not* a $number$"
+FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")
+SCRIPT = "<script>alert('text')</script> **bold** $x$ \\boxed{7}"
+QUESTIONS, POOL, STEPS = 4, 3, 2
+
+
+def noise(*parts: Any) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32("/".join(map(str, parts)).encode()))
+
+
+def write_parquet(path: Path, columns: dict[str, Any], types: dict[str, Any] | None = None) -> Path:
+    arrays = {name: pa.array(values, (types or {}).get(name)) for name, values in columns.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table(arrays), path)
+    return path
+
+
+def trajectory_file(path: Path, questions: range = range(QUESTIONS)) -> Path:
+    rows = list(itertools.product(questions, range(POOL)))
+    right = [(question + index) % 2 == 0 for question, index in rows]
+    return write_parquet(
+        path,
+        {
+            "question_id": [f"q{question}" for question, _ in rows],
+            "trajectory": [index for _, index in rows],
+            "text": [SCRIPT if row == (0, 0) else f"Step of {row}\n\n\\boxed{{{row[1]}}}" for row in rows],
+            "steps": [STEPS] * len(rows),
+            "tokens": [20 + index for _, index in rows],
+            "finish_reason": ["stop"] * len(rows),
+            "answer": [None if row == (1, 1) else str(row[1]) for row in rows],
+            "verdict": ["correct" if each else "incorrect" for each in right],
+            "correct": right,
+        },
+        {"trajectory": pa.int32(), "steps": pa.int32(), "tokens": pa.int32()},
+    )
+
+
+def prefix_file(path: Path, kind: str) -> Path:
+    rows = list(itertools.product(range(QUESTIONS), range(POOL), range(STEPS + 1)))
+    random = noise(kind)
+    logit = random.normal(size=len(rows)).astype(np.float32)
+    columns: dict[str, Any] = {
+        "question_id": [f"q{row[0]}" for row in rows],
+        "trajectory": [row[1] for row in rows],
+        "step": [row[2] for row in rows],
+    }
+    if kind == "successes":
+        columns |= {
+            "successes": random.integers(0, 9, len(rows)),
+            "follow_ups": [8] * len(rows),
+            "terminal": [row[2] == STEPS for row in rows],
+        }
+    elif kind == "rewards":
+        columns |= {
+            "logit": logit,
+            "reward": 1 / (1 + np.exp(-logit.astype(float))),
+            "over_long": [False] * len(rows),
+        }
+    else:
+        columns |= {"level": [0.5] * len(rows), "reward": random.uniform(size=len(rows))}
+    return write_parquet(path, columns)
+
+
+def results_file(path: Path, values: dict[str, float]) -> Path:
+    levels = [None, 1, 2]
+    rows = list(itertools.product(values, levels))
+    return write_parquet(
+        path,
+        {
+            "metric": [metric for metric, _ in rows],
+            "question_level": [level for _, level in rows],
+            "value": [values[metric] + (level or 0) / 100 for metric, level in rows],
+            "low": [values[metric] - 0.0213 for metric, _ in rows],
+            "high": [values[metric] + 0.0345 for metric, _ in rows],
+            "rows": [1234 if level is None else 600 for _, level in rows],
+            "questions": [100 if level is None else 50 for _, level in rows],
+        },
+        {"question_level": pa.int32()},
+    )
+
+
+def bin_files(folder: Path, calibrator: str) -> dict[str, Path]:
+    lower = np.arange(10) / 10
+    shift = {"uncalibrated": 0.25, "temperature": 0.1, "isotonic": 0.02}[calibrator]
+    mean = lower + 0.05
+    success = np.clip(mean - shift * 4 * mean * (1 - mean), 0, 1)
+    empty = np.arange(10) == 4
+    reliability = write_parquet(
+        folder / "reliability_bins.parquet",
+        {
+            "bin": range(10),
+            "lower": lower,
+            "upper": lower + 0.1,
+            "count": np.where(empty, 0, np.arange(10) ** 2 * 11 + 37),
+            "mean_reward": [None if gone else value for gone, value in zip(empty, mean, strict=True)],
+            "mean_success": [None if gone else value for gone, value in zip(empty, success, strict=True)],
+            "low": [
+                None if gone else max(0, value - 0.06) for gone, value in zip(empty, success, strict=True)
+            ],
+            "high": [
+                None if gone else min(1, value + 0.07) for gone, value in zip(empty, success, strict=True)
+            ],
+        },
+    )
+    edges = np.linspace(-1, 1, 21)
+    counts = np.round(400 * np.exp(-(((edges[:-1] + 0.05 - shift) / 0.3) ** 2)))
+    signed = write_parquet(
+        folder / "signed_error_bins.parquet",
+        {"bin": range(20), "lower": edges[:-1], "upper": edges[1:], "count": counts.astype(int)},
+    )
+    return {"reliability_bins": reliability, "signed_error_bins": signed}
+
+
+def metric_values(llm: str, calibrator: str, dataset: str) -> dict[str, float]:
+    base = {"uncalibrated": 0.21, "temperature": 0.13, "isotonic": 0.125}[calibrator]
+    base += 0.05 * (llm == "weak") + 0.08 * (dataset == "nano-aime")
+    return {metric: round(base + place / 97, 4) for place, metric in enumerate(METRICS)}
+
+
+def build(directory: Path, *, publish: bool = True) -> Writer:
+    """Write the database the way a run does: descriptions first, then job by job."""
+    writer = Writer(database_path(directory))
+    writer.record(_descriptions())
+    for llm, dataset in itertools.product(LLMS, DATASETS):
+        _write_pool(writer, directory / "artifacts", llm, dataset)
+        for calibrator in CALIBRATORS:
+            _write_calibration(writer, directory / "artifacts", llm, calibrator, dataset)
+        _write_scaling(writer, directory / "artifacts", llm, dataset)
+    if publish:
+        writer.publish()
+    return writer
+
+
+def job(key: str, kind: str, *inputs: str, **columns: Any) -> list[Base]:
+    defaults = {
+        "status": "done",
+        "seed": 11,
+        "parameters": {"temperature": 0.7},
+        "shards": 2,
+        "split": "test",
+    }
+    row = Job(job_key=key, kind=kind, **{**defaults, **columns})
+    return [row, *(JobInput(job_key=key, input_key=each) for each in inputs)]
+
+
+def _descriptions() -> list[Base]:
+    rows: list[Base] = [
+        Run(
+            run_id="run-1",
+            grid_name="tiny",
+            grid_key="k" * 24,
+            grid="name: tiny\n",
+            started_at=datetime(2026, 1, 2, 3, 4, 5),
+            status="running",
+            prmcal_version="0.1.0",
+            packages={"torch": "2.13.0"},
+            hardware={"cores": 2},
+        )
+    ]
+    kinds = {"llm": LLMS, "prm": ("qwen",), "calibrator": CALIBRATORS, "dataset": DATASETS}
+    for kind, names in kinds.items():
+        for position, name in enumerate(names):
+            identity = {"version": "1", "weights": f"hash-of-{name}"}
+            rows.append(
+                Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position)
+            )
+    for name in DATASETS:
+        rows.append(
+            Dataset(
+                name=name, split="test", content_hash=f"hash-{name}", questions=QUESTIONS, grader_version="1"
+            )
+        )
+        rows += [
+            Question(
+                dataset=name,
+                split="test",
+                question_id=f"q{i}",
+                text=f"What is {i}?",
+                answer=str(i),
+                level=i % 5 + 1,
+            )
+            for i in range(QUESTIONS)
+        ]
+    return rows
+
+
+def _write_pool(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+    here = {"llm": llm, "dataset": dataset}
+    name = f"{llm}-{dataset}"
+    halves = [range(0, QUESTIONS // 2), range(QUESTIONS // 2, QUESTIONS)]
+    files = [trajectory_file(folder / name / f"{half.start}.parquet", half) for half in halves]
+    with writer.transaction() as transaction:
+        transaction.record(job(f"rollout-{name}", "rollout", **here))
+        transaction.record(job(f"success-{name}", "success", f"rollout-{name}", **here))
+        transaction.record(job(f"score-{name}", "score", f"rollout-{name}", prm="qwen", **here))
+        transaction.load("trajectories", files, job_key=f"rollout-{name}")
+        for kind, key in (("successes", "success"), ("rewards", "score")):
+            transaction.load(
+                kind, [prefix_file(folder / name / f"{kind}.parquet", kind)], job_key=f"{key}-{name}"
+            )
+
+
+def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, dataset: str) -> None:
+    here = {"llm": llm, "dataset": dataset, "prm": "qwen", "calibrator": calibrator}
+    pool, name = f"{llm}-{dataset}", f"{llm}-{calibrator}-{dataset}"
+    cell = cell_id("calibration", llm, dataset, prm="qwen", calibrator=calibrator)
+    failed = cell == FAILED_CELL
+    status = {"status": "failed", "reason": REASON} if failed else {"status": "done"}
+    with writer.transaction() as transaction:
+        transaction.record(
+            job(f"fit-{llm}-{calibrator}", "fit", **{**here, "dataset": "nano-math", "split": "calibration"})
+        )
+        transaction.record(
+            job(f"calibrated-{name}", "calibrated", f"fit-{llm}-{calibrator}", f"score-{pool}", **here)
+        )
+        transaction.record(
+            job(f"metrics-{name}", "calibration", f"calibrated-{name}", f"success-{pool}", **here, **status)
+        )
+        transaction.record(
+            [Cell(cell_id=cell, leaderboard="calibration", job_key=f"metrics-{name}", **here, **status)]
+        )
+        if failed:
+            return
+        calibrated = prefix_file(folder / name / "calibrated_rewards.parquet", "calibrated_rewards")
+        transaction.load("calibrated_rewards", [calibrated], job_key=f"calibrated-{name}")
+        values = metric_values(llm, calibrator, dataset)
+        transaction.load("results", [results_file(folder / name / "results.parquet", values)], cell_id=cell)
+        values_of_questions = {
+            "question_id": [f"q{i}" for i in range(QUESTIONS)],
+            "question_level": [i % 5 + 1 for i in range(QUESTIONS)],
+            "metric": ["brier"] * QUESTIONS,
+            "value": [values["brier"]] * QUESTIONS,
+        }
+        path = write_parquet(folder / name / "question_results.parquet", values_of_questions)
+        transaction.load("question_results", [path], cell_id=cell)
+        for table, path in bin_files(folder / name, calibrator).items():
+            transaction.load(table, [path], cell_id=cell)
+        if calibrator != CALIBRATORS[0]:
+            transaction.record(
+                [_comparison(cell, other, llm, calibrator, dataset) for other in CALIBRATORS[:2]]
+            )
+
+
+def _comparison(cell: str, other: str, llm: str, calibrator: str, dataset: str) -> Comparison:
+    rival = cell_id("calibration", llm, dataset, prm="qwen", calibrator=other)
+    difference = (
+        metric_values(llm, calibrator, dataset)["brier"] - metric_values(llm, other, dataset)["brier"]
+    )
+    real = other == "uncalibrated"
+    return Comparison(
+        leaderboard="calibration",
+        metric="brier",
+        cell_a=rival,
+        cell_b=cell,
+        difference=-difference,
+        low=-difference - 0.01,
+        high=-difference + 0.01,
+        p_value=0.001 if real else 0.4,
+        p_adjusted=0.002 if real else 0.4,
+        questions=100,
+    )
+
+
+def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+    scaled: list[tuple[dict[str, Any], dict[str, float]]] = [
+        ({"strategy": "pass@1"}, {"accuracy": 0.31, "samples": 1.0}),
+        ({"strategy": "best-of-n", "prm": "qwen"}, {"accuracy": 0.62, "budget_ratio": 1.0, "samples": 64.0}),
+    ]
+    for place, calibrator in enumerate(CALIBRATORS):
+        where = {"prm": "qwen", "calibrator": calibrator, "target": 0.99, "level": 0.1}
+        values = {
+            "accuracy": 0.55 + place / 50,
+            "budget_ratio": 0.3 + place / 10,
+            "samples": 20.0,
+            "pass_at_n": 0.71,
+        }
+        scaled.append(({"strategy": "best-of-n + IAS", **where}, values))
+    with writer.transaction() as transaction:
+        for where, values in scaled:
+            cell = cell_id("scaling", llm, dataset, **where)
+            key = f"measure-{cell}"
+            transaction.record(job(key, "best_of_n", f"rollout-{llm}-{dataset}", llm=llm, dataset=dataset))
+            transaction.record(
+                [
+                    Cell(
+                        cell_id=cell,
+                        leaderboard="scaling",
+                        llm=llm,
+                        dataset=dataset,
+                        job_key=key,
+                        status="done",
+                        **where,
+                    )
+                ]
+            )
+            path = results_file(folder / f"{cell.replace('/', '_')}.parquet", values)
+            transaction.load("results", [path], cell_id=cell)

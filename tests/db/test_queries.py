@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+
+from db import queries
+from db.cells import cell_id
+from db.errors import UnknownCellError
+from db.files import database_path, published_path
+from db.models import Cell, Comparison, Result
+from db.reader import frame, reading
+from db.writer import Writer
+from tests.db import factory
+
+WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
+
+
+def test_rows_follow_the_grid_and_not_the_alphabet(published: Path) -> None:
+    found = queries.leaderboard(published, "calibration")
+    assert list(found["dataset"].drop_duplicates()) == list(factory.DATASETS)
+    first = found[found["dataset"] == "nano-math"]
+    assert list(first["llm"].drop_duplicates()) == list(factory.LLMS)
+    assert list(first["calibrator"])[:3] == list(factory.CALIBRATORS)
+    scaling = queries.leaderboard(published, "scaling", llm=["weak"], dataset=["nano-aime"])
+    assert list(scaling["strategy"]) == ["pass@1", "best-of-n", *["best-of-n + IAS"] * 3]
+
+
+def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:
+    row = queries.leaderboard(published).set_index("cell_id").loc[WEAK_MATH]
+    expected = factory.metric_values("weak", "temperature", "nano-math")
+    for metric, value in expected.items():
+        assert (row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) == (
+            value,
+            value - 0.0213,
+            value + 0.0345,
+        )
+    assert (row["rows"], row["questions"], row["status"]) == (1234, 100, "done")
+
+
+def test_values_of_one_difficulty_are_asked_for_by_level(published: Path) -> None:
+    found = queries.measurements(published, question_level=2, calibrator=["temperature"])
+    row = found[(found["cell_id"] == WEAK_MATH) & (found["metric"] == "brier")].iloc[0]
+    assert row["value"] == factory.metric_values("weak", "temperature", "nano-math")["brier"] + 0.02
+    assert row["questions"] == 50
+
+
+def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
+    results: Path, tmp_path: Path
+) -> None:
+    shutil.copy(database_path(results), database_path(tmp_path))
+    writer = Writer(database_path(tmp_path))
+    found = queries.leaderboard(writer.path).set_index("cell_id").loc[factory.FAILED_CELL]
+    assert (found["status"], found["reason"]) == ("failed", factory.REASON)
+    assert pd.isna(found["brier"])
+    row = frame(writer.path, sa.select(Cell).where(Cell.cell_id == WEAK_MATH)).iloc[0].to_dict()
+    writer.record(
+        [
+            Cell(
+                **{
+                    **row,
+                    "strategy": None,
+                    "target": None,
+                    "level": None,
+                    "status": "failed",
+                    "reason": "gone",
+                }
+            )
+        ]
+    )
+    found = queries.leaderboard(writer.path).set_index("cell_id").loc[WEAK_MATH]
+    assert found["reason"] == "gone"
+    assert pd.isna(found["brier"])
+
+
+def test_standings_say_which_differences_are_real(published: Path) -> None:
+    found = queries.leaderboard(published, llm=["weak"], dataset=["nano-math"]).set_index("calibrator")
+    assert found["brier_standing"].to_dict() == {
+        "uncalibrated": "worse",
+        "temperature": "tied",
+        "isotonic": "best",
+    }
+    assert found["ece_standing"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("brier", {"a": 0.2, "b": 0.1}, "b"),
+        ("signed_error", {"a": -0.2, "b": 0.1}, "b"),
+        ("signed_error", {"a": -0.05, "b": 0.1}, "a"),
+        ("budget_ratio", {"a": 0.5, "b": 0.1}, None),
+    ],
+)
+def test_the_best_is_what_the_metric_calls_better(
+    tmp_path: Path, metric: str, values: dict[str, float], best: str | None
+) -> None:
+    writer = Writer(database_path(tmp_path))
+    here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "dataset": "d", "status": "done"}
+    writer.record([Cell(cell_id=name, calibrator=name, **here) for name in values])
+    for name, value in values.items():
+        columns = {
+            "metric": [metric],
+            "value": [value],
+            "low": [value],
+            "high": [value],
+            "rows": [9],
+            "questions": [3],
+        }
+        path = factory.write_parquet(tmp_path / f"{name}.parquet", columns)
+        writer.load("results", [path], cell_id=name)
+    numbers = {
+        "difference": 0.1,
+        "low": 0.1,
+        "high": 0.1,
+        "p_value": 0.01,
+        "p_adjusted": 0.01,
+        "questions": 3,
+    }
+    writer.record([Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])
+    standings = queries.measurements(writer.path).set_index("cell_id")["standing"].dropna().to_dict()
+    assert standings == (
+        {} if best is None else {name: "best" if name == best else "worse" for name in values}
+    )
+
+
+def test_the_exported_leaderboard_is_byte_for_byte_that_of_another_run(results: Path, twin: Path) -> None:
+    for table in ("calibration", "scaling"):
+        one, two = (queries.leaderboard(published_path(d), table).to_csv() for d in (results, twin))
+        assert one == two
+        assert "run-1" not in one
+        assert "2026" not in one
+
+
+def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: Path) -> None:
+    detail = queries.cell(published, WEAK_MATH)
+    assert detail.cell["status"] == "done"
+    assert list(detail.jobs["kind"]) == ["calibration", "calibrated", "success", "fit", "rollout", "score"]
+    assert list(detail.jobs["depth"]) == [0, 1, 1, 2, 2, 2]
+    assert set(detail.jobs["seed"]) == {11}
+    assert set(detail.plugins["name"]) == {"weak", "qwen", "temperature", "nano-math"}
+    assert {"version": "1", "weights": "hash-of-weak"} in list(detail.plugins["identity"])
+    assert list(detail.datasets["content_hash"]) == ["hash-nano-math"]
+    assert set(detail.comparisons["p_adjusted"]) == {0.002, 0.4}
+    assert detail.samples["text"].iloc[0] == factory.SCRIPT
+    assert len(detail.results) == 3 * len(factory.METRICS)
+
+
+def test_the_trajectories_and_prefixes_behind_a_cell(published: Path) -> None:
+    found = queries.trajectories(published, WEAK_MATH, "q1")
+    assert list(found["trajectory"]) == [0, 1, 2]
+    assert list(found["correct"]) == [False, True, False]
+    assert set(found["question"]) == {"What is 1?"}
+    assert found["answer"].isna().tolist() == [False, True, False]
+    prefixes = queries.prefixes(published, WEAK_MATH, "q1")
+    assert len(prefixes) == factory.POOL * (factory.STEPS + 1)
+    assert (prefixes["follow_ups"] == 8).all()
+    with reading(published) as connection:
+        stored = connection.exec_driver_sql(
+            "SELECT r.reward, c.reward FROM rewards r JOIN calibrated_rewards c USING (question_id, trajectory, step) "
+            "WHERE r.job_key = 'score-weak-nano-math' AND c.job_key = 'calibrated-weak-temperature-nano-math' "
+            "AND question_id = 'q1' ORDER BY trajectory, step"
+        ).all()
+    assert [tuple(row) for row in prefixes[["reward", "calibrated_reward"]].values] == [
+        tuple(row) for row in stored
+    ]
+
+
+def test_an_unknown_cell_suggests_the_nearest(published: Path) -> None:
+    with pytest.raises(UnknownCellError, match=f"Did you mean .*{WEAK_MATH}"):
+        queries.cell(published, WEAK_MATH.replace("temperature", "temprature"))
+
+
+def test_bins_come_in_order_and_an_empty_one_has_no_means(published: Path) -> None:
+    bins = queries.reliability(published, WEAK_MATH)
+    assert list(bins["bin"]) == list(range(10))
+    assert bins.loc[bins["count"] == 0, "mean_success"].isna().all()
+    assert len(queries.signed_errors(published, WEAK_MATH)) == 20
+
+
+def test_a_scaling_cell_has_no_bins(published: Path) -> None:
+    cell = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
+    assert queries.reliability(published, cell).empty
+    assert queries.signed_errors(published, cell).empty
+
+
+def test_all_level_rows_are_marked_by_null(published: Path) -> None:
+    found = frame(published, sa.select(Result.question_level).distinct())
+    assert set(found["question_level"].dropna()) == {1, 2}
+    assert found["question_level"].isna().sum() == 1
+    assert str(found["question_level"].dtype) == "Int64"
+
+
+def test_runs_plugins_and_data_sets_are_listed(published: Path) -> None:
+    assert queries.runs(published)["packages"].tolist() == [{"torch": "2.13.0"}]
+    calibrators = queries.plugins(published).query("kind == 'calibrator'")
+    assert list(calibrators["name"]) == list(factory.CALIBRATORS)
+    assert list(queries.datasets(published)["name"]) == sorted(factory.DATASETS)
+
+
+def test_the_fingerprint_changes_with_every_publishing(tmp_path: Path) -> None:
+    writer = Writer(database_path(tmp_path))
+    assert queries.fingerprint(writer.published) is None
+    writer.publish()
+    first = queries.fingerprint(writer.published)
+    writer.publish()
+    assert queries.fingerprint(writer.published) not in (None, first)

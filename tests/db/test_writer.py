@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from db import queries
+from db.connection import engine_for
+from db.errors import (
+    DamagedDatabaseError,
+    DatabaseStorageError,
+    DatabaseVersionError,
+    LoadError,
+    LockedDatabaseError,
+    MissingDatabaseError,
+)
+from db.files import database_path, published_path
+from db.models import Base, Job, Question, Trajectory
+from db.reader import frame, reading
+from db.writer import Writer
+from tests.db import factory
+
+ROOT = Path(__file__).parents[2]
+
+
+def content(path: Path) -> dict[str, list[str]]:
+    with reading(path) as connection:
+        return {
+            table.name: sorted(map(repr, connection.execute(sa.select(table))))
+            for table in Base.metadata.sorted_tables
+        }
+
+
+def run_python(code: str, *arguments: Path, **kwargs: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, **kwargs)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(database_path(tmp_path))
+
+
+def test_building_again_gives_the_same_content(published: Path, twin: Path, tmp_path: Path) -> None:
+    first = content(published)
+    assert all(first.values())
+    assert content(published_path(twin)) == first
+    shutil.copy(database_path(twin), database_path(tmp_path))
+    factory.build(tmp_path)
+    assert content(published_path(tmp_path)) == first
+
+
+def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
+    path = factory.trajectory_file(tmp_path / "x.parquet")
+    writer.load("trajectories", [path], job_key="bulk")
+    with Session(engine_for(writer.path)) as session:
+        session.add_all(Trajectory(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
+        session.commit()
+    order = (Trajectory.question_id, Trajectory.trajectory)
+    bulk, rows = (
+        frame(writer.path, sa.select(Trajectory).where(Trajectory.job_key == key).order_by(*order)).drop(
+            columns="job_key"
+        )
+        for key in ("bulk", "rows")
+    )
+    assert len(bulk) == factory.QUESTIONS * factory.POOL
+    assert bulk.equals(rows)
+
+
+def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
+    writer: Writer, tmp_path: Path
+) -> None:
+    files = [factory.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
+    stored = []
+    for order in itertools.islice(itertools.permutations(files), 0, None, 7):
+        writer.load("trajectories", files[:1], job_key="other")
+        assert writer.load("trajectories", order, job_key="mine") == 4 * factory.POOL
+        with reading(writer.path) as connection:
+            stored.append(connection.execute(sa.select(Trajectory).where(Trajectory.job_key == "mine")).all())
+            others = connection.scalar(sa.select(sa.func.count()).where(Trajectory.job_key == "other"))
+        assert others == factory.POOL
+    assert all(each == stored[0] for each in stored)
+    writer.load("trajectories", [], job_key="mine")
+    assert set(frame(writer.path, sa.select(Trajectory.job_key))["job_key"]) == {"other"}
+
+
+def test_record_replaces_by_primary_key(writer: Writer) -> None:
+    big = 2**63 - 1
+    writer.record([Job(job_key="a", kind="score", parameters={"b": [1]}, seed=big, status="pending")])
+    writer.record([Job(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
+    writer.record(
+        [Job(job_key="a", kind="score", parameters={}, seed=big, status="failed", reason=r) for r in "xy"]
+    )
+    found = queries.jobs(writer.path)
+    assert found[["job_key", "status", "reason", "seed", "shards"]].values.tolist() == [
+        ["a", "failed", "y", big, 0]
+    ]
+
+
+def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(factory.trajectory_file(tmp_path / "whole.parquet").read_bytes()[:-20])
+    with (
+        pytest.raises(LoadError, match=r"broken\.parquet is not a whole Parquet file"),
+        writer.transaction() as transaction,
+    ):
+        transaction.record([Job(job_key="a", kind="rollout", parameters={}, status="done")])
+        transaction.load("trajectories", [broken], job_key="a")
+    assert queries.jobs(writer.path).empty
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"question_id": ["q"]}, "lacks"),
+        ({"level": ["high"]}, "Conversion"),
+        ({"colour": ["red"]}, "unknown column colour"),
+        ({"bin": [2**40]}, "Conversion|unknown column bin"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    writer: Writer, tmp_path: Path, columns: dict[str, list[object]], message: str
+) -> None:
+    whole = {"question_id": ["q"], "trajectory": [0], "step": [0], "level": [0.5], "reward": [0.5]}
+    table = columns if message == "lacks" else {**whole, **columns}
+    parquet.write_table(pa.table(table), tmp_path / "x.parquet")
+    with pytest.raises(LoadError, match=message):
+        writer.load("calibrated_rewards", [tmp_path / "x.parquet"], job_key="a")
+
+
+def test_a_file_given_twice_is_refused(writer: Writer, tmp_path: Path) -> None:
+    path = factory.trajectory_file(tmp_path / "x.parquet")
+    with pytest.raises(LoadError, match="stands twice"):
+        writer.load("trajectories", [path, path], job_key="a")
+
+
+def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_path: Path) -> None:
+    writer = Writer(database_path(tmp_path / 'it\'s "mine"'))
+    writer.publish()
+    with reading(writer.published) as connection:
+        described = connection.exec_driver_sql(
+            "SELECT count(*), count(comment) FROM duckdb_columns() WHERE NOT internal"
+        ).one()
+    columns = sum(len(table.columns) for table in Base.metadata.sorted_tables)
+    assert tuple(described) == (columns, columns)
+    assert sorted(path.name for path in writer.path.parent.iterdir()) == [
+        "leaderboard.duckdb",
+        "results.duckdb",
+    ]
+
+
+def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from pathlib import Path
+        from db.files import database_path
+        from db.models import Job, JobInput
+        from db.writer import Writer
+        writer = Writer(database_path(Path(sys.argv[1])))
+        number = len(writer.loaded_jobs())
+        print("ready", flush=True)
+        while True:
+            number += 1
+            with writer.transaction() as transaction:
+                transaction.record([Job(job_key=f"{number:06}", kind="fit", parameters={}, status="done")])
+                transaction.record([JobInput(job_key=f"{number:06}", input_key=str(i)) for i in range(50)])
+            writer.publish()
+            print(number, flush=True)
+    """
+    for moment in (0.05, 0.2, 0.33):
+        process = run_python(code, tmp_path)
+        assert process.stdout is not None
+        written = [process.stdout.readline() for _ in range(3)]
+        threading.Event().wait(moment)
+        process.send_signal(signal.SIGKILL)
+        written += process.communicate()[0].splitlines()
+        last = max(int(line) for line in written if line.strip().isdigit())
+        for path in (published_path(tmp_path), database_path(tmp_path)):
+            jobs = queries.jobs(path)
+            with reading(path) as connection:
+                inputs = connection.exec_driver_sql("SELECT count(*) FROM job_inputs").scalar_one()
+            assert inputs == 50 * len(jobs)
+            assert len(jobs) >= last
+    Writer(database_path(tmp_path)).publish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["leaderboard.duckdb", "results.duckdb"]
+
+
+def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
+    writer.publish()
+    seen: list[tuple[int, int]] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            with reading(writer.published) as connection:
+                jobs = connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar_one()
+                questions = connection.exec_driver_sql("SELECT count(*) FROM questions").scalar_one()
+            seen.append((jobs, questions))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(12):
+        place = {"dataset": "d", "split": "test", "text": "", "answer": ""}
+        writer.record(
+            [
+                Job(job_key=str(number), kind="fit", parameters={}, status="done"),
+                *(Question(question_id=f"{number}-{i}", **place) for i in range(10)),
+            ]
+        )
+        writer.publish()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert all(questions == 10 * jobs for jobs, questions in seen)
+    assert len({jobs for jobs, _ in seen}) > 2
+    assert len(queries.jobs(writer.published)) == 12
+
+
+def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Writer) -> None:
+    code = """
+        import duckdb, sys
+        connection = duckdb.connect(sys.argv[1])
+        print("open", flush=True)
+        sys.stdin.read()
+    """
+    process = run_python(code, writer.path, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        with pytest.raises(LockedDatabaseError, match=f"PID {process.pid}"):
+            Writer(writer.path, patience=0.1)
+    finally:
+        process.communicate("")
+    Writer(writer.path, patience=0.1)
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"), [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*Delete")]
+)
+def test_another_layout_is_refused_and_left_alone(writer: Writer, version: int, advice: str) -> None:
+    writer.publish()
+    for path in (writer.path, writer.published):
+        with engine_for(path).begin() as connection:
+            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+    before = writer.path.read_bytes()
+    with pytest.raises(DatabaseVersionError, match=advice):
+        Writer(writer.path)
+    with pytest.raises(DatabaseVersionError, match=advice):
+        queries.jobs(writer.published)
+    assert writer.path.read_bytes() == before
+
+
+def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
+    writer.publish()
+    for path in (writer.path, writer.published):
+        whole = path.read_bytes()
+        for damage in (
+            b"not a database at all" * 400,
+            whole[: len(whole) // 3],
+            whole[:4096] + bytes(len(whole) - 4096),
+        ):
+            path.write_bytes(damage)
+            with pytest.raises(
+                DamagedDatabaseError, match=rf"{path.name} is damaged.*Delete it and run the grid again"
+            ):
+                Writer(path) if path == writer.path else queries.jobs(path)
+
+
+def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
+    path = database_path(tmp_path)
+    with engine_for(path).begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE mine (x INTEGER)")
+    with pytest.raises(DamagedDatabaseError, match="not one that prmcal wrote"):
+        Writer(path)
+
+
+def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(MissingDatabaseError, match="Run a grid into this folder first"):
+        queries.jobs(published_path(tmp_path))
+
+
+def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, tmp_path: Path) -> None:
+    writer.record([Job(job_key="kept", kind="fit", parameters={}, status="done")])
+    writer.publish()
+    code = """
+        import resource, signal, sys
+        from pathlib import Path
+        from db.errors import DatabaseStorageError
+        from db.models import Question
+        from db.writer import Writer
+        writer = Writer(Path(sys.argv[1]))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        limit = Path(sys.argv[1]).stat().st_size + 100_000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        place = dict(dataset="d", split="test", answer="")
+        text = "".join(chr(33 + i * i % 90) for i in range(500))
+        try:
+            for part in range(20):
+                writer.record([Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)])
+        except DatabaseStorageError as error:
+            print(error)
+    """
+    process = run_python(code, writer.path)
+    message = process.communicate()[0]
+    assert process.returncode == 0
+    assert "cannot be written" in message
+    assert "Free some space" in message
+    assert list(queries.jobs(writer.published)["job_key"]) == ["kept"]
+    assert list(queries.jobs(Writer(writer.path).path)["job_key"]) == ["kept"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseStorageError, match="cannot be written"):
+        Writer(database_path(tmp_path / "file"))
+
+
+def test_small_tables_are_recorded_and_heavy_ones_loaded(writer: Writer) -> None:
+    with pytest.raises(TypeError, match="write it with load"):
+        writer.record([Trajectory(job_key="a")])
+    with pytest.raises(TypeError, match="load\\(\\) takes one of"):
+        writer.load("jobs", [], job_key="a")
+    with pytest.raises(TypeError, match="needs job_key"):
+        writer.load("rewards", [])

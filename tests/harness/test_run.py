@@ -1,0 +1,251 @@
+"""Whole runs of a synthetic grid: interrupted, damaged, with broken plugins, locked, changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import PLUGINS, ROOT, Prmcal, command, environment
+
+SYNTHETIC = PLUGINS / "synthetic.py"
+
+
+def grid(folder: Path, **changes: Any) -> Path:
+    """A small synthetic grid, with some keys changed."""
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": ["uncalibrated", "isotonic"],
+        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data | changes))
+    return path
+
+
+def run_arguments(path: Path, out: Path) -> list[object]:
+    return ["run", path, "--out", out, "--workers", 2, "--plugin", SYNTHETIC]
+
+
+def exported(prmcal: Prmcal, out: Path) -> str:
+    tables = [
+        prmcal("leaderboard", out, "--table", table, "--format", "csv")
+        for table in ("calibration", "scaling")
+    ]
+    assert all(each.returncode == 0 for each in tables), tables
+    return "".join(each.stdout for each in tables)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[Path, Path]:
+    """A grid file and the folder of its uninterrupted run."""
+    folder = tmp_path_factory.mktemp("finished")
+    path, out = grid(folder), folder / "out"
+    done = prmcal(*run_arguments(path, out))
+    assert done.returncode == 0, done.stderr
+    return path, out
+
+
+def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
+    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
+) -> None:
+    path, whole = finished
+    out = tmp_path / "out"
+    moments = [random.uniform(0.5, 4.0) for _ in range(5)]
+    for moment in moments:
+        process = subprocess.Popen(
+            command(*run_arguments(path, out)),
+            env=environment(),
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    resumed = prmcal(*run_arguments(path, out))
+    assert resumed.returncode == 0, resumed.stderr
+    assert exported(prmcal, out) == exported(prmcal, whole), f"killed after {moments} s"
+
+
+def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    path, out = finished
+    again = prmcal(*run_arguments(path, out))
+    assert " 0 shards computed," in again.stderr
+
+
+def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    path, out = finished
+    before = exported(prmcal, out)
+    table = sorted(out.glob("artifacts/score/*/rewards.parquet"))[0]
+    content = table.read_bytes()
+    table.write_bytes(content[: len(content) // 2])
+    again = prmcal(*run_arguments(path, out))
+    assert " 1 shards computed," in again.stderr
+    assert table.read_bytes() == content
+    assert exported(prmcal, out) == before
+
+
+def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    _, out = finished
+    before = exported(prmcal, out)
+    (out / "results.duckdb").write_bytes(b"not a database")
+    rebuilt = prmcal("rebuild", out)
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert exported(prmcal, out) == before
+
+
+def test_the_number_of_workers_changes_nothing(
+    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
+) -> None:
+    path, whole = finished
+    out = tmp_path / "out"
+    alone = prmcal("run", path, "--out", out, "--workers", 1, "--plugin", SYNTHETIC)
+    assert alone.returncode == 0, alone.stderr
+    assert exported(prmcal, out) == exported(prmcal, whole)
+
+
+def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> None:
+    log = tmp_path / "generations.log"
+    llms = [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7, "log": str(log)}}]
+    out = tmp_path / "out"
+    first = grid(tmp_path, llms=llms, calibrators=["uncalibrated"])
+    assert prmcal(*run_arguments(first, out)).returncode == 0
+    generations = log.read_text()
+    second = grid(tmp_path, llms=llms, calibrators=["temperature"])
+    assert prmcal(*run_arguments(second, out)).returncode == 0
+    assert log.read_text() == generations
+    table = exported(prmcal, out)
+    assert "temperature" in table
+    assert "uncalibrated" not in table
+
+
+@pytest.mark.parametrize(
+    ("flaw", "message"),
+    [
+        ("raises", "failed to score: RuntimeError: out of luck"),
+        ("NaN", "failed to score: it returned NaN for a prefix"),
+        ("above 1", "outside [0, 1]"),
+        ("wrong shape", "rewards for a trajectory of"),
+    ],
+)
+def test_a_broken_prm_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal, flaw: str, message: str) -> None:
+    prms = [
+        {"name": "good", "plugin": "synthetic-prm"},
+        {"name": "bad", "plugin": "synthetic-prm", "arguments": {"flaw": flaw}},
+    ]
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, prms=prms, calibrators=["uncalibrated"]), out))
+    assert done.returncode == 2
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
+    assert f"The prm 'bad' {message}" in error or message in error
+    assert "Traceback" not in done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
+    assert {row["prm"]: row["status"] for row in rows} == {"good": "done", "bad": "failed"}
+    (reason,) = {row["reason"] for row in rows if row["prm"] == "bad"}
+    assert message in reason
+    assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
+
+
+@pytest.mark.parametrize(
+    ("flaw", "message"),
+    [
+        ("raises", "failed to fit: ZeroDivisionError: no slope"),
+        ("NaN", "failed to predict: it returned NaN"),
+        ("wrong shape", "failed to predict: it returned the shape"),
+        ("above 1", "failed to predict: it returned the reward"),
+    ],
+)
+def test_a_broken_calibrator_fails_its_cells_only(
+    tmp_path: Path, prmcal: Prmcal, flaw: str, message: str
+) -> None:
+    calibrators = ["uncalibrated", {"name": "broken", "plugin": "broken", "arguments": {"flaw": flaw}}]
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, calibrators=calibrators), out))
+    assert done.returncode == 2
+    assert f"prmcal: error: The calibrator 'broken' {message}" in done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
+    assert {row["calibrator"]: row["status"] for row in rows} == {"uncalibrated": "done", "broken": "failed"}
+    state = prmcal("status", out)
+    assert message in state.stdout
+
+
+def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("4711\n")
+        lock.flush()
+        refused = prmcal(*run_arguments(grid(tmp_path), out))
+    assert refused.returncode == 2
+    assert "is locked by another run (process 4711)" in refused.stderr
+
+
+def test_a_folder_of_another_grid_is_refused(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
+) -> None:
+    _, out = finished
+    refused = prmcal(*run_arguments(grid(tmp_path, name="other"), out))
+    assert refused.returncode == 2
+    assert "belongs to the grid 'synthetic', not to 'other'" in refused.stderr
+
+
+def test_a_folder_with_other_files_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("dear diary")
+    refused = prmcal(*run_arguments(grid(tmp_path), out))
+    assert refused.returncode == 2
+    assert "holds other files" in refused.stderr
+    assert [path.name for path in out.iterdir() if path.name != "run.lock"] == ["thesis.tex"]
+
+
+def test_plan_and_status_tell_what_is_left(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
+) -> None:
+    path, out = finished
+    fresh = prmcal("plan", path, "--plugin", SYNTHETIC)
+    assert "0 of them there already" in fresh.stdout
+    assert "No estimate of the time yet" in fresh.stdout
+    bigger = grid(tmp_path, scaling={"samples": 32, "targets": [0.9, 0.99], "levels": [0.1]})
+    estimated = prmcal("plan", bigger, "--out", out, "--plugin", SYNTHETIC)
+    assert "as past shards went" in estimated.stdout
+    rollout = next(line for line in estimated.stdout.splitlines() if line.strip().startswith("rollout"))
+    assert rollout.split()[1:5] == ["2", "10", "6", "640"]
+    assert "done" in prmcal("status", out).stdout
+
+
+def test_a_cell_is_followed_down_to_its_trajectories(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    _, out = finished
+    shown = prmcal("show", "calibration/weak/verifier/isotonic/synthetic-questions", "--dir", out).stdout
+    for expected in (
+        "brier_corrected",
+        "rollout",
+        "success",
+        "seed",
+        "content",
+        "Trajectory 0 of",
+        "\\boxed{",
+    ):
+        assert expected in shown
+    unknown = prmcal("show", "calibration/weak/verifier/isotonik/synthetic-questions", "--dir", out)
+    assert unknown.returncode == 2
+    assert "Did you mean 'calibration/weak/verifier/isotonic/synthetic-questions'" in unknown.stderr
+
+
+def test_a_limit_runs_the_first_questions_only(prmcal: Prmcal, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated"]), out), "--limit", 5)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
+    assert {row["questions"] for row in rows} == {5}
