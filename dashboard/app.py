@@ -14,7 +14,7 @@ from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
 
-_SECONDS_BETWEEN_LOOKS = 3
+_SECONDS_BETWEEN_LOOKS = 2
 
 
 def main() -> None:
@@ -29,19 +29,18 @@ def main() -> None:
             st.Page(
                 partial(leaderboard.show, path),
                 title="Leaderboard",
-                icon=":material/leaderboard:",
                 url_path="leaderboard",
                 default=True,
             ),
             st.Page(
                 partial(reliability.show, path),
                 title="Reliability",
-                icon=":material/show_chart:",
                 url_path="reliability",
             ),
         ]
     )
-    seen = fingerprint(path)
+    # First of all, so that a page that breaks is tried again when the run publishes.
+    _look_again(path, fingerprint(path))
     try:
         page.run()
     except MissingDatabaseError:
@@ -53,7 +52,6 @@ def main() -> None:
     except DatabaseError as error:
         st.title("The results cannot be read")
         st.error(plain(str(error)))
-    _look_again(path, seen)
 
 
 @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)

@@ -10,13 +10,13 @@ import pandas as pd
 
 __all__ = ["colour_scale", "estimates", "reliability_diagram", "signed_error_histogram"]
 
-_PALETTE = ("#999999", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
+_PALETTE = ("#5F6B7A", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
 _NO_CALIBRATOR = "#000000"
 _INK, _PAPER_GREY = "#31333F", "#D9DBE1"
 Layers = alt.LayerChart | alt.FacetChart
 
 _UNIT = alt.Scale(domain=[0, 1], nice=False)
-_SIDE = 340
+_SIDE = 270
 
 
 def colour_scale(calibrators: Sequence[str], baselines: Sequence[str] = ()) -> alt.Scale:
@@ -39,12 +39,17 @@ def estimates(rows: pd.DataFrame, title: str, scale: alt.Scale, *, zero: bool) -
     zero : bool
         Draw a line at zero.
     """
-    group = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=220, ticks=False, domain=False))
+    group = alt.Y(
+        "group:N",
+        sort=None,
+        title=None,
+        scale=alt.Scale(paddingInner=0.3),
+        axis=alt.Axis(labelLimit=220, ticks=False, domain=False),
+    )
     offset = alt.YOffset("cell:N", sort=None)
     axis = alt.X("value:Q", title=f"{title} (95% interval)", scale=alt.Scale(zero=False, padding=12))
-    colour = alt.Color(
-        "series:N", scale=scale, sort=None, title=None, legend=alt.Legend(orient="top", columns=4)
-    )
+    legend = alt.Legend(orient="top", columns=2)
+    colour = alt.Color("series:N", scale=scale, sort=None, title=None, legend=legend)
     hints: list[Any] = [alt.Tooltip(f"{name}:N") for name in ("group", "cell")]
     hints += [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
     hints.append(alt.Tooltip("n:Q", title="questions"))
@@ -52,7 +57,7 @@ def estimates(rows: pd.DataFrame, title: str, scale: alt.Scale, *, zero: bool) -
     layers: list[Any] = [
         base.mark_rule(strokeWidth=2).encode(x=axis, x2="high:Q").transform_calculate(value="datum.low"),
         base.mark_point(filled=True, size=70, opacity=1).encode(
-            x=axis, shape=alt.Shape("series:N", sort=None, legend=None)
+            x=axis, shape=alt.Shape("series:N", sort=None, legend=legend, title=None)
         ),
     ]
     if zero:
@@ -83,7 +88,7 @@ def reliability_diagram(bins: pd.DataFrame, colour: str) -> alt.VConcatChart:
         alt.Chart(bins)
         .mark_bar(color=colour, opacity=0.75, stroke="white")
         .encode(
-            x=alt.X("lower:Q", scale=_UNIT, title="Reward (edges of the bins)"),
+            x=alt.X("lower:Q", bin="binned", scale=_UNIT, title="Reward (edges of the bins)"),
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3)),
             tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
@@ -93,7 +98,7 @@ def reliability_diagram(bins: pd.DataFrame, colour: str) -> alt.VConcatChart:
     return alt.vconcat(square, counts)
 
 
-def signed_error_histogram(bins: pd.DataFrame, colour: str, mean: float | None) -> Layers:
+def signed_error_histogram(bins: pd.DataFrame, colour: str, mean: float | None) -> alt.VConcatChart:
     """Draw how many prefixes have which error (reward minus success rate), with its mean."""
     bars = (
         alt.Chart(bins)
@@ -101,8 +106,9 @@ def signed_error_histogram(bins: pd.DataFrame, colour: str, mean: float | None) 
         .encode(
             x=alt.X(
                 "lower:Q",
+                bin="binned",
                 scale=alt.Scale(domain=[-1, 1], nice=False),
-                title="Reward − success rate (above 0: overestimated)",  # noqa: RUF001 (a minus sign)
+                title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
             ),
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes"),
@@ -129,4 +135,4 @@ def signed_error_histogram(bins: pd.DataFrame, colour: str, mean: float | None) 
             ),
         )
     )
-    return alt.layer(bars, rule).properties(width=_SIDE, height=_SIDE)
+    return alt.vconcat(alt.layer(bars, rule).properties(width=_SIDE, height=_SIDE))

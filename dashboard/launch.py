@@ -18,6 +18,7 @@ _OPTIONS = {
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": "false",
     "theme.base": "light",
+    "theme.primaryColor": "#0072B2",
 }
 
 

@@ -8,26 +8,30 @@ import pandas as pd
 
 __all__ = ["amount", "estimate", "number", "plain"]
 
+_DASH = "\N{EN DASH}"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_SPACES = re.compile(r"[ \t\r\n]+")
 
 
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, on one line: no markup, no formula, no HTML."""
-    return _PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+    return _PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", text))
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """Format a value with a true minus sign; a dash if there is none."""
-    if pd.isna(value):
-        return "–"  # noqa: RUF001 (an en dash, on purpose)
-    return f"{value:.{digits}f}".replace("-", "−")  # noqa: RUF001 (a minus sign, on purpose)
+    if value is None or pd.isna(value):
+        return _DASH
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def estimate(value: float, low: float, high: float, digits: int = 3) -> str:
-    """Format a value with its 95% interval."""
-    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+def estimate(value: float, low: float, high: float, digits: int = 3, mark: str = "") -> str:
+    """Format a value with its 95% interval, and a mark behind it. A line can end only between the two."""
+    marked = f"{number(value, digits)}{_NO_BREAK}{mark}" if mark else number(value, digits)
+    return f"{marked} [{number(low, digits)},{_NO_BREAK}{number(high, digits)}]"
 
 
 def amount(count: float | None) -> str:
     """Format a whole number with separators; a dash if there is none."""
-    return number(None) if pd.isna(count) else f"{int(count):,}"
+    return _DASH if count is None or pd.isna(count) else f"{int(count):,}"

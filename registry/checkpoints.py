@@ -104,9 +104,8 @@ def _nano_folder(checkpoint: str) -> Path:
     name = checkpoint.removeprefix(NANO_PREFIX)
     shipped = sorted(path.parent.name for path in NANO_FOLDER.glob("*/config.json"))
     if name not in shipped:
-        raise InvalidArgumentsError(
-            f"There is no nano model {name!r}. There are: {', '.join(NANO_PREFIX + known for known in shipped) or 'none'}."
-        )
+        names = ", ".join(NANO_PREFIX + known for known in shipped) or "none"
+        raise InvalidArgumentsError(f"There is no nano model {name!r}. There are: {names}.")
     return NANO_FOLDER / name
 
 

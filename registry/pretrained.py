@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -68,7 +69,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         model, report = model_class.from_pretrained(
             folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise PluginFailure(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)

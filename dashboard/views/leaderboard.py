@@ -130,7 +130,9 @@ def _label(row: Any) -> str:
 
 
 def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
-    shown: dict[str, list[str]] = {_NAMES[kind]: _texts(cells[kind]) for kind in ("dataset", "llm", "prm")}
+    several_prms = cells["prm"].nunique() > 1
+    kinds = ("dataset", "llm", "prm") if several_prms else ("dataset", "llm")
+    shown: dict[str, list[str]] = {_NAMES[kind]: _texts(cells[kind]) for kind in kinds}
     if table == "scaling":
         shown["Strategy"] = _texts(cells["strategy"])
         shown["C"] = [number(value, 2) for value in cells["target"]]
@@ -144,9 +146,12 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
     for metric in metrics:
         shown[metric.title] = [_value(row, metric.name) for row in cells.to_dict("records")]
     shown["Questions"] = [amount(count) for count in cells["questions"]]
-    shown["Rows"] = [amount(count) for count in cells["rows"]]
+    if table == "calibration":
+        shown["Prefixes"] = [amount(count) for count in cells["rows"]]
     st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+    only_prm = "" if several_prms else f"PRM: {', '.join(_texts(cells['prm'].dropna().drop_duplicates()))}. "
     st.caption(
+        f"{only_prm}"
         f"Values with 95% intervals by bootstrap over questions. What competes is one data set, LLM and PRM: "
         f"{_MARKS['best']} the best, {_MARKS['tied']} not distinguishable from the best, {_MARKS['worse']} worse, and "
         f"the difference is real (p < {SIGNIFICANCE} after Holm's correction). Without a mark: not compared."
@@ -162,9 +167,9 @@ def _value(row: dict[str, Any], metric: str) -> str:
         return f"*{row['status']}*"
     if row[metric] != row[metric]:
         return number(None)
-    text = plain(estimate(row[metric], row[f"{metric}_low"], row[f"{metric}_high"]))
     mark = _MARKS.get(row[f"{metric}_standing"], "")
-    return f"**{text} {mark}**" if mark == _MARKS["best"] else f"{text} {mark}".strip()
+    text = plain(estimate(row[metric], row[f"{metric}_low"], row[f"{metric}_high"], mark=mark))
+    return f"**{text}**" if mark == _MARKS["best"] else text
 
 
 def _without_values(cells: pd.DataFrame) -> None:

@@ -38,7 +38,9 @@ def _extremes(plugin: Calibrator) -> NDArray[np.float64]:
     return np.array([-40.0, -7.0, 0.0, 7.0, 40.0])
 
 
-def _fitted(plugin: Calibrator, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Calibrator:
+def _fitted(
+    plugin: Calibrator, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]
+) -> Calibrator:
     return copy.deepcopy(plugin).fit(features, k, n)
 
 
@@ -48,9 +50,13 @@ def _predict(fitted: Calibrator, features: NDArray[np.float64], situation: str) 
     shape = (len(features), len(fitted.levels))
     got = getattr(rewards, "shape", type(rewards).__name__)
     expect(
-        got == shape, f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}."
+        got == shape,
+        f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}.",
     )
-    expect(bool(np.isfinite(rewards).all()), f"predict() must return finite numbers {situation}. Got {rewards.min()}.")
+    expect(
+        bool(np.isfinite(rewards).all()),
+        f"predict() must return finite numbers {situation}. Got {rewards.min()}.",
+    )
     low, high = rewards.min(), rewards.max()
     expect(low >= 0 and high <= 1, f"Rewards must lie in [0, 1] {situation}. Got {low} to {high}.")
     return rewards
@@ -74,11 +80,14 @@ def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     """A higher level never has a lower reward, nor do levels repeat."""
     fitted = _fitted(plugin, *_data(plugin))
     levels = np.asarray(fitted.levels, dtype=np.float64)
-    ascending = len(levels) > 0 and bool((np.diff(levels) > 0).all()) and 0 < levels[0] and levels[-1] < 1
+    ascending = len(levels) > 0 and bool((np.diff(levels) > 0).all()) and levels[0] > 0 and levels[-1] < 1
     expect(ascending, f"levels must ascend within (0, 1). Got {fitted.levels}.")
     features = np.concatenate([_data(plugin, 200, seed=1)[0], _extremes(plugin)])
     falls = np.diff(_predict(fitted, features, "for new rows"), axis=1) < 0
-    expect(not falls.any(), f"Rewards must not fall from one level to the next. They do in {falls.any(axis=1).sum()} rows.")
+    expect(
+        not falls.any(),
+        f"Rewards must not fall from one level to the next. They do in {falls.any(axis=1).sum()} rows.",
+    )
 
 
 def check_fit_twice_is_fit_once(plugin: Calibrator) -> None:
@@ -87,8 +96,13 @@ def check_fit_twice_is_fit_once(plugin: Calibrator) -> None:
     once = _fitted(plugin, *data)
     twice = _fitted(plugin, *other).fit(*data)
     features = _data(plugin, 50, seed=1)[0]
-    gap = np.abs(_predict(once, features, "for new rows") - _predict(twice, features, "after a second fit")).max()
-    expect(gap == 0, f"A second fit must forget the first and be repeatable. Predictions differ by up to {gap:.3g}.")
+    gap = np.abs(
+        _predict(once, features, "for new rows") - _predict(twice, features, "after a second fit")
+    ).max()
+    expect(
+        gap == 0,
+        f"A second fit must forget the first and be repeatable. Predictions differ by up to {gap:.3g}.",
+    )
 
 
 def check_inputs_are_left_alone(plugin: Calibrator) -> None:
@@ -97,7 +111,10 @@ def check_inputs_are_left_alone(plugin: Calibrator) -> None:
     given = copy.deepcopy(data)
     _fitted(plugin, *given).predict(given[0])
     for name, before, after in zip(("features", "k", "n"), data, given, strict=True):
-        expect(np.array_equal(before, after), f"fit() and predict() must not change their arguments. '{name}' changed.")
+        expect(
+            np.array_equal(before, after),
+            f"fit() and predict() must not change their arguments. '{name}' changed.",
+        )
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
@@ -105,9 +122,14 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
     fitted = _fitted(plugin, *_data(plugin))
     features = _data(plugin, 50, seed=1)[0]
     together = _predict(fitted, features, "for new rows")
-    alone = np.concatenate([_predict(fitted, features[i : i + 1], "for one row") for i in range(len(features))])
+    alone = np.concatenate(
+        [_predict(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
+    )
     gap = np.abs(together - alone).max()
-    expect(gap < 1e-12, f"A row must be predicted the same alone and among others. Predictions differ by up to {gap:.3g}.")
+    expect(
+        gap < 1e-12,
+        f"A row must be predicted the same alone and among others. Predictions differ by up to {gap:.3g}.",
+    )
 
 
 def check_ties(plugin: Calibrator) -> None:
@@ -133,7 +155,10 @@ def check_one_row(plugin: Calibrator) -> None:
 def check_all_labels_equal(plugin: Calibrator) -> None:
     """Nothing but failures, or nothing but successes."""
     features, k, n = _data(plugin)
-    for labels, name in ((np.zeros_like(k), "where every follow-up failed"), (n, "where every follow-up succeeded")):
+    for labels, name in (
+        (np.zeros_like(k), "where every follow-up failed"),
+        (n, "where every follow-up succeeded"),
+    ):
         _predict(_fitted(plugin, features, labels, n), np.append(features, _extremes(plugin)), name)
 
 
@@ -144,7 +169,9 @@ def check_save_and_load(plugin: Calibrator) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "calibrator"
         fitted.save(folder)
-        others = sorted(path.name for path in folder.iterdir() if path.suffix not in (".json", ".safetensors"))
+        others = sorted(
+            path.name for path in folder.iterdir() if path.suffix not in (".json", ".safetensors")
+        )
         expect(not others, f"save() must write safetensors and JSON only. It wrote {', '.join(others)}.")
         loaded = copy.deepcopy(plugin).load(folder)
     before, after = _predict(fitted, features, "for new rows"), _predict(loaded, features, "after load()")

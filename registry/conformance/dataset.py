@@ -32,8 +32,14 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
         twice = sorted({each for each in ids if ids.count(each) > 1})
         expect(not twice, f"Ids must be unique within a split. In '{split}' {twice[:3]} come more than once.")
         for question in questions:
-            expect(bool(question.text.strip()), f"Question {question.id} of '{split}' must have a text. Got none.")
-            expect(bool(question.answer.strip()), f"Question {question.id} of '{split}' must have an answer. Got none.")
+            expect(
+                bool(question.text.strip()),
+                f"Question {question.id} of '{split}' must have a text. Got none.",
+            )
+            expect(
+                bool(question.answer.strip()),
+                f"Question {question.id} of '{split}' must have an answer. Got none.",
+            )
             expect(
                 question.level is None or question.level in range(1, 6),
                 f"Question {question.id} of '{split}' must have a level from 1 to 5, or None. Got {question.level}.",
@@ -44,7 +50,10 @@ def check_questions_keep_their_order(plugin: Dataset) -> None:
     """The same each time, and a larger count begins with the questions of a smaller one."""
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(questions == _first(plugin, split), f"The split '{split}' must be the same each time it is asked for.")
+        expect(
+            questions == _first(plugin, split),
+            f"The split '{split}' must be the same each time it is asked for.",
+        )
         fewer = (len(questions) + 1) // 2
         expect(
             plugin.questions(split, fewer) == questions[:fewer],
@@ -58,7 +67,10 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     for split in plugin.splits:
         for question in _first(plugin, split):
             other = home.setdefault(question.text, split)
-            expect(other == split, f"Splits must be disjoint. {question.text[:60]!r} is in '{other}' and '{split}'.")
+            expect(
+                other == split,
+                f"Splits must be disjoint. {question.text[:60]!r} is in '{other}' and '{split}'.",
+            )
 
 
 def check_what_is_not_there(plugin: Dataset) -> None:

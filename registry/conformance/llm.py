@@ -27,13 +27,20 @@ Completions = list[list[Completion]]
 
 
 def _generate(
-    plugin: LLM, prefixes: Sequence[Prefix], n: int = _SAMPLES, sampling: Sampling = _SAMPLING, seed: int = _SEED
+    plugin: LLM,
+    prefixes: Sequence[Prefix],
+    n: int = _SAMPLES,
+    sampling: Sampling = _SAMPLING,
+    seed: int = _SEED,
 ) -> Completions:
     """Completions, as many as there must be."""
     completions = plugin.generate(prefixes, n, sampling, seed)
     counts = [len(of_prefix) for of_prefix in completions]
     expected = [n] * len(prefixes)
-    expect(counts == expected, f"generate() must return {n} completions for each prefix: {expected}. Got {counts}.")
+    expect(
+        counts == expected,
+        f"generate() must return {n} completions for each prefix: {expected}. Got {counts}.",
+    )
     return completions
 
 
@@ -108,7 +115,9 @@ def check_the_seed_decides(plugin: LLM) -> None:
 def check_stop_strings(plugin: LLM) -> None:
     """A completion ends before the first stop string."""
     texts = _texts(_generate(plugin, _BARE))
-    common = Counter(character for text in texts for character in set(text) if character.isalnum()).most_common(1)
+    common = Counter(
+        character for text in texts for character in set(text) if character.isalnum()
+    ).most_common(1)
     if not common:
         raise SkipTest("Its completions hold neither letters nor digits that could serve as a stop string.")
     stop = common[0][0]
@@ -116,7 +125,9 @@ def check_stop_strings(plugin: LLM) -> None:
     kept = [text for text in _texts(completions) if stop in text]
     expect(not kept, f"A completion must end before the stop string {stop!r}. Got {kept[:1]}.")
     stopped = [each.finish_reason == "stop" for part in completions for each in part]
-    expect(any(stopped), f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'.")
+    expect(
+        any(stopped), f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'."
+    )
 
 
 def check_a_prefix_is_continued(plugin: LLM) -> None:
@@ -137,7 +148,10 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
         repeated <= total / 2,
         f"A completion must be the continuation alone. {repeated} of {total} repeat the prefix's steps.",
     )
-    expect(restarted <= total / 2, f"A prefix must be continued. {restarted} of {total} begin anew with its first step.")
+    expect(
+        restarted <= total / 2,
+        f"A prefix must be continued. {restarted} of {total} begin anew with its first step.",
+    )
     expect(
         _texts(continued) != _texts(_generate(plugin, _BARE)),
         "A prefix must be continued. With and without its steps the completions are the same: are they ignored?",

@@ -21,7 +21,9 @@ def check_identity_is_data(plugin: Plugin) -> None:
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise AssertionError(f"identity() must be JSON data; it cannot be written: {error}. Got {identity!r}.") from error
+        raise AssertionError(
+            f"identity() must be JSON data; it cannot be written: {error}. Got {identity!r}."
+        ) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
     expect(text == again, f"identity() must not change between calls. Got {text}, then {again}.")
 

@@ -64,7 +64,9 @@ def check_one_score_per_prefix(plugin: PRM) -> None:
             got = getattr(scores, name).dtype
             expect(got == expected, f"'{name}' must be an array of {np.dtype(expected)}. Got {got}.")
         expect(scores.tokens >= 0, f"'tokens' must be a count. Got {scores.tokens}.")
-    expect(plugin.score(_QUESTION, []) == [], "No trajectories must give no scores: score(question, []) == [].")
+    expect(
+        plugin.score(_QUESTION, []) == [], "No trajectories must give no scores: score(question, []) == []."
+    )
 
 
 def check_scores_are_probabilities(plugin: PRM) -> None:
@@ -72,7 +74,10 @@ def check_scores_are_probabilities(plugin: PRM) -> None:
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         for name in ("reward", "logit"):
             values = getattr(scores, name)[~scores.over_long]
-            expect(bool(np.isfinite(values).all()), f"'{name}' must be finite where over_long is false. Got {values}.")
+            expect(
+                bool(np.isfinite(values).all()),
+                f"'{name}' must be finite where over_long is false. Got {values}.",
+            )
         rewards = scores.reward[~scores.over_long]
         expect(bool(((rewards >= 0) & (rewards <= 1)).all()), f"Rewards must lie in [0, 1]. Got {rewards}.")
 
@@ -81,14 +86,19 @@ def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
     """The two say the same, the logit with more digits near 0 and 1."""
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         gap = _gap(expit(scores.logit.astype(np.float64)), scores.reward)
-        expect(gap < 1e-4, f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}.")
+        expect(
+            gap < 1e-4, f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}."
+        )
 
 
 def check_scoring_is_repeatable(plugin: PRM) -> None:
     """The same input has the same score."""
     first, second = (_score(plugin, _QUESTION, _TRAJECTORIES) for _ in range(2))
     gap = max(_gap(a.reward, b.reward) for a, b in zip(first, second, strict=True))
-    expect(gap == 0, f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}.")
+    expect(
+        gap == 0,
+        f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}.",
+    )
 
 
 def check_later_steps_do_not_matter(plugin: PRM) -> None:
@@ -113,11 +123,17 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
     batches = plugin.score_batch(requests)
     sizes = [len(of_question) for of_question in batches]
     expected = [len(other), len(_TRAJECTORIES)]
-    expect(sizes == expected, f"score_batch() must answer every request in full: {expected} scores. Got {sizes}.")
+    expect(
+        sizes == expected, f"score_batch() must answer every request in full: {expected} scores. Got {sizes}."
+    )
     for steps, scores, batched in zip(_TRAJECTORIES, together, batches[1], strict=True):
         alone = _score(plugin, _QUESTION, [steps])[0]
         for name, others in (("score() of several", scores), ("score_batch()", batched)):
-            gap = _gap(alone.reward, others.reward) if alone.reward.shape == others.reward.shape else float("inf")
+            gap = (
+                _gap(alone.reward, others.reward)
+                if alone.reward.shape == others.reward.shape
+                else float("inf")
+            )
             expect(
                 gap < _TOLERANCE,
                 f"A batch of 1 must equal a batch of N. {name} differs from a single trajectory by {gap:.3g}, "
@@ -143,7 +159,10 @@ def check_over_long_input_is_flagged(plugin: PRM) -> None:
         f"An over-long prefix must be scored NaN. Got reward {scores.reward[2]}, logit {scores.logit[2]}.",
     )
     gap = _gap(scores.reward[:2], _score(plugin, _QUESTION, [(short,)])[0].reward)
-    expect(gap < _TOLERANCE, f"An over-long prefix must not change the scores before it. They differ by {gap:.3g}.")
+    expect(
+        gap < _TOLERANCE,
+        f"An over-long prefix must not change the scores before it. They differ by {gap:.3g}.",
+    )
 
 
 CHECKS = (

@@ -86,7 +86,9 @@ def _run(check: Callable[[Any], None], plugin_: Plugin) -> CheckResult:
     except SkipTest as reason:
         return CheckResult(name, passed=False, message=str(reason), skipped=True)
     except AssertionError as error:
-        return CheckResult(name, passed=False, message=str(error) or "An assertion of the plugin's own failed.")
+        return CheckResult(
+            name, passed=False, message=str(error) or "An assertion of the plugin's own failed."
+        )
     except Exception as error:
         return CheckResult(name, passed=False, message=f"It raised {type(error).__name__}: {error}")
     return CheckResult(name, passed=True)

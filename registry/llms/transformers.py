@@ -76,8 +76,11 @@ class TransformersLLM(LLM):
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """As for every plugin, and which weights they are."""
-        return {**super().identity(), "checkpoint": checkpoint_identity(self.checkpoint)}
+        """Which weights they are, wherever they lie, and what else decides the texts: not the machine's limits."""
+        known = super().identity()
+        left_out = ("checkpoint", "device", "batch_tokens")
+        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        return {**known, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -166,7 +169,7 @@ class TransformersLLM(LLM):
         if prefix.steps:
             text += join_steps(prefix.steps) + STEP_SEPARATOR
         # The template writes the special tokens of the model's format itself.
-        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
         batch: list[Row] = []

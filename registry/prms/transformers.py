@@ -110,9 +110,12 @@ class TransformersPRM(PRM):
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """As for every plugin, which weights they are, and what its class says of the input."""
+        """Which weights they are, wherever they lie, and what the model reads: not the machine's limits."""
+        known = super().identity()
+        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens")
+        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return {
-            **super().identity(),
+            **known,
             "checkpoint": checkpoint_identity(self.checkpoint),
             "marker": self.marker,
             "max_tokens": self.max_tokens,
@@ -142,7 +145,7 @@ class TransformersPRM(PRM):
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a prefix with its marker. The last one is where the score is read."""
-        return list(self.tokenizer(text)["input_ids"])
+        return list(self.tokenizer(text, verbose=False)["input_ids"])
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -76,6 +76,18 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
     assert pd.isna(found["brier"])
 
 
+def test_a_run_that_has_just_begun_has_rows_without_values(tmp_path: Path) -> None:
+    writer = Writer(database_path(tmp_path))
+    assert queries.leaderboard(writer.path).empty
+    here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "calibrator": "c", "dataset": "d"}
+    writer.record([Cell(cell_id="x", status="pending", job_key="j", **here)])
+    found = queries.leaderboard(writer.path)
+    assert found[["cell_id", "status"]].values.tolist() == [["x", "pending"]]
+    assert found["brier"].isna().all()
+    assert queries.cell(writer.path, "x").jobs.empty
+    assert queries.trajectories(writer.path, "x").empty
+
+
 def test_standings_say_which_differences_are_real(published: Path) -> None:
     found = queries.leaderboard(published, llm=["weak"], dataset=["nano-math"]).set_index("calibrator")
     assert found["brier_standing"].to_dict() == {

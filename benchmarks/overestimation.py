@@ -1,0 +1,90 @@
+"""Does the PRM overestimate, for whom, and what does that do to IAS? The table behind the paper's Figure 2 and Table 2.
+
+    python -m benchmarks.overestimation runs/nano
+
+One line for each data set and LLM, of the uncalibrated PRM, as Markdown: how far rewards lie above the measured
+success rates, how many samples IAS asks for on the strength of them, and how many the questions need: the mean over
+questions of min(N_IAS(pass@1 of the question, C), N).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from db.files import published_path
+from db.models import QuestionResult
+from db.queries import leaderboard
+from db.reader import frame
+from harness.metrics.adaptive import adaptive_samples
+from harness.metrics.bootstrap import Bootstrap, QuestionMean, estimate
+
+_HEAD = (
+    "data set",
+    "LLM",
+    "PRM",
+    "pass@1",
+    "signed error",
+    "Brier, corrected",
+    "IAS samples, uncalibrated",
+    "samples needed",
+    "IAS accuracy, uncalibrated",
+    "best-of-N accuracy",
+)
+
+
+def main(directory: Path) -> None:
+    source = published_path(directory)
+    calibration = leaderboard(source, "calibration", calibrator=["uncalibrated"])
+    scaling = leaderboard(source, "scaling")
+    print("| " + " | ".join(_HEAD) + " |")
+    print("|" + " --- |" * len(_HEAD))
+    for cell in calibration.to_dict("records"):
+        same = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
+        alone = _only(same[same["strategy"] == "pass@1"])
+        of_prm = same[same["prm"] == cell["prm"]]
+        best = _only(of_prm[of_prm["strategy"] == "best-of-n"])
+        adaptive = _only(
+            of_prm[(of_prm["strategy"] == "best-of-n + IAS") & (of_prm["calibrator"] == "uncalibrated")]
+        )
+        values = [
+            cell["dataset"],
+            cell["llm"],
+            cell["prm"],
+            _shown(alone, "accuracy"),
+            _shown(cell, "signed_error"),
+            _shown(cell, "brier_corrected"),
+            _shown(adaptive, "samples", 1),
+            _needed(source, alone["cell_id"], adaptive["target"], int(best["samples"])),
+            _shown(adaptive, "accuracy"),
+            _shown(best, "accuracy"),
+        ]
+        print("| " + " | ".join(values) + " |")
+
+
+def _only(rows: Any) -> dict[str, Any]:
+    """The first of the rows: with several targets C, the lowest."""
+    record: dict[str, Any] = rows.iloc[0].to_dict()
+    return record
+
+
+def _shown(cell: dict[str, Any], metric: str, digits: int = 3) -> str:
+    low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
+    return f"{cell[metric]:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _needed(source: Path, cell_id: str, target: float, maximum: int) -> str:
+    query = sa.select(QuestionResult.value).where(
+        QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy"
+    )
+    chances = frame(source, query)["value"].to_numpy(np.float64)
+    found = estimate(QuestionMean(adaptive_samples(chances, target, maximum)), Bootstrap())
+    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))

@@ -1,0 +1,66 @@
+"""Documents that cannot go stale: what they show is run, what exists is in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Prmcal
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def example(marker: str) -> str:
+    """The Python example of the documents that registers `marker`."""
+    blocks = re.findall(r"```python\n(.*?)```", README + CONTRIBUTING, flags=re.DOTALL)
+    (found,) = [block for block in blocks if marker in block]
+    return found
+
+
+@pytest.mark.parametrize("marker", ['@prm("blunt")', '@calibrator("platt")', '@calibrator("shrink")'])
+def test_the_examples_for_plugin_authors_pass_their_checks(tmp_path: Path, prmcal: Prmcal, marker: str) -> None:
+    path = tmp_path / "my_plugins.py"
+    path.write_text(example(marker))
+    checked = prmcal("check", path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "passed" in checked.stdout
+    assert "FAILED" not in checked.stdout
+
+
+def test_a_prm_takes_under_30_lines() -> None:
+    assert len(example('@prm("blunt")').strip().splitlines()) < 30
+
+
+def test_the_readme_names_every_command(prmcal: Prmcal) -> None:
+    commands = re.findall(r"^  (\w+) ", prmcal("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE)
+    assert len(commands) >= 9
+    assert [name for name in commands if f"prmcal {name}" not in README] == []
+
+
+def test_help_and_list_load_no_torch() -> None:
+    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom harness.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "sys.exit('torch' in sys.modules)"
+    for argument in ("--help", "list"):
+        subprocess.run([sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_packages_import_in_one_direction() -> None:
+    allowed = {
+        "registry": {"registry"},
+        "db": {"db"},
+        "harness": {"harness", "registry", "db"},
+        "dashboard": {"dashboard", "db"},
+    }
+    for package, may in allowed.items():
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                ours = {name.partition(".")[0] for name in names} & set(allowed)
+                assert ours <= may, f"{path} imports {ours - may}"
