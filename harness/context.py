@@ -19,7 +19,7 @@ from registry.contracts.data import Question
 from registry.contracts.dataset import Dataset
 from registry.contracts.llm import LLM
 from registry.contracts.prm import PRM
-from registry.errors import PluginFailure, PrmcalError
+from registry.errors import PluginFailedError, PrmcalError
 from registry.plugins import KINDS
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ class Output:
 
 @contextmanager
 def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
-    """Turn whatever a plugin raises into a PluginFailure that names it."""
+    """Turn whatever a plugin raises into a PluginFailedError that names it."""
     try:
         yield
-    except PluginFailure as error:
-        raise PluginFailure(f"The {kind} '{name}' failed to {action}: {error}") from error
+    except PluginFailedError as error:
+        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {error}") from error
     except PrmcalError:
         raise
     except Exception as error:
-        raise PluginFailure(
+        raise PluginFailedError(
             f"The {kind} '{name}' failed to {action}: {type(error).__name__}: {error}"
         ) from error
 
@@ -140,12 +140,12 @@ def successes_of(context: Context, shard: Shard) -> pd.DataFrame:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a PluginFailure unless a plugin's result fulfils its contract."""
+    """Raise a PluginFailedError unless a plugin's result fulfils its contract."""
     if not condition:
-        raise PluginFailure(message)
+        raise PluginFailedError(message)
 
 
 def require_length(result: Any, expected: int, what: str) -> None:
-    """Raise a PluginFailure unless `result` has the expected number of entries."""
+    """Raise a PluginFailedError unless `result` has the expected number of entries."""
     found = len(result) if hasattr(result, "__len__") else type(result).__name__
     require(found == expected, f"it returned {found} {what} instead of {expected}.")

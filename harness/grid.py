@@ -121,10 +121,14 @@ Datasets = Annotated[list[DatasetSpec], Field(min_length=1), AfterValidator(_uni
 
 
 class GridSpec(_Spec):
-    """A whole grid. Every LLM meets every PRM, every calibrator and every data set."""
+    """A whole grid. Every LLM meets every PRM, every calibrator and every data set.
+
+    `limit` cuts every data set to its first questions, for a quick look.
+    """
 
     name: Name
     seed: Annotated[int, Field(ge=0)] = 0
+    limit: Count | None = None
     llms: Plugins
     prms: Plugins
     calibrators: Plugins
@@ -146,15 +150,7 @@ class GridSpec(_Spec):
 
     def limited(self, questions: int | None) -> GridSpec:
         """The same grid on the first `questions` questions of every data set at the most."""
-        if questions is None:
-            return self
-
-        def cut(spec: Any) -> Any:
-            return spec.model_copy(update={"questions": min(questions, spec.questions or questions)})
-
-        return self.model_copy(
-            update={"datasets": [cut(spec) for spec in self.datasets], "calibration": cut(self.calibration)}
-        )
+        return self if questions is None else self.model_copy(update={"limit": questions})
 
 
 def read_grid(path: Path) -> GridSpec:

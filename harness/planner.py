@@ -149,7 +149,7 @@ class _Planner:
             raise GridError(
                 f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
             )
-        questions = dataset.built.questions(spec.split, spec.questions)
+        questions = dataset.built.questions(spec.split, spec.questions)[: self.grid.limit]
         if not questions:
             raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' holds no questions.")
         return _Questions(dataset, spec.split, questions, self.grid.shards.questions)

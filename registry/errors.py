@@ -6,7 +6,7 @@
     │   ├── DuplicatePluginError     the name is taken
     │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
     │   └── InvalidArgumentsError    its constructor arguments are wrong
-    ├── PluginFailure                a plugin raised, or returned NaN, a wrong shape, a score above 1
+    ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
     ├── DataError                    a data set or an artifact cannot be read as it should be
     ├── GridError                    the grid file is wrong
     ├── RunError                     the output folder is locked, or belongs to another grid
@@ -24,7 +24,7 @@ __all__ = [
     "InvalidArgumentsError",
     "InvalidPluginError",
     "PluginError",
-    "PluginFailure",
+    "PluginFailedError",
     "PrmcalError",
     "RunError",
     "StorageError",
@@ -56,7 +56,7 @@ class InvalidArgumentsError(PluginError):
     """The constructor arguments of a plugin are wrong."""
 
 
-class PluginFailure(PrmcalError):
+class PluginFailedError(PrmcalError):
     """A plugin raised while it worked, or returned something outside its contract."""
 
 

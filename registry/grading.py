@@ -1,7 +1,7 @@
 r"""Whether a final answer is right: the text of the last ``\boxed{}`` against the reference.
 
 Rules in order: equal text after normalising, then equal numbers (integers, decimals and fractions,
-compared exactly). Nothing of a model's text is ever evaluated.
+compared exactly, up to 30 digits). Nothing of a model's text is ever evaluated.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from registry.checkpoints import resolve_checkpoint
-from registry.errors import PluginFailure
+from registry.errors import PluginFailedError
 
 __all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
 
@@ -20,13 +20,13 @@ def choose_device(device: str) -> torch.device:
 
     Raises
     ------
-    PluginFailure
+    PluginFailedError
         If it is a GPU that is not there.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise PluginFailure(
+        raise PluginFailedError(
             f"The device {device!r} is not there: torch sees no GPU. Use device: auto or cpu."
         )
     return torch.device(device)
@@ -38,7 +38,7 @@ def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise PluginFailure(
+        raise PluginFailedError(
             f"The checkpoint {checkpoint} has no tokenizer that can be read: {error}"
         ) from error
     return tokenizer
@@ -56,7 +56,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
 
     Raises
     ------
-    PluginFailure
+    PluginFailedError
         If the checkpoint is unreadable or lacks weights that the class needs.
     """
     folder = resolve_checkpoint(checkpoint)
@@ -70,12 +70,12 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
             folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise PluginFailure(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
+        raise PluginFailedError(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
     missing = sorted(report["missing_keys"])
     if missing:
-        raise PluginFailure(
+        raise PluginFailedError(
             f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, "
             f"{', '.join(missing[:3])} among them: it is a model of another kind."
         )

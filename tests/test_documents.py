@@ -24,7 +24,9 @@ def example(marker: str) -> str:
 
 
 @pytest.mark.parametrize("marker", ['@prm("blunt")', '@calibrator("platt")', '@calibrator("shrink")'])
-def test_the_examples_for_plugin_authors_pass_their_checks(tmp_path: Path, prmcal: Prmcal, marker: str) -> None:
+def test_the_examples_for_plugin_authors_pass_their_checks(
+    tmp_path: Path, prmcal: Prmcal, marker: str
+) -> None:
     path = tmp_path / "my_plugins.py"
     path.write_text(example(marker))
     checked = prmcal("check", path)
@@ -44,10 +46,12 @@ def test_the_readme_names_every_command(prmcal: Prmcal) -> None:
 
 
 def test_help_and_list_load_no_torch() -> None:
-    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom harness.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-    code += "sys.exit('torch' in sys.modules)"
+    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom harness.cli import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nsys.exit('torch' in sys.modules)"
     for argument in ("--help", "list"):
-        subprocess.run([sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True
+        )
 
 
 def test_packages_import_in_one_direction() -> None:

@@ -49,7 +49,7 @@ def compute(shard: Shard, context: Context) -> Output:
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:
-    """Raise a PluginFailure unless the scores of a trajectory of `steps` steps fulfil the contract."""
+    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps fulfil the contract."""
     require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
     require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
     reward = np.asarray(scores.reward, dtype=np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.contracts.plugin import Plugin
-from registry.errors import DataError, PluginFailure
+from registry.errors import DataError, PluginFailedError
 
 __all__ = ["Calibrator"]
 
@@ -19,7 +19,7 @@ _STATE_FILE = "calibrator.json"
 _ARRAYS_FILE = "calibrator.safetensors"
 
 
-class Calibrator(Plugin):
+class Calibrator(Plugin, ABC):
     """Maps what it reads of a prefix to the probability of success, at one or more quantile levels.
 
     Attributes
@@ -84,10 +84,10 @@ class Calibrator(Plugin):
             raise ValueError("Each reward must be in [0, 1].")
 
     def check_fitted(self) -> None:
-        """Raise PluginFailure if there are no fitted attributes yet. For the first line of ``predict``."""
+        """Raise PluginFailedError if there are no fitted attributes yet. For the first line of ``predict``."""
         if not any(name.endswith("_") for name in vars(self)):
             name = self.plugin_name or type(self).__qualname__
-            raise PluginFailure(
+            raise PluginFailedError(
                 f"The calibrator '{name}' is not fitted. Call fit, or load a fitted one, first."
             )
 

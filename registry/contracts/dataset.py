@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple
 
@@ -15,7 +15,7 @@ from registry.grading import GRADER_VERSION, extract_answer, grade_answer
 __all__ = ["Dataset", "content_hash"]
 
 
-class Dataset(Plugin):
+class Dataset(Plugin, ABC):
     """A source of questions. Job keys hold the hash of its questions, not its name.
 
     Attributes

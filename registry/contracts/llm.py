@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from registry.contracts.data import Completion, Prefix, Sampling
@@ -11,7 +11,7 @@ from registry.contracts.plugin import Plugin
 __all__ = ["LLM"]
 
 
-class LLM(Plugin):
+class LLM(Plugin, ABC):
     """A policy. ``generate`` samples completions of many prefixes at once."""
 
     @abstractmethod

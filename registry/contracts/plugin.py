@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from abc import ABC
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 __all__ = ["Plugin"]
 
 
-class Plugin(ABC):
+class Plugin:
     """Base of LLM, PRM, Calibrator and Dataset.
 
     Constructor arguments are plain data (what YAML can hold). ``__init__`` only stores them under their own
@@ -30,7 +29,7 @@ class Plugin(ABC):
 
     version: ClassVar[str] = "1"
     plugin_name: str = ""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the registry, never changed
 
     def check_arguments(self) -> None:
         """Raise ValueError if an argument is outside its range. Called once, after construction."""
@@ -48,10 +47,10 @@ class Plugin(ABC):
             "arguments": self.arguments,
         }
         if cls.__module__.split(".")[0] != "registry":
-            known["source"] = _source_hash(cls)
+            known["source"] = _source_hash(inspect.getfile(cls))
         return known
 
 
 @cache
-def _source_hash(cls: type) -> str:
-    return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()[:16]
+def _source_hash(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from registry.contracts.data import PrefixScores, ScoringRequest
@@ -11,7 +11,7 @@ from registry.contracts.plugin import Plugin
 __all__ = ["PRM"]
 
 
-class PRM(Plugin):
+class PRM(Plugin, ABC):
     """A process reward model. Models on transformers derive from TransformersPRM, which needs far less."""
 
     @abstractmethod

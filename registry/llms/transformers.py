@@ -11,7 +11,7 @@ import numpy as np
 from registry.checkpoints import check_checkpoint, checkpoint_identity
 from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
 from registry.contracts.llm import LLM
-from registry.errors import PluginFailure
+from registry.errors import PluginFailedError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -89,7 +89,7 @@ class TransformersLLM(LLM):
 
         Raises
         ------
-        PluginFailure
+        PluginFailedError
             If a prefix leaves no room for a completion in the model's context.
         """
         from registry.llms.sampling import Row, sample_rows
@@ -99,7 +99,7 @@ class TransformersLLM(LLM):
             prompt = self._encode(prefix)
             limit = min(sampling.max_tokens, self._context - len(prompt))
             if limit < 1:
-                raise PluginFailure(
+                raise PluginFailedError(
                     f"A prefix of {len(prompt)} tokens leaves no room for a completion: {self.checkpoint} reads "
                     f"{self._context} tokens. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
                     "take an LLM with a longer context."
@@ -139,7 +139,7 @@ class TransformersLLM(LLM):
 
         tokenizer = load_tokenizer(self.checkpoint)
         if tokenizer.chat_template is None:
-            raise PluginFailure(
+            raise PluginFailedError(
                 f"{self.checkpoint} has no chat template, so there is no telling how it wants to be asked. "
                 "Take an instruction-tuned model, or put a chat_template.jinja beside its tokenizer."
             )

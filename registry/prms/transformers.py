@@ -15,7 +15,7 @@ from scipy.special import expit
 from registry.checkpoints import check_checkpoint, checkpoint_identity
 from registry.contracts.data import PrefixScores, ScoringRequest
 from registry.contracts.prm import PRM
-from registry.errors import PluginFailure
+from registry.errors import PluginFailedError
 from registry.prms.token_tree import build_token_tree, collate_token_trees
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class TransformersPRM(PRM):
 
         Raises
         ------
-        PluginFailure
+        PluginFailedError
             If `log_odds` does not give one value per prefix, or a checkpoint cannot be read.
         """
         # Equal trajectories are scored once, and in this order neighbours share the most.
@@ -203,7 +203,7 @@ class TransformersPRM(PRM):
         for count in range(len(steps) + 1):
             ids = tuple(tokenize(self.prefix_text(question, steps[:count]) + self.marker))
             if not ids:
-                raise PluginFailure(
+                raise PluginFailedError(
                     f"The PRM '{self.plugin_name}' makes no tokens of prefix {count} of a trajectory."
                 )
             prefixes.append(ids if len(ids) <= self.max_tokens else None)
@@ -253,7 +253,7 @@ class TransformersPRM(PRM):
             hidden = trunk(**inputs, use_cache=False).last_hidden_state
             logits = self.log_odds(head(hidden[rows, leaves].float()))
         if logits.shape != leaves.shape:
-            raise PluginFailure(
+            raise PluginFailedError(
                 f"'log_odds' of the PRM '{self.plugin_name}' must turn outputs of shape (prefixes, outputs) into "
                 f"shape ({len(leaves)},). Got {tuple(logits.shape)}."
             )

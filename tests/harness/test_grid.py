@@ -40,12 +40,6 @@ def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
     assert GridSpec.model_validate(grid.model_dump(mode="json")) == grid
 
 
-def test_a_limit_only_ever_shrinks(tmp_path: Path) -> None:
-    grid = read(tmp_path, GRID).limited(30)
-    assert grid.calibration.questions == 20
-    assert grid.datasets[0].questions == 30
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -96,8 +96,13 @@ def test_calibrating_on_test_questions_is_refused() -> None:
         plan(calibration={"name": "synthetic-questions", "split": "test", "questions": 5})
 
 
+def test_a_limit_only_ever_shrinks() -> None:
+    full = [len(each["questions"]) for each in plan().datasets]
+    assert [len(each["questions"]) for each in plan(limit=35).datasets] == [min(35, count) for count in full]
+
+
 def test_a_split_that_does_not_exist() -> None:
-    with pytest.raises(GridError, match="has no split 'validation'. It has: calibration, test"):
+    with pytest.raises(GridError, match=r"has no split 'validation'\. It has: calibration, test"):
         plan(datasets=[{"name": "synthetic-questions", "split": "validation"}])
 
 

@@ -60,7 +60,7 @@ def test_a_full_disk_says_so_and_keeps_the_rest(tmp_path: Path) -> None:
 
     store = Store(tmp_path)
     store.write("rollout", "k1", fill)
-    with pytest.raises(StorageError, match="full. Free some space and run the same command again"):
+    with pytest.raises(StorageError, match=r"full\. Free some space and run the same command again"):
         store.write("rollout", "k2", full)
     assert store.manifest("rollout", "k1") is not None
 

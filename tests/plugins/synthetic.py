@@ -11,9 +11,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from registry import LLM, PRM, Calibrator, Completion, Dataset, Prefix, PrefixScores, Question, Sampling
-from registry import calibrator, dataset, llm, prm
 from scipy.special import logit as log_odds
+
+from registry import (
+    LLM,
+    PRM,
+    Calibrator,
+    Completion,
+    Dataset,
+    Prefix,
+    PrefixScores,
+    Question,
+    Sampling,
+    calibrator,
+    dataset,
+    llm,
+    prm,
+)
 
 
 @dataset("synthetic-questions")
@@ -25,7 +39,9 @@ class SyntheticQuestions(Dataset):
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         return [
-            Question(f"{split}-{i}", f"{split} {i}: take {1 + i % self.longest} steps", "1", 1 + i % self.longest)
+            Question(
+                f"{split}-{i}", f"{split} {i}: take {1 + i % self.longest} steps", "1", 1 + i % self.longest
+            )
             for i in range(count or 40)
         ]
 

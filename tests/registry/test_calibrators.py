@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from registry.errors import DataError, InvalidArgumentsError, PluginFailure
+from registry.errors import DataError, InvalidArgumentsError, PluginFailedError
 from registry.plugins import calibrators
 
 ALL = [
@@ -144,7 +144,7 @@ def test_bad_calibration_data_is_refused(name, arguments, feature, k, n, message
 @pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
 def test_predicting_needs_a_fit_and_finite_scores(name, arguments):
     calibrator = calibrators.create(name, **arguments)
-    with pytest.raises(PluginFailure, match=f"'{name}' is not fitted. Call fit, or load a fitted one"):
+    with pytest.raises(PluginFailedError, match=f"'{name}' is not fitted. Call fit, or load a fitted one"):
         calibrator.predict(np.array([0.5]))
     calibrator.fit(np.array([0.2, 0.8]), np.array([1, 2]), np.array([2, 2]))
     with pytest.raises(ValueError, match="must be finite"):

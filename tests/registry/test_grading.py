@@ -73,7 +73,7 @@ def test_unequal_answers(answer: str, reference: str) -> None:
     assert not grade_answer(answer, reference)
 
 
-@given(st.fractions(max_denominator=10**6), st.integers(1, 50))
+@given(st.fractions(-(10**12), 10**12, max_denominator=10**6), st.integers(1, 50))
 def test_a_fraction_equals_itself_in_other_terms(value: Fraction, factor: int) -> None:
     other = f"\\frac{{{value.numerator * factor}}}{{{value.denominator * factor}}}"
     assert grade_answer(f"{value.numerator}/{value.denominator}", other)

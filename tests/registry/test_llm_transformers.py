@@ -15,7 +15,7 @@ from registry import Prefix, Sampling
 from registry.conformance import checks_of
 from registry.conformance import llm as llm_checks
 from registry.conformance import plugin as plugin_checks
-from registry.errors import InvalidArgumentsError, PluginFailure
+from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.llms.sampling import sample_tokens
 from registry.llms.transformers import TransformersLLM
 from registry.plugins import llms
@@ -122,7 +122,7 @@ def test_the_system_prompt_comes_first(policy_folder: Path, policy: Transformers
 
 
 def test_a_prefix_without_room_is_a_clear_failure(policy: TransformersLLM) -> None:
-    with pytest.raises(PluginFailure, match=r"leaves no room for a completion.*512 tokens"):
+    with pytest.raises(PluginFailedError, match=r"leaves no room for a completion.*512 tokens"):
         policy.generate([Prefix("7 " * 600)], 1, Sampling(max_tokens=5), seed=0)
 
 
@@ -139,7 +139,7 @@ def test_a_model_without_a_chat_template_is_refused(policy_folder: Path, tmp_pat
     shutil.copytree(policy_folder, tmp_path / "base")
     (tmp_path / "base" / "chat_template.jinja").unlink()
     base = llms.create("transformers", checkpoint=str(tmp_path / "base"))
-    with pytest.raises(PluginFailure, match="no chat template"):
+    with pytest.raises(PluginFailedError, match="no chat template"):
         base.generate(PREFIXES, 1, Sampling(), seed=0)
 
 

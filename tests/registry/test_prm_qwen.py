@@ -16,7 +16,7 @@ from registry import ScoringRequest, TransformersPRM
 from registry.conformance import checks_of
 from registry.conformance import plugin as plugin_checks
 from registry.conformance import prm as prm_checks
-from registry.errors import InvalidArgumentsError, PluginFailure
+from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import prms
 from registry.pretrained import load_pretrained
 from registry.prms.qwen import QwenPRM
@@ -126,7 +126,7 @@ def test_over_long_prefixes_are_flagged_and_all_may_be(reward_folder: Path) -> N
 
 def test_another_kind_of_model_is_refused(policy_folder: Path) -> None:
     plugin = prms.create("qwen", checkpoint=str(policy_folder))
-    with pytest.raises(PluginFailure, match=r"lacks 4 weights that QwenRewardModel needs, score\.0\.bias"):
+    with pytest.raises(PluginFailedError, match=r"lacks 4 weights that QwenRewardModel needs, score\.0\.bias"):
         plugin.score(QUESTION, TRAJECTORIES)
 
 
@@ -134,7 +134,7 @@ def test_broken_weights_are_refused(reward_folder: Path, tmp_path: Path) -> None
     shutil.copytree(reward_folder, tmp_path / "broken")
     weights = tmp_path / "broken" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(PluginFailure, match="cannot be loaded"):
+    with pytest.raises(PluginFailedError, match="cannot be loaded"):
         prms.create("qwen", checkpoint=str(tmp_path / "broken")).score(QUESTION, TRAJECTORIES)
 
 
@@ -191,7 +191,7 @@ def test_log_odds_of_the_wrong_shape_are_refused(classifier_folder: Path) -> Non
         def log_odds(self, head: torch.Tensor) -> torch.Tensor:
             return head
 
-    with pytest.raises(PluginFailure, match="'log_odds' of the PRM"):
+    with pytest.raises(PluginFailedError, match="'log_odds' of the PRM"):
         Forgetful(checkpoint=str(classifier_folder)).score(QUESTION, TRAJECTORIES)
 
 

@@ -22,10 +22,12 @@ def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
     from transformers import Qwen2ForCausalLM
 
     policy: Any = Qwen2ForCausalLM(model.config)  # type: ignore[no-untyped-call]
+    policy.config.use_cache = True  # the trainer switches it off
     weights = {name: value for name, value in model.state_dict().items() if not name.startswith("score.")}
     policy.load_state_dict(weights)
     policy.to(torch.bfloat16)
     policy.generation_config.update(
+        use_cache=True,
         do_sample=True,
         temperature=1.0,
         top_k=0,
@@ -51,6 +53,7 @@ def save_reward_model(model: SolverAndJudge, tokenizer: Any, folder: Path) -> No
     path = folder / "config.json"
     configuration = json.loads(path.read_text())
     configuration |= {"architectures": ["Qwen2ForProcessRewardModel"], "num_labels": 2, "dtype": "bfloat16"}
+    configuration["use_cache"] = True
     for derived in ("id2label", "label2id"):
         configuration.pop(derived, None)
     path.write_text(json.dumps(configuration, indent=2, sort_keys=True) + "\n")

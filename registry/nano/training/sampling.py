@@ -72,6 +72,7 @@ def sample(
             input_ids=input_ids,
             attention_mask=attention_mask,
             do_sample=True,
+            use_cache=True,
             temperature=temperature,
             top_k=0,
             top_p=1.0,
