@@ -224,6 +224,7 @@ def _standings(found: pd.DataFrame, compared: pd.DataFrame) -> list[str | None]:
         (metric, frozenset((a, b))): p
         for metric, a, b, p in compared[["metric", "cell_a", "cell_b", "p_adjusted"]].itertuples(index=False)
     }
+    adjusted = {pair: p for pair, p in adjusted.items() if p == p}  # NaN: too few questions to compare
     standings: dict[Any, str] = {}
     for _, group in found.dropna(subset=["metric", "value"]).groupby([*_GROUP, "metric"], dropna=False):
         metric = group["metric"].iloc[0]
@@ -236,7 +237,7 @@ def _standings(found: pd.DataFrame, compared: pd.DataFrame) -> list[str | None]:
         best = group.assign(merit=merit).sort_values(["merit", "cell_id"], ascending=[False, True]).index[0]
         for row in group.index.drop(best):
             p_value = adjusted.get((metric, frozenset((group.at[best, "cell_id"], group.at[row, "cell_id"]))))
-            if p_value is not None:
+            if p_value is not None and p_value == p_value:  # NaN: too few questions to compare
                 standings[row] = "worse" if p_value < SIGNIFICANCE else "tied"
                 standings[best] = "best"
     return [standings.get(row) for row in found.index]

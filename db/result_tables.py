@@ -54,8 +54,12 @@ class Result(Base):
         comment="Questions of this difficulty only; null is all"
     )
     value: Mapped[float] = mapped_column(comment="The value")
-    low: Mapped[float] = mapped_column(comment="Lower end of the 95% interval")
-    high: Mapped[float] = mapped_column(comment="Upper end of the 95% interval")
+    low: Mapped[float | None] = mapped_column(
+        comment="Lower end of the 95% interval; null for a single question"
+    )
+    high: Mapped[float | None] = mapped_column(
+        comment="Upper end of the 95% interval; null for a single question"
+    )
     rows: Mapped[int] = mapped_column(comment="Number of rows (prefixes or trajectories) behind it")
     questions: Mapped[int] = mapped_column(comment="Number of questions behind it, the unit of the bootstrap")
 
@@ -128,8 +132,10 @@ class Comparison(Base):
     cell_a: Mapped[str] = mapped_column(primary_key=True, comment="First cell: cells.cell_id")
     cell_b: Mapped[str] = mapped_column(primary_key=True, comment="Second cell: cells.cell_id")
     difference: Mapped[float] = mapped_column(comment="Value of the first minus value of the second")
-    low: Mapped[float] = mapped_column(comment="Lower end of the 95% interval of the difference")
-    high: Mapped[float] = mapped_column(comment="Upper end of the 95% interval of the difference")
-    p_value: Mapped[float] = mapped_column(comment="Two-sided p value, not adjusted")
-    p_adjusted: Mapped[float] = mapped_column(comment="p value after Holm's correction over its family")
+    low: Mapped[float | None] = mapped_column(comment="Lower end of the 95% interval of the difference")
+    high: Mapped[float | None] = mapped_column(comment="Upper end of the 95% interval of the difference")
+    p_value: Mapped[float | None] = mapped_column(comment="Two-sided p value, not adjusted")
+    p_adjusted: Mapped[float | None] = mapped_column(
+        comment="p value after Holm's correction over its family"
+    )
     questions: Mapped[int] = mapped_column(comment="Number of common questions")

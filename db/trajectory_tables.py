@@ -63,8 +63,12 @@ class Reward(Base):
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
     step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0 is the bare question")
-    logit: Mapped[float] = mapped_column(sa.REAL, comment="Log-odds of success, 32 bits; NaN if over-long")
-    reward: Mapped[float] = mapped_column(comment="The score as a probability in [0, 1]; NaN if over-long")
+    logit: Mapped[float | None] = mapped_column(
+        sa.REAL, comment="Log-odds of success, 32 bits; null if over-long"
+    )
+    reward: Mapped[float | None] = mapped_column(
+        comment="The score as a probability in [0, 1]; null if over-long"
+    )
     over_long: Mapped[bool] = mapped_column(comment="Whether the prefix did not fit into the PRM's context")
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step)
@@ -81,6 +85,8 @@ class CalibratedReward(Base):
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
     step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0 is the bare question")
     level: Mapped[float] = mapped_column(comment="Quantile level beta in (0, 1); 0.5 is the point estimate")
-    reward: Mapped[float] = mapped_column(comment="Calibrated reward in [0, 1]; NaN if over-long")
+    reward: Mapped[float] = mapped_column(
+        comment="Calibrated reward in [0, 1]; over-long prefixes have no row"
+    )
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step, level)

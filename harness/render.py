@@ -33,7 +33,7 @@ _TABLE_METRICS = {
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
 }
 _STANDING = {"best": "*", "tied": "=", "worse": " "}
-_WIDE = 400
+_WIDE = 1000
 
 
 def render_plan(plan: Plan, work: Sequence[Work], workers: int) -> str:
@@ -104,10 +104,10 @@ def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
         return json.dumps([_plain(row) for row in frame.to_dict("records")], indent=1) + "\n"
     if output_format == "markdown":
         metrics = [name for name in frame.columns if f"{name}_low" in frame.columns]
-        return _markdown(*_readable(frame, metrics))
+        return _markdown(*_readable(frame, metrics)) + "".join(f"\n{line}\n" for line in _failures(frame))
     head, rows = _readable(frame, _TABLE_METRICS[table])
-    legend = "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best\n"
-    return text_table(head, rows) + "\n" + legend
+    legend = "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best"
+    return "\n".join([text_table(head, rows), legend, *_failures(frame)]) + "\n"
 
 
 def render_cell(directory: Path, cell_id: str) -> str:
@@ -171,16 +171,14 @@ def _readable(frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[list[str], l
         ]
         values = [_value(row, metric) for metric in shown]
         counts = "" if _missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
-        rows.append(
-            [
-                *cells,
-                *values,
-                counts,
-                row["status"] if _missing(row["reason"]) else f"{row['status']}: {row['reason']}",
-            ]
-        )
+        rows.append([*cells, *values, counts, row["status"]])
     titles = {"target": "C", "level": "beta"}
     return [*(titles.get(name, name) for name in names), *shown, "rows/questions", "status"], rows
+
+
+def _failures(frame: pd.DataFrame) -> list[str]:
+    failed = frame[frame["status"] == "failed"]
+    return [f"failed ({count} cells): {reason}" for reason, count in failed["reason"].value_counts().items()]
 
 
 def _value(row: dict[str, Any], metric: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -99,16 +100,17 @@ def test_standings_say_which_differences_are_real(published: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "values", "best"),
+    ("metric", "values", "p_adjusted", "best"),
     [
-        ("brier", {"a": 0.2, "b": 0.1}, "b"),
-        ("signed_error", {"a": -0.2, "b": 0.1}, "b"),
-        ("signed_error", {"a": -0.05, "b": 0.1}, "a"),
-        ("budget_ratio", {"a": 0.5, "b": 0.1}, None),
+        ("brier", {"a": 0.2, "b": 0.1}, 0.01, "b"),
+        ("signed_error", {"a": -0.2, "b": 0.1}, 0.01, "b"),
+        ("signed_error", {"a": -0.05, "b": 0.1}, 0.01, "a"),
+        ("budget_ratio", {"a": 0.5, "b": 0.1}, 0.01, None),
+        ("brier", {"a": 0.2, "b": 0.1}, math.nan, None),
     ],
 )
 def test_the_best_is_what_the_metric_calls_better(
-    tmp_path: Path, metric: str, values: dict[str, float], best: str | None
+    tmp_path: Path, metric: str, values: dict[str, float], p_adjusted: float, best: str | None
 ) -> None:
     writer = Writer(database_path(tmp_path))
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "dataset": "d", "status": "done"}
@@ -128,8 +130,8 @@ def test_the_best_is_what_the_metric_calls_better(
         "difference": 0.1,
         "low": 0.1,
         "high": 0.1,
-        "p_value": 0.01,
-        "p_adjusted": 0.01,
+        "p_value": p_adjusted,
+        "p_adjusted": p_adjusted,
         "questions": 3,
     }
     writer.record([Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])

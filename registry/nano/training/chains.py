@@ -13,12 +13,25 @@ from dataclasses import dataclass
 
 from registry.nano.problems import MODULUS, Operation, Problem, render_step
 
-__all__ = ["HARD_FACTOR", "Chain", "noisy_chain", "right_chain"]
+__all__ = ["COPY_MIX", "HARD_FACTOR", "TAUGHT_MIX", "Chain", "Mix", "noisy_chain", "right_chain"]
 
 HARD_FACTOR = 3.0
 """How much likelier a mistake is in a hard step than in an easy one."""
-VALUE_SHARE, OPERAND_SHARE, SYMBOL_SHARE = 0.55, 0.30, 0.05
-"""Shares of the kinds of mistakes; the rest are slips in the result."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of the kinds of mistakes: miscopied value, operand or symbol. The rest are slips in the result."""
+
+    value: float
+    operand: float
+    symbol: float
+
+
+TAUGHT_MIX = Mix(value=0.55, operand=0.30, symbol=0.05)
+"""What the judge sees: a tenth are slips."""
+COPY_MIX = Mix(value=0.72, operand=0.22, symbol=0.06)
+"""What the policies imitate: copy mistakes alone. Slips come from the models themselves."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +79,16 @@ def other_operand(generator: random.Random, operation: Operation) -> Operation:
 
 
 def wrong_step(
-    generator: random.Random, value: int, operation: Operation, index: int, last: bool
+    generator: random.Random, value: int, operation: Operation, index: int, last: bool, mix: Mix
 ) -> tuple[str, int]:
     """A step with one mistake, and the number it ends with."""
     kind = generator.random()
     slip = False
-    if kind < VALUE_SHARE:
+    if kind < mix.value:
         value = other_digit(generator, value)
-    elif kind < VALUE_SHARE + OPERAND_SHARE:
+    elif kind < mix.value + mix.operand:
         operation = other_operand(generator, operation)
-    elif kind < VALUE_SHARE + OPERAND_SHARE + SYMBOL_SHARE and operation.symbol != "*":
+    elif kind < mix.value + mix.operand + mix.symbol and operation.symbol != "*":
         operation = Operation("-" if operation.symbol == "+" else "+", operation.operand)
     else:
         slip = True
@@ -90,7 +103,9 @@ def right_chain(problem: Problem) -> Chain:
     return noisy_chain(problem, 0.0, random.Random(0))
 
 
-def noisy_chain(problem: Problem, rate: float, generator: random.Random, forced: int | None = None) -> Chain:
+def noisy_chain(
+    problem: Problem, rate: float, generator: random.Random, forced: int | None = None, mix: Mix = TAUGHT_MIX
+) -> Chain:
     """A solution with random mistakes.
 
     Parameters
@@ -103,6 +118,8 @@ def noisy_chain(problem: Problem, rate: float, generator: random.Random, forced:
         The source of randomness.
     forced : int, optional
         The index of a step that is wrong in any case, and none before it.
+    mix : Mix
+        Which kinds of mistakes.
     """
     steps: list[str] = []
     wrong: list[bool] = []
@@ -113,7 +130,7 @@ def noisy_chain(problem: Problem, rate: float, generator: random.Random, forced:
         if forced is not None and index <= forced:
             chance = float(index == forced)
         if chance > 0 and generator.random() < chance:
-            text, value = wrong_step(generator, value, operation, index, index == last)
+            text, value = wrong_step(generator, value, operation, index, index == last, mix)
             wrong.append(True)
         else:
             left, value = value, operation.apply(value)

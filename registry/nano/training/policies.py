@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from registry.nano.problems import AIME_LENGTHS, LENGTHS
 from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import noisy_chain
+from registry.nano.training.chains import COPY_MIX, noisy_chain
 from registry.nano.training.examples import Encoder, Example, Judged
 
 __all__ = ["POLICIES", "Noise", "draw_batch"]
@@ -51,7 +51,7 @@ def draw_batch(encoder: Encoder, noise: Noise, seed: int, number: int) -> Sequen
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (30 + (7 + 12 * CHAINS) * length))):
         problem = draw_train_problem(generator, dataset, level)
-        chains = [noisy_chain(problem, rate, generator) for _ in range(CHAINS)]
+        chains = [noisy_chain(problem, rate, generator, mix=COPY_MIX) for _ in range(CHAINS)]
         followed = [Judged(chain.steps, taught=(True,) * len(chain.steps)) for chain in chains]
         examples.append(encoder.example(problem.text, followed, system=False))
     return examples
