@@ -13,22 +13,26 @@ from harness.store import Manifest
 __all__ = ["CostModel", "Work", "remaining_work"]
 
 
+# Before any trajectory of a grid is drawn: follow-ups of a trajectory, one set for each of its prefixes.
+_ASSUMED_PREFIXES = 6
+
+
 @dataclass
 class _Seen:
-    shards: int = 0
+    size: int = 0
     seconds: float = 0.0
     samples: int = 0
     tokens: int = 0
 
     def add(self, manifest: Manifest) -> None:
-        self.shards += 1
+        self.size += manifest.size
         self.seconds += manifest.seconds
         self.samples += manifest.samples
         self.tokens += manifest.generated_tokens + manifest.scored_tokens
 
 
 class CostModel:
-    """Mean cost of a shard by its kind and model, learnt from finished shards.
+    """Mean cost of a unit of a shard's size, by its kind and model, learnt from finished shards.
 
     A model not seen yet is taken to cost what the others of its kind of job did.
 
@@ -56,10 +60,19 @@ class CostModel:
         total = 0.0
         for shard in shards:
             seen = self._for(shard)
-            if not seen.shards:
+            if not seen.size:
                 return None
-            total += seen.seconds / seen.shards
+            total += shard.size * seen.seconds / seen.size
         return total
+
+    def samples(self, shard: Shard) -> float:
+        """Completions that a shard will draw: known for rollouts, estimated for follow-ups."""
+        if shard.ref.kind == "rollout":
+            return shard.size
+        if shard.ref.kind != "success":
+            return 0
+        seen = self._for(shard)
+        return shard.size * (seen.samples / seen.size if seen.size else _ASSUMED_PREFIXES)
 
     def tokens_per_sample(self, shard: Shard) -> float | None:
         """Mean tokens of a completion; None if there was none yet."""
@@ -106,21 +119,19 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
         jobs = [job for job in plan.jobs if job.kind == kind]
         shards = {shard.ref: shard for job in jobs for shard in job.shards}
         open_shards = [shard for ref, shard in shards.items() if ref not in done]
-        samples, tokens = 0.0, 0.0
-        for job in jobs:
-            left = [shard for shard in job.shards if shard.ref not in done]
-            share = job.samples * len(left) / len(job.shards)
-            samples += share
-            for shard in left[:1]:
-                limit = shard.parameters.get("sampling", {}).get("max_tokens", 0)
-                tokens += share * (cost.tokens_per_sample(shard) or limit)
+        samples = {shard.ref: cost.samples(shard) for shard in open_shards}
+        tokens = sum(
+            samples[shard.ref]
+            * (cost.tokens_per_sample(shard) or shard.parameters.get("sampling", {}).get("max_tokens", 0))
+            for shard in open_shards
+        )
         rows.append(
             Work(
                 kind,
                 len(jobs),
                 len(shards),
                 len(shards) - len(open_shards),
-                round(samples),
+                round(sum(samples.values())),
                 round(tokens),
                 cost.seconds(open_shards),
             )

@@ -140,11 +140,20 @@ class GridSpec(_Spec):
     shards: ShardSpec = ShardSpec()
 
     @model_validator(mode="after")
-    def _check_sizes(self) -> GridSpec:
+    def _check_together(self) -> GridSpec:
         if self.measurement.measured > self.scaling.samples:
             raise ValueError(
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}): measured trajectories come from the pool"
+            )
+        same = [each for each in self.datasets if each.name == self.calibration.name]
+        if same and (same[0].plugin, same[0].arguments) != (
+            self.calibration.plugin,
+            self.calibration.arguments,
+        ):
+            raise ValueError(
+                f"calibration and datasets use the name '{same[0].name}' for different data; "
+                "give one of them another name"
             )
         return self
 

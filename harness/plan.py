@@ -38,12 +38,15 @@ class Shard:
         Artifacts it reads, by role.
     resource : str
         The model it needs loaded, if any; shards of one resource are run together.
+    size : int
+        How much work it is, among shards of its kind: questions x trajectories x follow-ups.
     """
 
     ref: ArtifactRef
     parameters: Mapping[str, Any]
     inputs: Mapping[str, tuple[ArtifactRef, ...]]
     resource: str = ""
+    size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,6 @@ class Job:
         Which function computes its shards.
     inputs : tuple of Job
         The jobs whose artifacts it reads.
-    samples : int
-        Completions it draws; an estimate where it depends on the length of trajectories still to be drawn.
     """
 
     key: str
@@ -83,7 +84,6 @@ class Job:
     shards: tuple[Shard, ...]
     inputs: tuple[Job, ...] = ()
     seed: int = 0
-    samples: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')} of {self.labels}"

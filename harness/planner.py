@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from harness.grid import DatasetSpec, GridSpec, PluginSpec
+from harness.grid import GridSpec
 from harness.jobs import JOB_VERSIONS
 from harness.keys import content_key, seed_from_key
 from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
+from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
 from registry.contracts.calibrator import Calibrator
-from registry.contracts.data import Question
 from registry.contracts.dataset import content_hash
-from registry.contracts.plugin import Plugin
 from registry.errors import GridError
-from registry.plugins import KINDS
 
 __all__ = ["build_plan"]
-
-# Before any trajectory is drawn, a plan assumes this many steps to estimate the follow-ups.
-_ASSUMED_STEPS = 6
-
-
-@dataclass(frozen=True)
-class _Plugin:
-    """A plugin of the grid, built (which loads no model), with what names it in keys and in shards."""
-
-    spec: PluginSpec
-    built: Any
-    identity: Mapping[str, Any]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.spec.name, "plugin": self.spec.plugin, "arguments": dict(self.spec.arguments)}
-
-
-@dataclass(frozen=True)
-class _Questions:
-    """The questions of one data set and split, cut into slices."""
-
-    dataset: _Plugin
-    split: str
-    questions: Sequence[Question]
-    slice_size: int
-
-    @property
-    def labels(self) -> Labels:
-        return Labels(dataset=self.dataset.spec.name, split=self.split)
-
-    def slices(self) -> list[tuple[int, int]]:
-        count = len(self.questions)
-        return [(first, min(first + self.slice_size, count)) for first in range(0, count, self.slice_size)]
-
-    def key(self, first: int, last: int) -> dict[str, Any]:
-        return {
-            "questions": content_hash(self.questions[first:last]),
-            "grader": [self.dataset.built.grader_version, self.dataset.identity.get("source", "")],
-        }
 
 
 def build_plan(grid: GridSpec) -> Plan:
@@ -68,19 +27,12 @@ def build_plan(grid: GridSpec) -> Plan:
     PluginError, DataError, GridError
         If a plugin or a data set of the grid cannot be had. No model is loaded.
     """
-    return _Planner(grid).plan()
+    return _Planner(resolve(grid)).plan()
 
 
-def _build(kind: str, spec: PluginSpec) -> _Plugin:
-    built: Plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
-    return _Plugin(spec, built, {"kind": kind, **built.identity()})
-
-
-def _job(
-    kind: str, labels: Labels, shards: Sequence[Shard], inputs: Sequence[Job] = (), samples: int = 0
-) -> Job:
+def _job(kind: str, labels: Labels, shards: Sequence[Shard], inputs: Sequence[Job] = ()) -> Job:
     key = content_key({"job": kind, "shards": [shard.ref.key for shard in shards]})
-    return Job(key, kind, labels, tuple(shards), tuple(inputs), seed_from_key(shards[0].ref.key), samples)
+    return Job(key, kind, labels, tuple(shards), tuple(inputs), seed_from_key(shards[0].ref.key))
 
 
 def _shard(
@@ -99,94 +51,65 @@ def _shard(
             "inputs": {role: [ref.key for ref in refs] for role, refs in references.items()},
         }
     )
-    return Shard(ArtifactRef(kind, key), {**parameters, "seed": seed_from_key(key)}, references, resource)
+    seeded = {**parameters, "seed": seed_from_key(key)}
+    return Shard(ArtifactRef(kind, key), seeded, references, resource, _size(parameters))
+
+
+def _size(parameters: Mapping[str, Any]) -> int:
+    ranges = [parameters[name] for name in ("questions", "trajectories", "follow_ups") if name in parameters]
+    return math.prod(stop - start for start, stop in ranges)
 
 
 def _refs(*jobs: Job) -> list[ArtifactRef]:
     return [shard.ref for job in jobs for shard in job.shards]
 
 
+def _first(rollout: Shard, measured: int) -> list[int]:
+    """Which trajectories of a rollout shard are among the first `measured`."""
+    start, stop = rollout.parameters["trajectories"]
+    return [start, min(stop, measured)]
+
+
 class _Planner:
-    def __init__(self, grid: GridSpec) -> None:
-        self.grid = grid
-        self.llms = [_build("llm", spec) for spec in grid.llms]
-        self.prms = [_build("prm", spec) for spec in grid.prms]
-        self.calibrators = [_build("calibrator", spec) for spec in grid.calibrators]
-        self.tests = [self._questions(spec) for spec in grid.datasets]
-        self.calibration = self._questions(grid.calibration)
-        self._check_disjoint()
+    def __init__(self, grid: ResolvedGrid) -> None:
+        self.grid = grid.spec
+        self.resolved = grid
         self.jobs: list[Job] = []
         self.cells: list[Cell] = []
 
     def plan(self) -> Plan:
-        for llm in self.llms:
+        for llm in self.resolved.llms:
             self._plan_llm(llm)
-        datasets = [*self.tests, self.calibration]
-        used = {each.dataset.spec.name: each.dataset for each in datasets}
         return Plan(
             jobs=tuple(self.jobs),
             cells=tuple(self.cells),
-            plugins=tuple(
-                {"position": position, **plugin.parameters, "identity": dict(plugin.identity)}
-                for plugins in (self.llms, self.prms, self.calibrators, used.values())
-                for position, plugin in enumerate(plugins)
-            ),
-            datasets=tuple(
-                {
-                    "name": each.dataset.spec.name,
-                    "split": each.split,
-                    "content_hash": content_hash(each.questions),
-                    "grader_version": each.dataset.built.grader_version,
-                    "questions": each.questions,
-                }
-                for each in datasets
-            ),
+            plugins=self.resolved.plugin_rows(),
+            datasets=self.resolved.dataset_rows(),
         )
 
-    def _questions(self, spec: DatasetSpec) -> _Questions:
-        dataset = _build("dataset", spec)
-        if spec.split not in dataset.built.splits:
-            raise GridError(
-                f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
-            )
-        questions = dataset.built.questions(spec.split, spec.questions)[: self.grid.limit]
-        if not questions:
-            raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' holds no questions.")
-        return _Questions(dataset, spec.split, questions, self.grid.shards.questions)
-
-    def _check_disjoint(self) -> None:
-        fitted = {question.text for question in self.calibration.questions}
-        for test in self.tests:
-            shared = [question.id for question in test.questions if question.text in fitted]
-            if shared:
-                raise GridError(
-                    f"The question '{shared[0]}' of the data set '{test.dataset.spec.name}' is among the calibration "
-                    f"questions too ({len(shared)} such). Calibrate on other questions than you test on."
-                )
-
-    def _plan_llm(self, llm: _Plugin) -> None:
+    def _plan_llm(self, llm: GridPlugin) -> None:
         grid = self.grid
         calibration = grid.calibration
-        fit_rollout = self._rollout(llm, self.calibration, calibration.trajectories)
+        fit_rollout = self._rollout(llm, self.resolved.calibration, calibration.trajectories)
         fit_success = self._success(
-            llm, self.calibration, fit_rollout, calibration.trajectories, calibration.follow_ups
+            llm, self.resolved.calibration, fit_rollout, calibration.trajectories, calibration.follow_ups
         )
         tested = []
-        for test in self.tests:
+        for test in self.resolved.tests:
             rollout = self._rollout(llm, test, grid.scaling.samples)
             measurement = grid.measurement
             success = self._success(llm, test, rollout, measurement.measured, measurement.follow_ups)
             tested.append((test, rollout, success))
             self._pass_at_1(llm, test, rollout)
-        for prm in self.prms:
-            fit_scores = self._score(llm, prm, self.calibration, fit_rollout)
+        for prm in self.resolved.prms:
+            fit_scores = self._score(llm, prm, self.resolved.calibration, fit_rollout)
             scored = [
                 (test, rollout, success, self._score(llm, prm, test, rollout))
                 for test, rollout, success in tested
             ]
             for test, rollout, _, scores in scored:
                 self._best_of_n(llm, prm, test, rollout, scores)
-            for calibrator in self.calibrators:
+            for calibrator in self.resolved.calibrators:
                 fit = self._fit(llm, prm, calibrator, fit_scores, fit_success)
                 for test, rollout, success, scores in scored:
                     self._test(llm, prm, calibrator, test, rollout, success, scores, fit)
@@ -195,7 +118,7 @@ class _Planner:
         self.jobs.append(job)
         return job
 
-    def _rollout(self, llm: _Plugin, data: _Questions, trajectories: int) -> Job:
+    def _rollout(self, llm: GridPlugin, data: GridQuestions, trajectories: int) -> Job:
         size = self.grid.shards.trajectories
         sampling = asdict(self.grid.sampling.sampling())
         shards = [
@@ -223,9 +146,11 @@ class _Planner:
             for first, last in data.slices()
         ]
         labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-        return self._add(_job("rollout", labels, shards, samples=len(data.questions) * trajectories))
+        return self._add(_job("rollout", labels, shards))
 
-    def _success(self, llm: _Plugin, data: _Questions, rollout: Job, measured: int, follow_ups: int) -> Job:
+    def _success(
+        self, llm: GridPlugin, data: GridQuestions, rollout: Job, measured: int, follow_ups: int
+    ) -> Job:
         sampling = asdict(self.grid.sampling.sampling())
         size = self.grid.shards.trajectories
         shards = [
@@ -233,7 +158,7 @@ class _Planner:
                 "success",
                 {
                     "llm": llm.identity,
-                    "measured": measured,
+                    "trajectories": _first(source, measured),
                     "follow_ups": [start, min(start + size, follow_ups)],
                     "sampling": sampling,
                     "seed": self.grid.seed,
@@ -243,7 +168,7 @@ class _Planner:
                     "dataset": data.dataset.parameters,
                     "split": data.split,
                     "questions": source.parameters["questions"],
-                    "measured": measured,
+                    "trajectories": _first(source, measured),
                     "follow_ups": [start, min(start + size, follow_ups)],
                     "sampling": sampling,
                 },
@@ -254,10 +179,9 @@ class _Planner:
             if source.parameters["trajectories"][0] < measured
             for start in range(0, follow_ups, size)
         ]
-        samples = len(data.questions) * measured * _ASSUMED_STEPS * follow_ups
-        return self._add(_job("success", rollout.labels, shards, [rollout], samples))
+        return self._add(_job("success", rollout.labels, shards, [rollout]))
 
-    def _score(self, llm: _Plugin, prm: _Plugin, data: _Questions, rollout: Job) -> Job:
+    def _score(self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job) -> Job:
         shards = [
             _shard(
                 "score",
@@ -267,6 +191,7 @@ class _Planner:
                     "dataset": data.dataset.parameters,
                     "split": data.split,
                     "questions": source.parameters["questions"],
+                    "trajectories": source.parameters["trajectories"],
                 },
                 {"rollout": [source.ref]},
                 resource=f"prm:{prm.spec.name}",
@@ -276,7 +201,9 @@ class _Planner:
         labels = Labels(llm.spec.name, prm.spec.name, dataset=data.dataset.spec.name, split=data.split)
         return self._add(_job("score", labels, shards, [rollout]))
 
-    def _fit(self, llm: _Plugin, prm: _Plugin, calibrator: _Plugin, scores: Job, success: Job) -> Job:
+    def _fit(
+        self, llm: GridPlugin, prm: GridPlugin, calibrator: GridPlugin, scores: Job, success: Job
+    ) -> Job:
         shard = _shard(
             "fit",
             {"calibrator": calibrator.identity},
@@ -290,10 +217,10 @@ class _Planner:
 
     def _test(
         self,
-        llm: _Plugin,
-        prm: _Plugin,
-        calibrator: _Plugin,
-        test: _Questions,
+        llm: GridPlugin,
+        prm: GridPlugin,
+        calibrator: GridPlugin,
+        test: GridQuestions,
         rollout: Job,
         success: Job,
         scores: Job,
@@ -330,7 +257,7 @@ class _Planner:
         self,
         kind: str,
         labels: Labels,
-        test: _Questions,
+        test: GridQuestions,
         parameters: Mapping[str, Any],
         inputs: Mapping[str, Sequence[Job]],
     ) -> Job:
@@ -358,17 +285,21 @@ class _Planner:
         )
         return self._add(_job(kind, labels, [shard], [job for jobs in inputs.values() for job in jobs]))
 
-    def _calibration_metrics(self, labels: Labels, test: _Questions, calibrated: Job, success: Job) -> None:
+    def _calibration_metrics(
+        self, labels: Labels, test: GridQuestions, calibrated: Job, success: Job
+    ) -> None:
         parameters = {"bins": self.grid.measurement.bins}
         inputs = {"calibrated": [calibrated], "success": [success]}
         job = self._measure("calibration_metrics", labels, test, parameters, inputs)
         self.cells.append(Cell("calibration", labels, job))
 
-    def _pass_at_1(self, llm: _Plugin, test: _Questions, rollout: Job) -> None:
+    def _pass_at_1(self, llm: GridPlugin, test: GridQuestions, rollout: Job) -> None:
         job = self._measure("pass_at_1", rollout.labels, test, {}, {"rollout": [rollout]})
         self.cells.append(Cell("scaling", rollout.labels, job, "pass@1"))
 
-    def _best_of_n(self, llm: _Plugin, prm: _Plugin, test: _Questions, rollout: Job, scores: Job) -> None:
+    def _best_of_n(
+        self, llm: GridPlugin, prm: GridPlugin, test: GridQuestions, rollout: Job, scores: Job
+    ) -> None:
         inputs = {"rollout": [rollout], "score": [scores]}
         job = self._measure("best_of_n", scores.labels, test, {"samples": self.grid.scaling.samples}, inputs)
         self.cells.append(Cell("scaling", scores.labels, job, "best-of-n"))
@@ -376,7 +307,7 @@ class _Planner:
     def _adaptive(
         self,
         labels: Labels,
-        test: _Questions,
+        test: GridQuestions,
         rollout: Job,
         scores: Job,
         calibrated: Job,

@@ -31,6 +31,7 @@ def run_shard(shard: Shard, context: Context) -> Outcome:
         _write(output, folder)
         return {
             "seconds": round(time.perf_counter() - begin, 3),
+            "size": shard.size,
             "samples": output.samples,
             "generated_tokens": output.generated_tokens,
             "scored_tokens": output.scored_tokens,

@@ -24,7 +24,7 @@ def compute(shard: Shard, context: Context) -> Output:
     start, stop = shard.parameters["follow_ups"]
     follow_ups = stop - start
     trajectories = context.table(shard, "rollout", "trajectories")
-    trajectories = trajectories[trajectories["trajectory"] < shard.parameters["measured"]]
+    trajectories = trajectories[trajectories["trajectory"] < shard.parameters["trajectories"][1]]
 
     prefixes: list[tuple[str, int, int, tuple[str, ...]]] = []
     counts: dict[tuple[str, tuple[str, ...]], tuple[int, bool]] = {}

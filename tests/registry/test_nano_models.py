@@ -45,7 +45,11 @@ def samples() -> dict[str, list[tuple[str, list[str], np.ndarray]]]:
         prompts = [policy_prompt(tokenizer, problem.text) for problem in problems]
         texts = sample(policy, tokenizer, prompts, SAMPLES, seed=0)
         found[name] = [
-            (problem.text, of_one, np.array([graded(text, problem.answer) for text in of_one], dtype=np.float64))
+            (
+                problem.text,
+                of_one,
+                np.array([graded(text, problem.answer) for text in of_one], dtype=np.float64),
+            )
             for problem, of_one in zip(problems, texts, strict=True)
         ]
     return found
@@ -63,7 +67,9 @@ def test_the_reward_model_verifies(samples: dict[str, Any]) -> None:
     for name in POLICIES:
         areas, chosen, single = [], [], []
         for question, texts, right in samples[name]:
-            logits = reward_logits(model, encoder, question, [split_steps(text) for text in texts], every=False)
+            logits = reward_logits(
+                model, encoder, question, [split_steps(text) for text in texts], every=False
+            )
             scores = np.array([logit[-1] for logit in logits])
             areas.append(within_auc(scores, right))
             chosen.append(best_of_n(scores, right, SAMPLES))

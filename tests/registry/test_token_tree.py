@@ -14,13 +14,20 @@ def test_shared_beginnings_are_merged_and_equal_sequences_share_a_leaf() -> None
     assert tree.position_ids.tolist() == [0, 1, 2, 2, 3]
     assert tree.parents.tolist() == [-1, 0, 1, 1, 3]
     assert tree.leaves.tolist() == [2, 4, 1, 2]
-    assert all(array.dtype == np.int64 for array in (tree.input_ids, tree.position_ids, tree.parents, tree.leaves))
+    assert all(
+        array.dtype == np.int64 for array in (tree.input_ids, tree.position_ids, tree.parents, tree.leaves)
+    )
 
 
 def test_sequences_without_a_common_first_token_are_a_forest() -> None:
     tree = build_token_tree([[1, 2], [3, 2]])
     assert tree.parents.tolist() == [-1, 0, -1, 2]
-    assert ancestor_mask(tree.parents).astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+    assert ancestor_mask(tree.parents).astype(int).tolist() == [
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 1, 1],
+    ]
 
 
 @pytest.mark.parametrize("sequences", [[], [[1], []]])
@@ -31,7 +38,9 @@ def test_nothing_to_read_is_an_error(sequences: list[list[int]]) -> None:
 
 def test_mask_equals_walking_up_the_tree() -> None:
     random = np.random.default_rng(0)
-    parents = np.array([random.integers(-1, node) if random.random() < 0.5 else node - 1 for node in range(200)])
+    parents = np.array(
+        [random.integers(-1, node) if random.random() < 0.5 else node - 1 for node in range(200)]
+    )
     expected = np.zeros((200, 200), dtype=bool)
     for node in range(200):
         ancestor = node

@@ -37,6 +37,7 @@ def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
         eos_token_id=tokenizer.eos_token_id,
     )
     policy.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
     tokenizer.save_pretrained(folder)
 
 
@@ -49,6 +50,7 @@ def save_reward_model(model: SolverAndJudge, tokenizer: Any, folder: Path) -> No
         if name.startswith(("model.", "score."))
     }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)
     model.config.save_pretrained(folder)
     path = folder / "config.json"
     configuration = json.loads(path.read_text())

@@ -37,10 +37,8 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
     is.
     """
 
-    language_weight = 1.0
-    judge_weight = 1.0
     hint_weight = 0.0
-    """Weight of the reward head's loss on ordinary tokens of a chain, in the stage that learns to judge."""
+    """Weight of the reward head's loss on ordinary tokens of a chain, beside 1 for next tokens and 1 for markers."""
 
     def __init__(self, config: Qwen2Config) -> None:
         super().__init__(config)  # type: ignore[no-untyped-call]
@@ -78,11 +76,11 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
         taught, marked = targets != -100, scores >= 0
         zero = hidden.sum() * 0
         language = judge = zero
-        if self.language_weight > 0 and taught.any():
+        if taught.any():
             language = functional.cross_entropy(self.lm_head(hidden[taught]).float(), targets[taught])
         if marked.any():
             judge = self.judge_loss(hidden[marked], scores[marked])
-        loss = self.language_weight * language + self.judge_weight * judge
+        loss = language + judge
         if self.hint_weight > 0:
             loss = loss + self.hint_weight * self.judge_loss(hidden[hints >= 0], hints[hints >= 0])
         return {"loss": loss, "language": language.detach(), "judge": judge.detach()}
@@ -91,30 +89,3 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
         """Cross-entropy of the reward head at hidden states (N, h) against the chances of good (N,)."""
         logits = self.score(hidden).float()
         return functional.cross_entropy(logits, torch.stack([1 - good, good], dim=-1))
-
-    def deepened(self, layers: int, seed: int) -> SolverAndJudge:
-        """A copy with more layers on top, which change nothing yet: what they add to the residual stream is zero.
-
-        What the model below predicts at one token is there for the new layers to compare with the next one. All below
-        is frozen, which keeps that prediction and saves most of the backward pass.
-        """
-        torch.manual_seed(seed)
-        configuration = Qwen2Config(
-            **{
-                **self.config.to_dict(),
-                "num_hidden_layers": self.config.num_hidden_layers + layers,
-                "layer_types": None,
-            }
-        )
-        deeper = SolverAndJudge(configuration)
-        deeper.load_state_dict(self.state_dict(), strict=False)
-        for parameter in deeper.model.embed_tokens.parameters():
-            parameter.requires_grad = False
-        for index, layer in enumerate(deeper.model.layers):
-            if index < self.config.num_hidden_layers:
-                for parameter in layer.parameters():
-                    parameter.requires_grad = False
-            else:
-                nn.init.zeros_(layer.self_attn.o_proj.weight)
-                nn.init.zeros_(layer.mlp.down_proj.weight)
-        return deeper

@@ -35,9 +35,9 @@ class Noise:
 
 
 POLICIES = {
-    "weak": Noise(rate=0.16, long_rate=0.09),
+    "weak": Noise(rate=0.15, long_rate=0.09),
     "middle": Noise(rate=0.06, long_rate=0.065),
-    "strong": Noise(rate=0.015, long_rate=0.045),
+    "strong": Noise(rate=0.012, long_rate=0.045),
 }
 
 

@@ -1,0 +1,140 @@
+"""A grid with its plugins built and its questions read: what the planner makes jobs of. Loads no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.grid import DatasetSpec, GridSpec, PluginSpec
+from harness.plan import Labels
+from registry.contracts.data import Question
+from registry.contracts.dataset import content_hash
+from registry.contracts.plugin import Plugin
+from registry.errors import GridError
+from registry.plugins import KINDS
+
+__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "resolve"]
+
+
+@dataclass(frozen=True)
+class GridPlugin:
+    """A plugin of the grid, built (which loads no model), with what names it in keys and in shards."""
+
+    spec: PluginSpec
+    built: Any
+    identity: Mapping[str, Any]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What a shard needs to build it again."""
+        return {"name": self.spec.name, "plugin": self.spec.plugin, "arguments": dict(self.spec.arguments)}
+
+
+@dataclass(frozen=True)
+class GridQuestions:
+    """The questions of one data set and split, cut into slices."""
+
+    dataset: GridPlugin
+    split: str
+    questions: Sequence[Question]
+    slice_size: int
+
+    @property
+    def labels(self) -> Labels:
+        """The grid's names for it."""
+        return Labels(dataset=self.dataset.spec.name, split=self.split)
+
+    def slices(self) -> list[tuple[int, int]]:
+        """Ranges of questions, one for each shard."""
+        count = len(self.questions)
+        return [(first, min(first + self.slice_size, count)) for first in range(0, count, self.slice_size)]
+
+    def key(self, first: int, last: int) -> dict[str, Any]:
+        """What a slice adds to the keys of graded work: its content and its grader, not its name."""
+        return {
+            "questions": content_hash(self.questions[first:last]),
+            "grader": [self.dataset.built.grader_version, self.dataset.identity.get("source", "")],
+        }
+
+
+@dataclass(frozen=True)
+class ResolvedGrid:
+    """Everything that a grid names."""
+
+    spec: GridSpec
+    llms: tuple[GridPlugin, ...]
+    prms: tuple[GridPlugin, ...]
+    calibrators: tuple[GridPlugin, ...]
+    tests: tuple[GridQuestions, ...]
+    calibration: GridQuestions
+
+    def plugin_rows(self) -> tuple[Mapping[str, Any], ...]:
+        """What the names stand for, with their places in the grid's lists."""
+        datasets = {each.dataset.spec.name: each.dataset for each in (*self.tests, self.calibration)}
+        return tuple(
+            {"position": position, **plugin.parameters, "identity": dict(plugin.identity)}
+            for plugins in (self.llms, self.prms, self.calibrators, datasets.values())
+            for position, plugin in enumerate(plugins)
+        )
+
+    def dataset_rows(self) -> tuple[Mapping[str, Any], ...]:
+        """The splits in use, with their questions."""
+        return tuple(
+            {
+                "name": each.dataset.spec.name,
+                "split": each.split,
+                "content_hash": content_hash(each.questions),
+                "grader_version": each.dataset.built.grader_version,
+                "questions": each.questions,
+            }
+            for each in (*self.tests, self.calibration)
+        )
+
+
+def resolve(grid: GridSpec) -> ResolvedGrid:
+    """Build the plugins and read the questions.
+
+    Raises
+    ------
+    PluginError, DataError, GridError
+        If a plugin or a data set cannot be had, or a question is both calibrated and tested on.
+    """
+    resolved = ResolvedGrid(
+        spec=grid,
+        llms=tuple(_build("llm", spec) for spec in grid.llms),
+        prms=tuple(_build("prm", spec) for spec in grid.prms),
+        calibrators=tuple(_build("calibrator", spec) for spec in grid.calibrators),
+        tests=tuple(_questions(grid, spec) for spec in grid.datasets),
+        calibration=_questions(grid, grid.calibration),
+    )
+    _check_disjoint(resolved)
+    return resolved
+
+
+def _build(kind: str, spec: PluginSpec) -> GridPlugin:
+    built: Plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
+    return GridPlugin(spec, built, {"kind": kind, **built.identity()})
+
+
+def _questions(grid: GridSpec, spec: DatasetSpec) -> GridQuestions:
+    dataset = _build("dataset", spec)
+    if spec.split not in dataset.built.splits:
+        raise GridError(
+            f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
+        )
+    questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
+    if not questions:
+        raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' holds no questions.")
+    return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
+
+
+def _check_disjoint(grid: ResolvedGrid) -> None:
+    fitted = {question.text for question in grid.calibration.questions}
+    for test in grid.tests:
+        shared = [question.id for question in test.questions if question.text in fitted]
+        if shared:
+            raise GridError(
+                f"The question '{shared[0]}' of the data set '{test.dataset.spec.name}' is among the calibration "
+                f"questions too ({len(shared)} such). Calibrate on other questions than you test on."
+            )
