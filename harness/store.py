@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,7 +31,6 @@ __all__ = ["Manifest", "Store", "write_atomically"]
 
 _MANIFEST = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True)
@@ -91,13 +90,17 @@ class Store:
         found = {ref: self.manifest(ref.kind, ref.key, verify=False) for ref in refs}
         return {ref: manifest for ref, manifest in found.items() if manifest is not None}
 
-    def write(self, kind: str, key: str, fill: Callable[[Path], dict[str, Any]]) -> Manifest:
+    def write(
+        self, kind: str, key: str, fill: Callable[[Path], None], figures: Mapping[str, Any]
+    ) -> Manifest:
         """Let `fill` write files into a temporary folder, then give it the artifact's name.
 
         Parameters
         ----------
         fill : callable
-            Receives the folder; returns the manifest's figures (seconds, tokens).
+            Receives the folder.
+        figures : mapping
+            The manifest's other fields: seconds, size, samples, tokens.
 
         Raises
         ------
@@ -109,7 +112,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=target.parent))
             try:
-                figures = fill(temporary)
+                fill(temporary)
                 manifest = Manifest(files=_inventory(temporary), **figures)
                 (temporary / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
                 if target.exists():  # damaged, or just written by a worker that outlived its run
@@ -146,7 +149,7 @@ class Store:
 
 @contextmanager
 def storage_errors(directory: Path) -> Iterator[None]:
-    """Turn a full or read-only disk into a StorageError that says what to do."""
+    """Turn any trouble with writing below `directory` into a StorageError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -155,11 +158,10 @@ def storage_errors(directory: Path) -> Iterator[None]:
                 f"The disk that holds {directory} is full. Free some space and run the same command again: "
                 "finished work is kept."
             ) from error
-        if error.errno in _NOT_WRITABLE:
-            raise StorageError(
-                f"{directory} cannot be written ({error.strerror}). Choose another --out folder."
-            ) from error
-        raise
+        reason = error.strerror or error
+        raise StorageError(
+            f"{directory} cannot be written ({reason}). Choose another --out folder."
+        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:

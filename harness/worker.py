@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from harness.context import Context, Output
 from harness.jobs import compute
@@ -25,20 +24,19 @@ __all__ = ["run_shard", "serve"]
 def run_shard(shard: Shard, context: Context) -> Outcome:
     """Compute a shard and store its artifact. Every failure becomes an outcome with its reason."""
     begin = time.perf_counter()
-
-    def fill(folder: Path) -> dict[str, Any]:
+    try:
         output = compute(shard, context)
-        _write(output, folder)
-        return {
+        figures = {
             "seconds": round(time.perf_counter() - begin, 3),
             "size": shard.size,
             "samples": output.samples,
             "generated_tokens": output.generated_tokens,
             "scored_tokens": output.scored_tokens,
         }
-
-    try:
-        return Outcome(shard.ref, context.store.write(shard.ref.kind, shard.ref.key, fill))
+        manifest = context.store.write(
+            shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
+        )
+        return Outcome(shard.ref, manifest)
     except StorageError as error:
         return Outcome(shard.ref, reason=str(error), fatal=True)
     except PrmcalError as error:

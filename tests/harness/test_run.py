@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -249,3 +250,52 @@ def test_a_limit_runs_the_first_questions_only(prmcal: Prmcal, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["questions"] for row in rows} == {5}
+
+
+def test_an_output_folder_that_cannot_be_made(prmcal: Prmcal, tmp_path: Path) -> None:
+    refused = prmcal(*run_arguments(grid(tmp_path), Path("/proc/prmcal/out")))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("prmcal: error: /proc/prmcal/out cannot be written")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_name_that_is_taken_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from registry import Calibrator, calibrator\n\n"
+        "@calibrator('isotonic')\nclass Mine(Calibrator):\n"
+        "    def fit(self, features, k, n): return self\n"
+        "    def predict(self, features): return features[:, None]\n"
+    )
+    refused = prmcal("list", "--plugin", path)
+    assert refused.returncode == 2
+    assert "The calibrator name 'isotonic' is already registered" in refused.stderr
+
+
+def test_a_broken_line_of_a_data_set_is_named(prmcal: Prmcal, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "1 + 1?", "answer": "2"}\n{"question": "2 + 2?",\n')
+    datasets = [{"name": "mine", "plugin": "jsonl", "arguments": {"path": str(questions)}}]
+    refused = prmcal("plan", grid(tmp_path, datasets=datasets), "--plugin", SYNTHETIC)
+    assert refused.returncode == 2
+    assert f"{questions}, line 2: it is not JSON" in refused.stderr
+
+
+@pytest.mark.parametrize("layout", [0, 99])
+def test_a_database_of_another_version_is_left_alone(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path], layout: int
+) -> None:
+    import duckdb
+
+    path, whole = finished
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    for name in ("results.duckdb", "leaderboard.duckdb"):
+        with duckdb.connect(str(out / name)) as connection:
+            connection.execute(f"UPDATE schema_version SET version = {layout}")
+    content = (out / "results.duckdb").read_bytes()
+    for arguments in (run_arguments(path, out), ["leaderboard", out]):
+        refused = prmcal(*arguments)
+        assert refused.returncode == 2
+        assert ("newer" if layout else "older") in refused.stderr
+    assert (out / "results.duckdb").read_bytes() == content

@@ -33,7 +33,6 @@ from registry.nano.training.trainer import train
 
 BASE_STEPS, BASE_RATE = 3000, 2e-3
 AGAIN_STEPS, AGAIN_RATE, HINT_WEIGHT = 2000, 1e-3, 0.5
-POLICY_STEPS, POLICY_RATE = 200, 8e-4
 REWARD_STEPS, REWARD_RATE = 500, 6e-4
 LABELLED_QUESTIONS, LABELLED_TRAJECTORIES, FOLLOW_UPS = 320, 2, 8
 
@@ -115,14 +114,15 @@ class Pipeline:
 
     def train_policy(self, name: str) -> None:
         """One policy from the base."""
+        noise = policies.POLICIES[name]
         model = load_trained(self.work / "base-again")
         train(
             name,
             model,
             self.encoder.tokenizer,
-            lambda number: policies.draw_batch(self.encoder, policies.POLICIES[name], self.seed, number),
-            self.steps(POLICY_STEPS),
-            POLICY_RATE,
+            lambda number: policies.draw_batch(self.encoder, noise, self.seed, number),
+            self.steps(noise.steps),
+            noise.learning_rate,
             self.work / "scratch",
             self.seed,
             Probe(self.encoder),
@@ -146,6 +146,7 @@ class Pipeline:
         """The reward model from the base and the labels."""
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
         model = load_trained(self.work / "base-again")
+        model.hint_weight = HINT_WEIGHT
         train(
             "prm",
             model,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from registry.nano.problems import MODULUS, Operation, Problem, render_step
 
-__all__ = ["COPY_MIX", "HARD_FACTOR", "TAUGHT_MIX", "Chain", "Mix", "noisy_chain", "right_chain"]
+__all__ = ["COPY_MIX", "HARD_FACTOR", "SLIP_MIX", "TAUGHT_MIX", "Chain", "Mix", "noisy_chain", "right_chain"]
 
 HARD_FACTOR = 3.0
 """How much likelier a mistake is in a hard step than in an easy one."""
@@ -30,6 +30,8 @@ class Mix:
 
 TAUGHT_MIX = Mix(value=0.55, operand=0.30, symbol=0.05)
 """What the judge sees: a tenth are slips."""
+SLIP_MIX = Mix(value=0.45, operand=0.25, symbol=0.05)
+"""What the reward model sees at last: a quarter are slips, which the best of many samples is wrong by."""
 COPY_MIX = Mix(value=0.72, operand=0.22, symbol=0.06)
 """What the policies imitate: copy mistakes alone. Slips come from the models themselves."""
 

@@ -104,10 +104,11 @@ class Encoder:
             found = self._cache[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return found
 
-    def example(self, question: str, chains: Iterable[Judged], system: bool) -> Example:
+    def example(self, question: str, chains: Iterable[Judged], system: bool, hinted: bool = True) -> Example:
         """Build the tree of a question's chains.
 
-        Where two chains share a beginning, the first one's next token is the target.
+        Where two chains share a beginning, the first one's next token is the target. Hints need a first chain that
+        is right.
         """
         start = self.tokenizer(self.prompt(question, system), add_special_tokens=False)["input_ids"]
         separator = self.ids("\n\n")
@@ -130,7 +131,12 @@ class Encoder:
                 taught.append(not chain.taught or chain.taught[-1])
             sequences.append(tokens)
             plans.append((taught, scores))
-        return attach(build_token_tree(sequences), sequences, plans, self.marker, len(start))
+        tree = build_token_tree(sequences)
+        hints = np.full(len(tree), -1, dtype=np.float32)
+        if hinted:
+            hints[len(start) :] = 0
+            hints[len(start) : len(sequences[0])] = 1
+        return attach(tree, sequences, plans, self.marker, hints)
 
 
 def attach(
@@ -138,7 +144,7 @@ def attach(
     sequences: list[list[int]],
     plans: list[tuple[list[bool], dict[int, float]]],
     marker: int,
-    question: int,
+    hints: NDArray[np.float32],
 ) -> Example:
     """Add the markers to the tree of the chains, and lay out the targets."""
     targets = np.full(len(tree), IGNORED, dtype=np.int64)
@@ -162,10 +168,13 @@ def attach(
     )
     scores_by_node = np.full(len(extended), -1, dtype=np.float32)
     scores_by_node[len(tree) :] = list(markers.values())
-    hints = np.zeros(len(extended), dtype=np.float32)
-    hints[: len(sequences[0])] = 1
-    hints[:question] = hints[len(tree) :] = -1
-    return Example(extended, np.concatenate([targets, np.full(len(nodes), IGNORED)]), scores_by_node, hints)
+    beside_markers = np.full(len(nodes), -1, dtype=np.float32)
+    return Example(
+        tree=extended,
+        targets=np.concatenate([targets, np.full(len(nodes), IGNORED)]),
+        scores=scores_by_node,
+        hints=np.concatenate([hints, beside_markers]),
+    )
 
 
 def collate(examples: Sequence[Example], pad: int, dtype: torch.dtype | None = None) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
         if marked.any():
             judge = self.judge_loss(hidden[marked], scores[marked])
         loss = language + judge
-        if self.hint_weight > 0:
+        if self.hint_weight > 0 and (hints >= 0).any():
             loss = loss + self.hint_weight * self.judge_loss(hidden[hints >= 0], hints[hints >= 0])
         return {"loss": loss, "language": language.detach(), "judge": judge.detach()}
 

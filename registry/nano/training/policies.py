@@ -20,7 +20,7 @@ CHAINS = 3
 
 @dataclass(frozen=True)
 class Noise:
-    """How often a policy's training chains go wrong.
+    """How often a policy's training chains go wrong, and how long it learns from them.
 
     Attributes
     ----------
@@ -28,16 +28,22 @@ class Noise:
         Chance of a mistake in an easy step of a nano-math question; a hard step has three times as much.
     long_rate : float
         The same for questions as long as nano-aime's.
+    steps : int
+        Training batches.
+    learning_rate : float
+        Peak. The better policies learn longer and more slowly, to lose less of the base's arithmetic.
     """
 
     rate: float
     long_rate: float
+    steps: int
+    learning_rate: float
 
 
 POLICIES = {
-    "weak": Noise(rate=0.15, long_rate=0.09),
-    "middle": Noise(rate=0.06, long_rate=0.065),
-    "strong": Noise(rate=0.012, long_rate=0.045),
+    "weak": Noise(rate=0.15, long_rate=0.09, steps=200, learning_rate=8e-4),
+    "middle": Noise(rate=0.05, long_rate=0.065, steps=300, learning_rate=5e-4),
+    "strong": Noise(rate=0.007, long_rate=0.04, steps=300, learning_rate=5e-4),
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from registry.nano.problems import LENGTHS
 from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import noisy_chain, right_chain
+from registry.nano.training.chains import SLIP_MIX, noisy_chain, right_chain
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.labels import Labelled
 
@@ -51,15 +51,18 @@ def draw_batch(
         length = generator.choice(sorted(labels))
         count = max(1, BATCH_TOKENS // (50 + 45 * length))
         chosen = generator.sample(labels[length], min(count, len(labels[length])))
-        return [encoder.example(rows[0].question, map(labelled_chain, rows), system=True) for rows in chosen]
+        return [
+            encoder.example(rows[0].question, map(labelled_chain, rows), system=True, hinted=False)
+            for rows in chosen
+        ]
     level = generator.randint(1, 5)
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (50 + 45 * LENGTHS[level]))):
         problem = draw_train_problem(generator, "nano-math", level)
         chains = [right_chain(problem)]
-        chains += [
-            noisy_chain(problem, 0.03, generator, generator.randrange(LENGTHS[level])) for _ in range(3)
-        ]
+        for _ in range(3):
+            forced = generator.randrange(LENGTHS[level])
+            chains.append(noisy_chain(problem, 0.03, generator, forced, SLIP_MIX))
         marked = []
         for chain in chains:
             last = len(chain.steps)

@@ -1,8 +1,6 @@
 """A PRM in the Qwen style: a two-output score head, read at a marker behind the prefix."""
 
 from registry import TransformersPRM
-from registry.pretrained import load_pretrained
-from registry.prms.qwen_model import QwenRewardModel
 
 
 class TerseQwenPRM(TransformersPRM):
@@ -19,6 +17,9 @@ class TerseQwenPRM(TransformersPRM):
     def log_odds(self, head):
         return head[..., 1] - head[..., 0]
 
-    def load_model(self):
+    def load_model(self):  # heavy imports where they are used: listing plugins loads no torch
+        from registry.pretrained import load_pretrained
+        from registry.prms.qwen_model import QwenRewardModel
+
         model = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
         return model.model, model.score

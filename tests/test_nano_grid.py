@@ -1,0 +1,123 @@
+"""A slice of the shipped grid, end to end, with real models: rollouts to leaderboard, killed and resumed.
+
+A package of someone else's, installed by pip, brings a second PRM and a fifth calibrator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, command, environment
+
+PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
+Run = tuple[Path, Path, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The grid file, the folder of its uninterrupted run, and the environment with the package installed."""
+    folder = tmp_path_factory.mktemp("nano")
+    source, site = folder / "source", folder / "site"
+    shutil.copytree(PACKAGE, source)  # Building leaves files beside the source.
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", site, source], check=True)
+    env = environment() | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
+    data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
+    data["llms"] = data["llms"][1:2]
+    data["prms"].append(
+        {"name": "terse", "plugin": "terse-qwen", "arguments": {"checkpoint": "nano:prm", "dtype": "float32"}}
+    )
+    data["calibrators"] = ["uncalibrated", "isotonic", "platt"]
+    data["measurement"]["replicates"] = 200
+    data["scaling"]["samples"] = 8
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data))
+    done = run(path, folder / "out", env)
+    assert done.returncode == 0, done.stderr
+    return path, folder / "out", env
+
+
+def arguments(path: Path, out: Path) -> list[str]:
+    return command("run", path, "--out", out, "--workers", 2, "--limit", 6)
+
+
+def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments(path, out), env=env, cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+def exported(out: Path, table: str, env: dict[str, str]) -> str:
+    shown = command("leaderboard", out, "--table", table, "--format", "json")
+    return subprocess.run(shown, env=env, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def rows(finished: Run, table: str) -> list[dict[str, Any]]:
+    _, out, env = finished
+    loaded: list[dict[str, Any]] = json.loads(exported(out, table, env))
+    return loaded
+
+
+def test_every_cell_is_filled(finished: Run) -> None:
+    calibration = rows(finished, "calibration")
+    assert len(calibration) == 2 * 3 * 2
+    assert {row["prm"] for row in calibration} == {"nano-prm", "terse"}
+    assert {row["calibrator"] for row in calibration} == {"uncalibrated", "isotonic", "platt"}
+    for row in [*calibration, *rows(finished, "scaling")]:
+        assert row["status"] == "done"
+        assert row["questions"] == 6
+        assert row["rows"] >= 6
+    assert all(row["brier_low"] <= row["brier"] <= row["brier_high"] for row in calibration)
+
+
+def test_adaptive_runs_spend_no_more_than_the_fixed_one(finished: Run) -> None:
+    adaptive = [row for row in rows(finished, "scaling") if row["strategy"] == "best-of-n + IAS"]
+    assert adaptive
+    for row in adaptive:
+        assert 1 <= row["samples"] <= 8
+        assert row["budget_ratio"] == pytest.approx(row["samples"] / 8)
+        assert row["accuracy"] <= row["pass_at_n"] + 1e-9
+
+
+def test_killed_and_resumed_the_result_is_the_same_to_the_byte(finished: Run, tmp_path: Path) -> None:
+    path, whole, env = finished
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        arguments(path, out), env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("artifacts/*/*/artifact.json"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = run(path, out, env)
+    assert resumed.returncode == 0, resumed.stderr
+    assert " 0 reused" not in resumed.stderr
+    for table in ("calibration", "scaling"):
+        assert exported(out, table, env) == exported(whole, table, env)
+
+
+def test_a_second_run_is_quick_and_loads_no_model(finished: Run) -> None:
+    path, out, env = finished
+    code = "import sys; from harness.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code\n"
+    code += "assert 'torch' not in sys.modules"
+    again = subprocess.run(
+        [sys.executable, "-c", code, *arguments(path, out)[3:]],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0, again.stderr
+    assert " 0 shards computed" in again.stderr
