@@ -67,7 +67,11 @@ def run(
     from harness.run import default_workers, run_grid
 
     spec = _read(grid, limit, plugin)
-    summary = run_grid(spec, out, workers or default_workers(), plugin or [])
+    try:
+        summary = run_grid(spec, out, workers or default_workers(), plugin or [])
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. Finished work is kept: run the same command to go on.", err=True)
+        raise typer.Exit(130) from None
     typer.echo(
         f"{summary.cells} cells in {out}: {summary.computed} shards computed, {summary.reused} reused, "
         f"{summary.failed_cells} cells failed.",

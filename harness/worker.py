@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ def run_shard(shard: Shard, context: Context) -> Outcome:
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
     """Run the shards that arrive, until the connection closes or the coordinator is gone."""
+    # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     context = Context(Store(directory))
     for file in plugin_files:
@@ -54,7 +57,7 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
     while True:
         try:
             shard: Shard = connection.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         connection.send(run_shard(shard, context))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import random
 import shutil
 import signal
@@ -76,6 +77,25 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
     resumed = prmcal(*run_arguments(path, out))
     assert resumed.returncode == 0, resumed.stderr
     assert exported(prmcal, out) == exported(prmcal, whole), f"killed after {moments} s"
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(*run_arguments(grid(tmp_path), out)),
+        env=environment(),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(out.glob("artifacts/*/*/artifact.json")) and process.poll() is None:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "Interrupted. Finished work is kept: run the same command to go on."
+    assert "Traceback" not in errors
 
 
 def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:

@@ -43,7 +43,7 @@ class Noise:
 POLICIES = {
     "weak": Noise(rate=0.15, long_rate=0.09, steps=200, learning_rate=8e-4),
     "middle": Noise(rate=0.05, long_rate=0.065, steps=300, learning_rate=5e-4),
-    "strong": Noise(rate=0.007, long_rate=0.04, steps=300, learning_rate=5e-4),
+    "strong": Noise(rate=0.005, long_rate=0.065, steps=300, learning_rate=5e-4),
 }
 
 
