@@ -75,9 +75,15 @@ class LocalExecutor:
                 ready = wait([worker.connection for worker in busy], timeout=0.5)
                 if not ready:
                     yield None
-                for worker in busy:
-                    if worker.connection in ready:
-                        yield from schedule.finish(self._collect(worker, workers))
+                outcomes = [
+                    outcome
+                    for worker in busy
+                    if worker.connection in ready
+                    for outcome in schedule.finish(self._collect(worker, workers))
+                ]
+                # Before the outcomes are recorded, so that no worker waits for the database.
+                self._hand_out(schedule, workers)
+                yield from outcomes
         finally:
             for worker in workers:
                 worker.process.kill()

@@ -29,7 +29,9 @@ __all__ = ["FAILURES_FILE", "Recorder"]
 
 FAILURES_FILE = "failures.json"
 
+# Readers see what is new after this time, or later if writing would take more than this share of the run.
 _SECONDS_BETWEEN_WRITES = 5.0
+_SHARE_FOR_WRITING = 0.1
 
 # The tables that the artifacts of each kind of job hold; by job for what was drawn, by cell for what was measured.
 _JOB_TABLES = {
@@ -63,7 +65,7 @@ class Recorder:
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job] = {}
         self._cells_of = _group_cells(plan.cells)
-        self._last_write = 0.0
+        self._next_write = 0.0
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
         """Write the plan down, drop what belongs to an earlier form of the grid, load what is there."""
@@ -85,7 +87,7 @@ class Recorder:
         job = self.plan.job_of(outcome.ref)
         if self._status(job) != "pending":
             self._unwritten[job.key] = job
-            if time.monotonic() - self._last_write > _SECONDS_BETWEEN_WRITES:
+            if time.monotonic() > self._next_write:
                 self._write()
 
     def end(self) -> None:
@@ -128,6 +130,7 @@ class Recorder:
         return "; ".join(reasons)
 
     def _write(self, publish: bool = True) -> None:
+        begin = time.monotonic()
         self._write_failures()
         with self._writer.transaction() as transaction:
             for job in self._unwritten.values():
@@ -135,7 +138,8 @@ class Recorder:
         self._unwritten.clear()
         if publish:
             self._writer.publish()
-        self._last_write = time.monotonic()
+        end = time.monotonic()
+        self._next_write = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _SHARE_FOR_WRITING)
 
     def _write_job(self, transaction: Transaction, job: Job) -> None:
         status = self._status(job)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from registry.nano.problems import AIME_LENGTHS, LENGTHS, Problem, draw_problem, split_of
-from registry.nano.training.chains import noisy_chain, right_chain
+from registry.nano.training.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
 from registry.nano.training.examples import Encoder, Example, judged
 
 __all__ = ["draw_batch", "draw_train_problem"]
@@ -24,7 +24,7 @@ def draw_train_problem(generator: random.Random, dataset: str, level: int) -> Pr
             return problem
 
 
-def draw_batch(encoder: Encoder, seed: int, number: int) -> Sequence[Example]:
+def draw_batch(encoder: Encoder, seed: int, number: int, mix: Mix = TAUGHT_MIX) -> Sequence[Example]:
     """The examples of one batch: problems of one length, each with its right chain and two wrong ones."""
     generator = random.Random(f"{seed} base {number}")
     dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
@@ -37,7 +37,7 @@ def draw_batch(encoder: Encoder, seed: int, number: int) -> Sequence[Example]:
         chains = [judged(right_chain(problem), complete=True)]
         for _ in range(2):
             forced = generator.randrange(len(problem.operations))
-            chain = noisy_chain(problem, 0.02, generator, forced)
+            chain = noisy_chain(problem, 0.02, generator, forced, mix)
             stop = len(chain.steps) if generator.random() < 0.4 else forced + generator.randint(1, 3)
             chains.append(judged(chain.cut(stop), complete=stop >= len(chain.steps)))
         examples.append(encoder.example(problem.text, chains, system=generator.random() < 0.5))

@@ -30,8 +30,8 @@ class Mix:
 
 TAUGHT_MIX = Mix(value=0.55, operand=0.30, symbol=0.05)
 """What the judge sees: a tenth are slips."""
-SLIP_MIX = Mix(value=0.45, operand=0.25, symbol=0.05)
-"""What the reward model sees at last: a quarter are slips, which the best of many samples is wrong by."""
+SLIP_MIX = Mix(value=0.30, operand=0.15, symbol=0.05)
+"""What the verifier sees: half are slips, which are the hardest to see and what the best of many samples is wrong by."""
 COPY_MIX = Mix(value=0.72, operand=0.22, symbol=0.06)
 """What the policies imitate: copy mistakes alone. Slips come from the models themselves."""
 

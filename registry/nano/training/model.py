@@ -89,3 +89,18 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
         """Cross-entropy of the reward head at hidden states (N, h) against the chances of good (N,)."""
         logits = self.score(hidden).float()
         return functional.cross_entropy(logits, torch.stack([1 - good, good], dim=-1))
+
+    def deepened(self, layers: int, seed: int) -> SolverAndJudge:
+        """A copy with more layers on top, which change nothing yet: what they add to the residual stream is zero.
+
+        What the layers below predict at one token is there for the new ones to compare with the next token.
+        """
+        torch.manual_seed(seed)
+        values = self.config.to_dict()
+        values |= {"num_hidden_layers": self.config.num_hidden_layers + layers, "layer_types": None}
+        deeper = SolverAndJudge(Qwen2Config(**values))
+        deeper.load_state_dict(self.state_dict(), strict=False)
+        for layer in deeper.model.layers[self.config.num_hidden_layers :]:
+            nn.init.zeros_(layer.self_attn.o_proj.weight)
+            nn.init.zeros_(layer.mlp.down_proj.weight)
+        return deeper
