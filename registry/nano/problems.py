@@ -38,6 +38,7 @@ __all__ = [
     "Problem",
     "draw_problem",
     "generate_split",
+    "make_problem",
     "solution_steps",
     "split_of",
 ]
@@ -160,6 +161,25 @@ def draw_operation(generator: random.Random, hard_share: float) -> Operation:
     return Operation(generator.choice("+-"), generator.randint(11, 19))
 
 
+def make_problem(
+    dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int = 0
+) -> Problem:
+    """The problem of given instructions, with its text, its answer and its id."""
+    text = question_text(start, operations, OPENINGS[opening])
+    value = start
+    for operation in operations:
+        value = operation.apply(value)
+    return Problem(
+        id=f"{dataset}-{hashlib.sha256(text.encode()).hexdigest()[:12]}",
+        text=text,
+        answer=f"{value:02d}",
+        level=level,
+        subject="products" if any(operation.symbol == "*" for operation in operations) else "sums",
+        start=start,
+        operations=operations,
+    )
+
+
 def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
     """A random problem of a data set, of whichever split.
 
@@ -178,19 +198,7 @@ def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
         length, hard_share, level = generator.choice(AIME_LENGTHS), AIME_HARD_SHARE, AIME_LEVEL
     start = generator.randrange(MODULUS)
     operations = tuple(draw_operation(generator, hard_share) for _ in range(length))
-    text = question_text(start, operations, generator.choice(OPENINGS))
-    value = start
-    for operation in operations:
-        value = operation.apply(value)
-    return Problem(
-        id=f"{dataset}-{hashlib.sha256(text.encode()).hexdigest()[:12]}",
-        text=text,
-        answer=f"{value:02d}",
-        level=level,
-        subject="products" if any(operation.symbol == "*" for operation in operations) else "sums",
-        start=start,
-        operations=operations,
-    )
+    return make_problem(dataset, level, start, operations, generator.randrange(len(OPENINGS)))
 
 
 def stream_split(dataset: str, split: str) -> Iterator[Problem]:

@@ -1,11 +1,11 @@
-"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.training`.
+r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.training`.
 
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
-    tokenizer -> base -> base-again -> strong, middle, weak -> labels -> prm
+    tokenizer -> base -> base-again -> solver -> strong, middle, weak -> labels -> prm
+                               \--> verifier -> verifier-again -----------------/
 
-The base models, which aren't shipped, and the labels are kept in the work folder; the four shipped folders go to
-`registry/nano/models`.
+What isn't shipped is kept in the work folder; the four shipped folders go to `registry/nano/models`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 
 from registry.nano.problems import generate_split
 from registry.nano.training import base, policies, reward_model
+from registry.nano.training.cycles import CYCLES, Cycle
 from registry.nano.training.examples import Encoder
 from registry.nano.training.folders import MODELS, load_policy, load_trained, save_policy, save_reward_model
 from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
@@ -31,9 +32,7 @@ from registry.nano.training.probe import Probe
 from registry.nano.training.tokenizer import build_tokenizer
 from registry.nano.training.trainer import train
 
-BASE_STEPS, BASE_RATE = 3000, 2e-3
-AGAIN_STEPS, AGAIN_RATE, HINT_WEIGHT = 2000, 1e-3, 0.5
-REWARD_STEPS, REWARD_RATE = 500, 6e-4
+REWARD_STEPS, REWARD_RATE, HINT_WEIGHT = 500, 6e-4, 0.5
 LABELLED_QUESTIONS, LABELLED_TRAJECTORIES, FOLLOW_UPS = 320, 2, 8
 
 
@@ -58,8 +57,8 @@ class Pipeline:
         """All stages, or those up to and including one."""
         self.stage("tokenizer", self.work / "tokenizer", lambda: build_tokenizer(self.work / "tokenizer"))
         self.encoder = Encoder(self.work / "tokenizer")
-        self.stage("base", self.work / "base", self.train_base)
-        self.stage("base-again", self.work / "base-again", self.train_base_again)
+        for cycle in CYCLES:
+            self.stage(cycle.name, self.work / cycle.name, lambda cycle=cycle: self.train_cycle(cycle))  # type: ignore[misc]
         if until == "base":
             return
         for name in ("strong", "middle", "weak"):
@@ -73,49 +72,34 @@ class Pipeline:
         """A number of steps, scaled down in tests."""
         return max(1, round(count * self.scale))
 
-    def train_base(self) -> None:
-        """The joint model of solving and judging."""
-        torch.manual_seed(self.seed)
-        vocabulary = -(-len(self.encoder.tokenizer) // 64) * 64
-        model = SolverAndJudge(nano_config(vocabulary, self.encoder.pad, self.encoder.end))
+    def train_cycle(self, cycle: Cycle) -> None:
+        """A base model, or a further cycle of one."""
+        if cycle.source is None:
+            torch.manual_seed(self.seed)
+            vocabulary = -(-len(self.encoder.tokenizer) // 64) * 64
+            model = SolverAndJudge(nano_config(vocabulary, self.encoder.pad, self.encoder.end))
+        else:
+            model = load_trained(self.work / cycle.source)
+        if cycle.new_layers:
+            model = model.deepened(cycle.new_layers, self.seed)
+        model.hint_weight, model.balanced_hints = cycle.hint_weight, cycle.balanced_hints
         train(
-            "base",
+            cycle.name,
             model,
             self.encoder.tokenizer,
-            lambda number: base.draw_batch(self.encoder, self.seed, number),
-            self.steps(BASE_STEPS),
-            BASE_RATE,
+            lambda number: base.draw_batch(self.encoder, self.seed + cycle.seed, number, cycle.lesson),
+            self.steps(cycle.steps),
+            cycle.learning_rate,
             self.work / "scratch",
             self.seed,
-            Probe(self.encoder),
+            Probe(self.encoder, cycle.lesson),
         )
-        model.save_pretrained(self.work / "base")
-
-    def train_base_again(self) -> None:
-        """A second cycle, at half the rate, with the truth told at every token of a chain and not at markers alone.
-
-        Judging takes off in it: without these hints the first cycle's judge stays near its start until the last
-        third, and what it learns then is slow.
-        """
-        model = load_trained(self.work / "base")
-        model.hint_weight = HINT_WEIGHT
-        train(
-            "base-again",
-            model,
-            self.encoder.tokenizer,
-            lambda number: base.draw_batch(self.encoder, self.seed + 1, number),
-            self.steps(AGAIN_STEPS),
-            AGAIN_RATE,
-            self.work / "scratch",
-            self.seed,
-            Probe(self.encoder),
-        )
-        model.save_pretrained(self.work / "base-again")
+        model.save_pretrained(self.work / cycle.name)
 
     def train_policy(self, name: str) -> None:
         """One policy from the base."""
         noise = policies.POLICIES[name]
-        model = load_trained(self.work / "base-again")
+        model = load_trained(self.work / "solver")
         train(
             name,
             model,
@@ -145,8 +129,8 @@ class Pipeline:
     def train_reward_model(self) -> None:
         """The reward model from the base and the labels."""
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
-        model = load_trained(self.work / "base-again")
-        model.hint_weight = HINT_WEIGHT
+        model = load_trained(self.work / "verifier-again")
+        model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
         train(
             "prm",
             model,

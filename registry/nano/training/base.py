@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from registry.nano.problems import AIME_LENGTHS, LENGTHS, Problem, draw_problem, split_of
 from registry.nano.training.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
 from registry.nano.training.examples import Encoder, Example, judged
 
-__all__ = ["draw_batch", "draw_train_problem"]
+__all__ = ["Lesson", "draw_batch", "draw_train_problem"]
 
 LONG_SHARE = 0.2
 """Share of batches with chains as long as nano-aime's."""
@@ -24,7 +25,31 @@ def draw_train_problem(generator: random.Random, dataset: str, level: int) -> Pr
             return problem
 
 
-def draw_batch(encoder: Encoder, seed: int, number: int, mix: Mix = TAUGHT_MIX) -> Sequence[Example]:
+@dataclass(frozen=True)
+class Lesson:
+    """What a cycle of the base's training dwells on.
+
+    Attributes
+    ----------
+    mix : Mix
+        Which mistakes the judge sees.
+    teach_wrong : bool
+        Whether the language model learns the right results of wrong numbers, too.
+    first_only : bool
+        Whether only the first wrong token of a chain is hinted at, not those after it.
+    """
+
+    mix: Mix = TAUGHT_MIX
+    teach_wrong: bool = False
+    first_only: bool = False
+
+
+def draw_batch(
+    encoder: Encoder,
+    seed: int,
+    number: int,
+    lesson: Lesson = Lesson(),
+) -> Sequence[Example]:
     """The examples of one batch: problems of one length, each with its right chain and two wrong ones."""
     generator = random.Random(f"{seed} base {number}")
     dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
@@ -37,8 +62,14 @@ def draw_batch(encoder: Encoder, seed: int, number: int, mix: Mix = TAUGHT_MIX) 
         chains = [judged(right_chain(problem), complete=True)]
         for _ in range(2):
             forced = generator.randrange(len(problem.operations))
-            chain = noisy_chain(problem, 0.02, generator, forced, mix)
+            chain = noisy_chain(problem, 0.02, generator, forced, lesson.mix)
             stop = len(chain.steps) if generator.random() < 0.4 else forced + generator.randint(1, 3)
-            chains.append(judged(chain.cut(stop), complete=stop >= len(chain.steps)))
-        examples.append(encoder.example(problem.text, chains, system=generator.random() < 0.5))
+            chains.append(
+                judged(chain.cut(stop), complete=stop >= len(chain.steps), teach_wrong=lesson.teach_wrong)
+            )
+        examples.append(
+            encoder.example(
+                problem.text, chains, system=generator.random() < 0.5, first_only=lesson.first_only
+            )
+        )
     return examples

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 from registry.nano.problems import MODULUS, Operation, Problem, render_step
 
-__all__ = ["COPY_MIX", "HARD_FACTOR", "SLIP_MIX", "TAUGHT_MIX", "Chain", "Mix", "noisy_chain", "right_chain"]
+__all__ = [
+    "COPY_MIX",
+    "HARD_FACTOR",
+    "NEAR_SLIP_MIX",
+    "SLIP_MIX",
+    "TAUGHT_MIX",
+    "Chain",
+    "Mix",
+    "noisy_chain",
+    "right_chain",
+]
 
 HARD_FACTOR = 3.0
 """How much likelier a mistake is in a hard step than in an easy one."""
@@ -21,17 +31,23 @@ HARD_FACTOR = 3.0
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of the kinds of mistakes: miscopied value, operand or symbol. The rest are slips in the result."""
+    """Shares of the kinds of mistakes: miscopied value, operand or symbol. The rest are slips in the result.
+
+    Of the slips, the share `near` is off by ten or by one, as if a carry was forgotten; the others have a random digit.
+    """
 
     value: float
     operand: float
     symbol: float
+    near: float = 0.0
 
 
 TAUGHT_MIX = Mix(value=0.55, operand=0.30, symbol=0.05)
 """What the judge sees: a tenth are slips."""
 SLIP_MIX = Mix(value=0.30, operand=0.15, symbol=0.05)
-"""What the verifier sees: half are slips, which are the hardest to see and what the best of many samples is wrong by."""
+"""What the verifier sees: half are slips, the hardest to see and what the best of many samples is wrong by."""
+NEAR_SLIP_MIX = Mix(value=0.20, operand=0.12, symbol=0.08, near=0.8)
+"""What the reward model sees at last: slips of the kind that the policies make."""
 COPY_MIX = Mix(value=0.72, operand=0.22, symbol=0.06)
 """What the policies imitate: copy mistakes alone. Slips come from the models themselves."""
 
@@ -96,7 +112,10 @@ def wrong_step(
         slip = True
     result = operation.apply(value)
     if slip:
-        result = other_digit(generator, result) % MODULUS
+        if mix.near > 0 and generator.random() < mix.near:
+            result = (result + generator.choice((-10, -10, 10, 10, -1, 1))) % MODULUS
+        else:
+            result = other_digit(generator, result)
     return render_step(index, value, operation, result, last), result
 
 

@@ -44,11 +44,15 @@ class Judged:
     complete: bool = True
 
 
-def judged(chain: Chain, complete: bool) -> Judged:
-    """A chain with the exact label "every step so far is right" after every step."""
+def judged(chain: Chain, complete: bool, teach_wrong: bool = False) -> Judged:
+    """A chain with the exact label "every step so far is right" after every step.
+
+    With `teach_wrong` the language model also learns what follows a mistake within its step: the right result of the
+    wrong numbers. The mistaken token itself is no target where the right chain comes first in the same tree.
+    """
     return Judged(
         steps=chain.steps,
-        taught=tuple(not wrong for wrong in chain.wrong),
+        taught=tuple(teach_wrong or not wrong for wrong in chain.wrong),
         scores={count: float(chain.sound(count)) for count in range(1, len(chain.steps) + 1)},
         complete=complete,
     )
@@ -104,11 +108,18 @@ class Encoder:
             found = self._cache[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return found
 
-    def example(self, question: str, chains: Iterable[Judged], system: bool, hinted: bool = True) -> Example:
+    def example(
+        self,
+        question: str,
+        chains: Iterable[Judged],
+        system: bool,
+        hinted: bool = True,
+        first_only: bool = False,
+    ) -> Example:
         """Build the tree of a question's chains.
 
         Where two chains share a beginning, the first one's next token is the target. Hints need a first chain that
-        is right.
+        is right; with `first_only` a branch has a hint at its first token alone, which is the mistake itself.
         """
         start = self.tokenizer(self.prompt(question, system), add_special_tokens=False)["input_ids"]
         separator = self.ids("\n\n")
@@ -136,6 +147,8 @@ class Encoder:
         if hinted:
             hints[len(start) :] = 0
             hints[len(start) : len(sequences[0])] = 1
+        if first_only:
+            hints[(hints == 0) & (hints[tree.parents] == 0)] = -1
         return attach(tree, sequences, plans, self.marker, hints)
 
 

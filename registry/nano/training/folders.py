@@ -54,7 +54,7 @@ def save_reward_model(model: SolverAndJudge, tokenizer: Any, folder: Path) -> No
     model.config.save_pretrained(folder)
     path = folder / "config.json"
     configuration = json.loads(path.read_text())
-    configuration |= {"architectures": ["Qwen2ForProcessRewardModel"], "num_labels": 2, "dtype": "bfloat16"}
+    configuration |= {"architectures": ["Qwen2ForProcessRewardModel"], "num_labels": 2, "dtype": "float32"}
     configuration["use_cache"] = True
     for derived in ("id2label", "label2id"):
         configuration.pop(derived, None)

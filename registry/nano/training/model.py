@@ -39,6 +39,8 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
 
     hint_weight = 0.0
     """Weight of the reward head's loss on ordinary tokens of a chain, beside 1 for next tokens and 1 for markers."""
+    balanced_hints = False
+    """Whether right and wrong tokens count the same in sum: the first wrong tokens of chains are few."""
 
     def __init__(self, config: Qwen2Config) -> None:
         super().__init__(config)  # type: ignore[no-untyped-call]
@@ -82,7 +84,9 @@ class SolverAndJudge(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]  # tran
             judge = self.judge_loss(hidden[marked], scores[marked])
         loss = language + judge
         if self.hint_weight > 0 and (hints >= 0).any():
-            loss = loss + self.hint_weight * self.judge_loss(hidden[hints >= 0], hints[hints >= 0])
+            groups = [hints == 1, hints == 0] if self.balanced_hints else [hints >= 0]
+            losses = [self.judge_loss(hidden[group], hints[group]) for group in groups]
+            loss = loss + self.hint_weight * torch.stack(losses).mean()
         return {"loss": loss, "language": language.detach(), "judge": judge.detach()}
 
     def judge_loss(self, hidden: torch.Tensor, good: torch.Tensor) -> torch.Tensor:

@@ -41,9 +41,9 @@ class Noise:
 
 
 POLICIES = {
-    "weak": Noise(rate=0.15, long_rate=0.09, steps=200, learning_rate=8e-4),
-    "middle": Noise(rate=0.05, long_rate=0.065, steps=300, learning_rate=5e-4),
-    "strong": Noise(rate=0.005, long_rate=0.065, steps=300, learning_rate=5e-4),
+    "weak": Noise(rate=0.15, long_rate=0.09, steps=250, learning_rate=5e-4),
+    "middle": Noise(rate=0.055, long_rate=0.07, steps=350, learning_rate=4e-4),
+    "strong": Noise(rate=0.0085, long_rate=0.07, steps=400, learning_rate=1e-4),
 }
 
 

@@ -23,10 +23,11 @@ class Probe:
     prefixes without a mistake from those with one.
     """
 
-    def __init__(self, encoder: Encoder, batches: int = 16) -> None:
+    def __init__(self, encoder: Encoder, lesson: base.Lesson | None = None, batches: int = 16) -> None:
         self.encoder = encoder
+        lesson = lesson or base.Lesson()
         self.batches: list[Sequence[Example]] = [
-            base.draw_batch(encoder, 1_000_003, index) for index in range(batches)
+            base.draw_batch(encoder, 1_000_003, index, lesson) for index in range(batches)
         ]
 
     @torch.no_grad()

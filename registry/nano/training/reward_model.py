@@ -2,7 +2,8 @@
 
 Half of the batches are labelled trajectories of all three policies. The other half are fresh chains with injected
 mistakes, marked only where the truth is (nearly) known without sampling: 0 after a mistake, and 1 or 0 after the last
-step. They keep the judge sharp without telling it anything about how often the strong policy goes wrong.
+step. They keep the verifier sharp, with its other two losses, without telling it anything about how often the strong
+policy goes wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 from registry.nano.problems import LENGTHS
 from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import SLIP_MIX, noisy_chain, right_chain
+from registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.labels import Labelled
 
@@ -62,12 +63,12 @@ def draw_batch(
         chains = [right_chain(problem)]
         for _ in range(3):
             forced = generator.randrange(LENGTHS[level])
-            chains.append(noisy_chain(problem, 0.03, generator, forced, SLIP_MIX))
+            chains.append(noisy_chain(problem, 0.03, generator, forced, NEAR_SLIP_MIX))
         marked = []
         for chain in chains:
             last = len(chain.steps)
             right = chain.steps[-1].endswith(f"\\boxed{{{problem.answer}}}")
             scores = {count: 0.0 for count in range(1, last) if not chain.sound(count)} if not right else {}
-            marked.append(Judged(chain.steps, (False,) * last, scores | {last: float(right)}, complete=False))
-        examples.append(encoder.example(problem.text, marked, system=True))
+            marked.append(Judged(chain.steps, (True,) * last, scores | {last: float(right)}, complete=False))
+        examples.append(encoder.example(problem.text, marked, system=True, first_only=True))
     return examples
