@@ -29,7 +29,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Train the shipped models again: about an hour of one core.
+# Train the shipped models again: about an hour and a half of one core.
 nano: install
 	$(BIN)/python -m registry.nano.training
 

@@ -38,7 +38,6 @@ __all__ = [
     "Problem",
     "draw_problem",
     "generate_split",
-    "make_problem",
     "solution_steps",
     "split_of",
 ]
@@ -137,7 +136,7 @@ def solution_steps(problem: Problem) -> list[str]:
     ]
 
 
-def question_text(start: int, operations: tuple[Operation, ...], opening: str = OPENINGS[0]) -> str:
+def question_text(start: int, operations: tuple[Operation, ...], opening: str) -> str:
     """The question in words."""
     instructions = ", ".join(
         f"{label}) {WORDS[operation.symbol]} {operation.operand}"
@@ -162,7 +161,7 @@ def draw_operation(generator: random.Random, hard_share: float) -> Operation:
 
 
 def make_problem(
-    dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int = 0
+    dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int
 ) -> Problem:
     """The problem of given instructions, with its text, its answer and its id."""
     text = question_text(start, operations, OPENINGS[opening])

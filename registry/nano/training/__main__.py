@@ -2,8 +2,8 @@ r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.t
 
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
-    tokenizer -> base -> base-again -> solver -> strong, middle, weak -> labels -> prm
-                               \--> verifier -> verifier-again -----------------/
+    tokenizer -> base -> base-again -> solver -> polished -> strong, middle, weak -> labels -> prm
+                               \--> verifier -> verifier-again -----------------------------/
 
 What isn't shipped is kept in the work folder; the four shipped folders go to `registry/nano/models`.
 """
@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 from registry.nano.problems import generate_split
-from registry.nano.training import base, policies, reward_model
+from registry.nano.training import base, policies, polish, reward_model
 from registry.nano.training.cycles import CYCLES, Cycle
 from registry.nano.training.examples import Encoder
 from registry.nano.training.folders import MODELS, load_policy, load_trained, save_policy, save_reward_model
@@ -61,6 +61,7 @@ class Pipeline:
             self.stage(cycle.name, self.work / cycle.name, lambda cycle=cycle: self.train_cycle(cycle))  # type: ignore[misc]
         if until == "base":
             return
+        self.stage("polished", self.work / "polished", self.train_polished)
         for name in ("strong", "middle", "weak"):
             self.stage(name, self.models / name, lambda name=name: self.train_policy(name))  # type: ignore[misc]
         if until == "policies":
@@ -68,8 +69,8 @@ class Pipeline:
         self.stage("labels", self.work / "labels.jsonl", self.make_labels)
         self.stage("prm", self.models / "prm", self.train_reward_model)
 
-    def steps(self, count: int) -> int:
-        """A number of steps, scaled down in tests."""
+    def scaled(self, count: int) -> int:
+        """A number of steps or questions, scaled down in tests."""
         return max(1, round(count * self.scale))
 
     def train_cycle(self, cycle: Cycle) -> None:
@@ -88,7 +89,7 @@ class Pipeline:
             model,
             self.encoder.tokenizer,
             lambda number: base.draw_batch(self.encoder, self.seed + cycle.seed, number, cycle.lesson),
-            self.steps(cycle.steps),
+            self.scaled(cycle.steps),
             cycle.learning_rate,
             self.work / "scratch",
             self.seed,
@@ -96,16 +97,32 @@ class Pipeline:
         )
         model.save_pretrained(self.work / cycle.name)
 
-    def train_policy(self, name: str) -> None:
-        """One policy from the base."""
-        noise = policies.POLICIES[name]
+    def train_polished(self) -> None:
+        """The model that all policies start from."""
         model = load_trained(self.work / "solver")
+        train(
+            "polished",
+            model,
+            self.encoder.tokenizer,
+            lambda number: polish.draw_batch(self.encoder, self.seed + polish.SEED, number),
+            self.scaled(polish.STEPS),
+            polish.LEARNING_RATE,
+            self.work / "scratch",
+            self.seed,
+            Probe(self.encoder),
+        )
+        model.save_pretrained(self.work / "polished")
+
+    def train_policy(self, name: str) -> None:
+        """One policy from the polished solver."""
+        noise = policies.POLICIES[name]
+        model = load_trained(self.work / "polished")
         train(
             name,
             model,
             self.encoder.tokenizer,
             lambda number: policies.draw_batch(self.encoder, noise, self.seed, number),
-            self.steps(noise.steps),
+            self.scaled(noise.steps),
             noise.learning_rate,
             self.work / "scratch",
             self.seed,
@@ -115,7 +132,7 @@ class Pipeline:
 
     def make_labels(self) -> None:
         """Trajectories of all policies, follow-ups of the strong one, on train questions of nano-math."""
-        problems = generate_split("nano-math", "train", max(5, self.steps(LABELLED_QUESTIONS)))
+        problems = generate_split("nano-math", "train", self.scaled(LABELLED_QUESTIONS))
         trajectories: list[list[list[str]]] = [[] for _ in problems]
         for index, name in enumerate(("weak", "middle", "strong")):
             model, tokenizer = load_policy(self.models / name)
@@ -127,7 +144,7 @@ class Pipeline:
         write_labels(self.work / "labels.jsonl", [row for rows in labelled for row in rows])
 
     def train_reward_model(self) -> None:
-        """The reward model from the base and the labels."""
+        """The reward model from the verifier and the labels."""
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
         model = load_trained(self.work / "verifier-again")
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
@@ -136,7 +153,7 @@ class Pipeline:
             model,
             self.encoder.tokenizer,
             lambda number: reward_model.draw_batch(self.encoder, labels, self.seed, number),
-            self.steps(REWARD_STEPS),
+            self.scaled(REWARD_STEPS),
             REWARD_RATE,
             self.work / "scratch",
             self.seed,
@@ -151,11 +168,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--work", type=Path, default=Path("build/nano"), help="folder for the base and the labels"
+        "--work", type=Path, default=Path("build/nano"), help="folder for what is not shipped"
     )
     parser.add_argument("--models", type=Path, default=MODELS, help="folder for weak, middle, strong and prm")
     parser.add_argument("--seed", type=int, default=0, help="of everything")
-    parser.add_argument("--scale", type=float, default=1.0, help="fraction of all step counts, to try it out")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of all counts, to try it out")
     parser.add_argument(
         "--until", choices=("base", "policies", "prm"), default="prm", help="last stage to run"
     )

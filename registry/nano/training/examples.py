@@ -88,7 +88,7 @@ class Encoder:
         from transformers import AutoTokenizer
 
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        self.marker: int = self.tokenizer.convert_tokens_to_ids(MARKER)
+        self.marker: int = self.tokenizer.get_vocab()[MARKER]
         self.end: int = self.tokenizer.eos_token_id
         self.pad: int = self.tokenizer.pad_token_id
         self._cache: dict[str, list[int]] = {}

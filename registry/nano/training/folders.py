@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from registry.nano.training.model import SolverAndJudge
 
-__all__ = ["MODELS", "load_policy", "load_reward_model", "load_trained", "save_policy", "save_reward_model"]
+__all__ = ["MODELS", "load_policy", "load_trained", "save_policy", "save_reward_model"]
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 """Where the shipped folders lie."""
@@ -82,11 +82,3 @@ def load_policy(folder: Path) -> tuple[Any, Any]:
         )
     policy: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     return policy.eval(), AutoTokenizer.from_pretrained(folder)
-
-
-def load_reward_model(folder: Path) -> tuple[Any, Any]:
-    """The shipped reward model, computing in float32, and its tokenizer. Its language head is of no use."""
-    from transformers import AutoTokenizer
-
-    model: Any = load_trained(folder)
-    return model.eval(), AutoTokenizer.from_pretrained(folder)

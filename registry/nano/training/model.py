@@ -13,7 +13,7 @@ __all__ = ["SolverAndJudge", "nano_config"]
 
 
 def nano_config(vocabulary: int, pad: int, end: int) -> Qwen2Config:
-    """The shape of all nano models: about 0.65M parameters."""
+    """The shape of the base and of the policies: about 0.6M parameters."""
     return Qwen2Config(
         vocab_size=vocabulary,
         hidden_size=128,

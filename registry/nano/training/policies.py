@@ -1,4 +1,4 @@
-"""The three policies: the base model, fine-tuned for a minute on chains with more or fewer mistakes."""
+"""The three policies: the polished solver, fine-tuned for two minutes on chains with more or fewer mistakes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Noise:
     steps : int
         Training batches.
     learning_rate : float
-        Peak. The better policies learn longer and more slowly, to lose less of the base's arithmetic.
+        Peak. The better policies learn longer and more slowly, to lose less of the solver's arithmetic.
     """
 
     rate: float

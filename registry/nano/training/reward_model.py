@@ -1,9 +1,9 @@
-"""The reward model: the base model, fine-tuned on Monte Carlo labels of the strong policy.
+"""The reward model: the verifier, fine-tuned on Monte Carlo labels of the strong policy.
 
-Half of the batches are labelled trajectories of all three policies. The other half are fresh chains with injected
-mistakes, marked only where the truth is (nearly) known without sampling: 0 after a mistake, and 1 or 0 after the last
-step. They keep the verifier sharp, with its other two losses, without telling it anything about how often the strong
-policy goes wrong.
+Three of four batches are labelled trajectories of all three policies. The fourth holds fresh pairs of a right chain
+and one with an injected mistake, marked only where the truth is (nearly) known without sampling: 0 after a mistake,
+and 1 or 0 after the last step. They keep the verifier sharp, with its other two losses, without telling it anything
+about how often the strong policy goes wrong.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def draw_batch(
 ) -> Sequence[Example]:
     """The examples of one batch."""
     generator = random.Random(f"{seed} reward model {number}")
-    if number % 2 == 0:
+    if number % 4:
         length = generator.choice(sorted(labels))
         count = max(1, BATCH_TOKENS // (50 + 45 * length))
         chosen = generator.sample(labels[length], min(count, len(labels[length])))
@@ -60,10 +60,8 @@ def draw_batch(
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (50 + 45 * LENGTHS[level]))):
         problem = draw_train_problem(generator, "nano-math", level)
-        chains = [right_chain(problem)]
-        for _ in range(3):
-            forced = generator.randrange(LENGTHS[level])
-            chains.append(noisy_chain(problem, 0.03, generator, forced, NEAR_SLIP_MIX))
+        forced = generator.randrange(LENGTHS[level])
+        chains = [right_chain(problem), noisy_chain(problem, 0.0, generator, forced, NEAR_SLIP_MIX)]
         marked = []
         for chain in chains:
             last = len(chain.steps)

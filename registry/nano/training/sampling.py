@@ -31,10 +31,8 @@ def graded(text: str, answer: str) -> bool:
 
 
 @torch.no_grad()
-def sample(
-    model: Any, tokenizer: Any, prompts: Sequence[str], count: int, seed: int, temperature: float = 1.0
-) -> list[list[str]]:
-    """Sample completions.
+def sample(model: Any, tokenizer: Any, prompts: Sequence[str], count: int, seed: int) -> list[list[str]]:
+    """Sample completions at temperature 1, the model's own distribution.
 
     Parameters
     ----------
@@ -48,8 +46,6 @@ def sample(
         Completions per prompt.
     seed : int
         Of torch's generator. The same seed and prompts give the same texts.
-    temperature : float
-        1 samples the model's own distribution.
 
     Returns
     -------
@@ -73,7 +69,7 @@ def sample(
             attention_mask=attention_mask,
             do_sample=True,
             use_cache=True,
-            temperature=temperature,
+            temperature=1.0,
             top_k=0,
             top_p=1.0,
             max_new_tokens=MAX_NEW_TOKENS,
