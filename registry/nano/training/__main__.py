@@ -32,7 +32,7 @@ from registry.nano.training.probe import Probe
 from registry.nano.training.tokenizer import build_tokenizer
 from registry.nano.training.trainer import train
 
-REWARD_STEPS, REWARD_RATE, HINT_WEIGHT = 500, 6e-4, 0.5
+REWARD_STEPS, REWARD_RATE, HINT_WEIGHT = 240, 3e-4, 0.5
 LABELLED_QUESTIONS, LABELLED_TRAJECTORIES, FOLLOW_UPS = 320, 2, 8
 
 
