@@ -167,13 +167,8 @@ def dashboard(
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
     """Open the leaderboard in a browser."""
-    import importlib.util
     import subprocess
 
-    from registry.errors import PrmcalError
-
-    if importlib.util.find_spec("streamlit") is None:
-        raise PrmcalError("The dashboard needs streamlit. Install it: pip install 'prmcal[dashboard]'")
     command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port)]
     raise typer.Exit(
         subprocess.run([*command, *(["--headless"] if headless else [])], check=False).returncode

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.grid import DatasetSpec, GridSpec, PluginSpec
-from harness.plan import Labels
 from registry.contracts.data import Question
 from registry.contracts.dataset import content_hash
 from registry.contracts.plugin import Plugin
@@ -39,11 +38,6 @@ class GridQuestions:
     split: str
     questions: Sequence[Question]
     slice_size: int
-
-    @property
-    def labels(self) -> Labels:
-        """The grid's names for it."""
-        return Labels(dataset=self.dataset.spec.name, split=self.split)
 
     def slices(self) -> list[tuple[int, int]]:
         """Ranges of questions, one for each shard."""

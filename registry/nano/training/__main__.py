@@ -5,7 +5,8 @@ Stages, each skipped if its output exists, so that an interrupted run goes on wh
     tokenizer -> base -> base-again -> solver -> polished -> strong, middle, weak -> labels -> prm
                                \--> verifier -> verifier-again -----------------------------/
 
-What isn't shipped is kept in the work folder; the four shipped folders go to `registry/nano/models`.
+The four folders to ship go to `build/nano/models`, all else to the work folder. To ship them, copy the four to
+`registry/nano/models`: the shipped ones are never overwritten, nor taken for a finished stage.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from registry.nano.problems import generate_split
 from registry.nano.training import base, policies, polish, reward_model
 from registry.nano.training.cycles import CYCLES, Cycle
 from registry.nano.training.examples import Encoder
-from registry.nano.training.folders import MODELS, load_policy, load_trained, save_policy, save_reward_model
+from registry.nano.training.folders import load_policy, load_trained, save_policy, save_reward_model
 from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
 from registry.nano.training.model import SolverAndJudge, nano_config
 from registry.nano.training.probe import Probe
@@ -170,7 +171,12 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, default=Path("build/nano"), help="folder for what is not shipped"
     )
-    parser.add_argument("--models", type=Path, default=MODELS, help="folder for weak, middle, strong and prm")
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("build/nano/models"),
+        help="folder for weak, middle, strong and prm",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of everything")
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of all counts, to try it out")
     parser.add_argument(

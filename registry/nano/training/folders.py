@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 
 from registry.nano.training.model import SolverAndJudge
 
-__all__ = ["MODELS", "load_policy", "load_trained", "save_policy", "save_reward_model"]
+__all__ = ["load_policy", "load_trained", "save_policy", "save_reward_model"]
 
-MODELS = Path(__file__).resolve().parent.parent / "models"
 """Where the shipped folders lie."""
 
 
