@@ -32,7 +32,7 @@ def synthetic_steps(count: int, generator: random.Random) -> tuple[str, ...]:
 
 def one_by_one(prm: Any, question: str, trajectories: list[tuple[str, ...]]) -> NDArray[np.float64]:
     """Rewards of every prefix, each read, tokenized and run by itself."""
-    trunk, head = prm._parts
+    trunk, head = prm.modules
     rewards = []
     with torch.inference_mode():
         for steps in trajectories:
@@ -45,7 +45,7 @@ def one_by_one(prm: Any, question: str, trajectories: list[tuple[str, ...]]) -> 
 
 def in_one_batch(prm: Any, question: str, trajectories: list[tuple[str, ...]]) -> NDArray[np.float64]:
     """Rewards of every prefix, those of a trajectory padded to one batch: the naive way at its best."""
-    trunk, head = prm._parts
+    trunk, head = prm.modules
     rewards: list[float] = []
     with torch.inference_mode():
         for steps in trajectories:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from registry.contracts.calibrator import Calibrator
     from registry.contracts.data import Completion, Prefix, PrefixScores, Question, Sampling, ScoringRequest
     from registry.contracts.dataset import Dataset
+    from registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
     from registry.contracts.llm import LLM
     from registry.contracts.prm import PRM
     from registry.plugins import calibrator, dataset, llm, prm
@@ -25,10 +26,13 @@ __all__ = [
     "Calibrator",
     "Completion",
     "Dataset",
+    "FitSupport",
+    "HiddenStates",
     "Prefix",
     "PrefixScores",
     "Question",
     "Sampling",
+    "ScoredPrefixes",
     "ScoringRequest",
     "TransformersPRM",
     "calibrator",
@@ -43,10 +47,13 @@ _HOME = {
     "Calibrator": "registry.contracts.calibrator",
     "Completion": "registry.contracts.data",
     "Dataset": "registry.contracts.dataset",
+    "FitSupport": "registry.contracts.features",
+    "HiddenStates": "registry.contracts.features",
     "Prefix": "registry.contracts.data",
     "PrefixScores": "registry.contracts.data",
     "Question": "registry.contracts.data",
     "Sampling": "registry.contracts.data",
+    "ScoredPrefixes": "registry.contracts.features",
     "ScoringRequest": "registry.contracts.data",
     "TransformersPRM": "registry.prms.transformers",
     "calibrator": "registry.plugins",

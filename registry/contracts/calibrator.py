@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
 from registry.contracts.plugin import Plugin
 from registry.errors import DataError, PluginFailedError
 
@@ -24,24 +25,32 @@ class Calibrator(Plugin, ABC):
 
     Attributes
     ----------
-    reads : {"reward", "logit"}
-        What ``fit`` and ``predict`` are given for each prefix.
+    reads : {"reward", "logit", "hidden", "prm"}
+        What ``fit`` and ``predict`` are given: an array with the reward or the logit of each prefix, their
+        :class:`HiddenStates`, or as :class:`ScoredPrefixes` the texts and the PRM module itself.
+    grouped : bool
+        Whether ``fit`` is also given ``questions``, of shape (rows,), int64: equal numbers mark prefixes of one
+        question, which a calibrator that splits its data must keep together.
+    support : FitSupport
+        Where a long fit may keep checkpoints and report its progress; set by whoever calls ``fit``.
     levels : tuple of float
         The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point
         estimate, which then stands in for every level.
     """
 
-    reads: ClassVar[Literal["reward", "logit"]] = "reward"
+    reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
+    grouped: ClassVar[bool] = False
+    support: FitSupport = FitSupport()
     levels: tuple[float, ...] = (0.5,)
 
     @abstractmethod
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
         """Fit to Monte Carlo success counts.
 
         Parameters
         ----------
-        features : ndarray of shape (rows,)
-            The reward in [0, 1], or the logit, of each prefix, as `reads` says.
+        features : ndarray of shape (rows,), HiddenStates or ScoredPrefixes
+            What `reads` says. All of them have a length and can be indexed with rows.
         k, n : ndarray of shape (rows,), int64
             k successes of n follow-ups, 0 <= k <= n, n >= 1.
 
@@ -52,35 +61,42 @@ class Calibrator(Plugin, ABC):
         """
 
     @abstractmethod
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Any) -> NDArray[np.float64]:
         """Calibrated rewards in [0, 1], of shape (rows, levels), not falling from one level to the next."""
 
-    def check_calibration_data(
-        self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]
-    ) -> None:
+    def check_calibration_data(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> None:
         """Raise ValueError unless the three can be fitted to. For the first line of ``fit``."""
         self.check_features(features)
         if not len(features):
             raise ValueError(
                 "There are no prefixes to fit to. Give the calibration split at least one question."
             )
-        if not np.shape(features) == np.shape(k) == np.shape(n):
+        if not (len(features),) == np.shape(k) == np.shape(n):
             raise ValueError(
-                f"'features', 'k' and 'n' must have one entry per prefix. Got shapes {np.shape(features)}, "
+                f"'features', 'k' and 'n' must have one entry per prefix. Got {len(features)} prefixes and the shapes "
                 f"{np.shape(k)} and {np.shape(n)} instead."
             )
         if not np.all((n >= 1) & (k >= 0) & (k <= n)):
             raise ValueError("Each prefix needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
 
-    def check_features(self, features: NDArray[np.float64]) -> None:
-        """Raise ValueError unless `features` is of shape (rows,) and in the range of what is read."""
-        if np.ndim(features) != 1:
-            raise ValueError(f"'features' must have shape (rows,). Got {np.shape(features)} instead.")
-        if not np.all(np.isfinite(features)):
+    def check_features(self, features: Any) -> None:
+        """Raise ValueError unless `features` are what `reads` says, with finite scores in their range."""
+        scores = features
+        if self.reads in ("hidden", "prm"):
+            expected = HiddenStates if self.reads == "hidden" else ScoredPrefixes
+            if not isinstance(features, expected):
+                raise ValueError(
+                    f"'features' must be {expected.__name__}. Got {type(features).__name__} instead."
+                )
+            scores = features.logit
+        if np.ndim(scores) != 1:
+            raise ValueError(f"'features' must have shape (rows,). Got {np.shape(scores)} instead.")
+        if not np.all(np.isfinite(scores)):
             raise ValueError(
-                f"Each {self.reads} must be finite. Leave out prefixes that the PRM could not read."
+                f"Each {'reward' if self.reads == 'reward' else 'logit'} must be finite. "
+                "Leave out prefixes that the PRM could not read."
             )
-        if self.reads == "reward" and not np.all((features >= 0) & (features <= 1)):
+        if self.reads == "reward" and not np.all((scores >= 0) & (scores <= 1)):
             raise ValueError("Each reward must be in [0, 1].")
 
     def check_fitted(self) -> None:

@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from registry.checkpoints import check_checkpoint, checkpoint_identity
 from registry.contracts.data import PrefixScores, ScoringRequest
+from registry.contracts.features import HiddenStates
 from registry.contracts.prm import PRM
 from registry.errors import PluginFailedError
 from registry.prms.token_tree import build_token_tree, collate_token_trees
@@ -171,8 +172,10 @@ class TransformersPRM(PRM):
         distinct = sorted(
             {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
         )
-        tokenize = cache(self.tokenize)
-        trajectories = [self._read(requests[number].question, steps, tokenize) for number, steps in distinct]
+        prefix_ids = cache(self.prefix_ids)
+        trajectories = [
+            self._read(requests[number].question, steps, prefix_ids) for number, steps in distinct
+        ]
         scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
         for batch in self._batches(trajectories):
             values = self._forward(
@@ -189,24 +192,49 @@ class TransformersPRM(PRM):
 
     def close(self) -> None:
         """Drop the model; it is loaded again when it is needed again."""
-        self.__dict__.pop("_parts", None)
+        self.__dict__.pop("modules", None)
 
     @cached_property
-    def _parts(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+    def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """The trunk and, in float32, the head, both in evaluation mode; loaded when they are first needed."""
         trunk, head = self.load_model()
         return trunk.eval(), head.float().eval()
 
+    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
+        """Token ids of a prefix up to where its score is read, or None if it is longer than `max_tokens`."""
+        ids = tuple(self.tokenize(self.prefix_text(question, steps) + self.marker))
+        if not ids:
+            raise PluginFailedError(
+                f"The PRM '{self.plugin_name}' makes no tokens of a prefix of {len(steps)} steps."
+            )
+        return ids if len(ids) <= self.max_tokens else None
+
+    def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+        """The last layer's states at every token of every prefix, one forest per request.
+
+        Returns
+        -------
+        list of HiddenStates
+            Rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so on;
+            prefixes that are too long are left out.
+        """
+        found = []
+        for request in requests:
+            prefixes = [
+                self.prefix_ids(request.question, steps[:count])
+                for steps in request.trajectories
+                for count in range(len(steps) + 1)
+            ]
+            found.append(self._states([ids for ids in prefixes if ids is not None]))
+        return found
+
     def _read(
-        self, question: str, steps: Sequence[str], tokenize: Callable[[str], Sequence[int]]
+        self,
+        question: str,
+        steps: tuple[str, ...],
+        prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
     ) -> _Trajectory:
-        prefixes: list[tuple[int, ...] | None] = []
-        for count in range(len(steps) + 1):
-            ids = tuple(tokenize(self.prefix_text(question, steps[:count]) + self.marker))
-            if not ids:
-                raise PluginFailedError(
-                    f"The PRM '{self.plugin_name}' makes no tokens of prefix {count} of a trajectory."
-                )
-            prefixes.append(ids if len(ids) <= self.max_tokens else None)
+        prefixes = [prefix_ids(question, steps[:count]) for count in range(len(steps) + 1)]
         fitting = [ids for ids in prefixes if ids is not None]
         return _Trajectory(tuple(prefixes), len(build_token_tree(fitting)) if fitting else 0)
 
@@ -240,7 +268,7 @@ class TransformersPRM(PRM):
         """Log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         import torch
 
-        trunk, head = self._parts
+        trunk, head = self.modules
         weights = next(trunk.parameters())
         trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
         if not trees:
@@ -258,6 +286,25 @@ class TransformersPRM(PRM):
                 f"shape ({len(leaves)},). Got {tuple(logits.shape)}."
             )
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+    def _states(self, sequences: Sequence[Sequence[int]]) -> HiddenStates:
+        """The states and log-odds of the sequences of one tree."""
+        import torch
+
+        trunk, head = self.modules
+        weights = next(trunk.parameters())
+        tree = build_token_tree(sequences)
+        inputs = collate_token_trees([tree], pad_id=0, dtype=weights.dtype)
+        with torch.inference_mode():
+            inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
+            hidden = trunk(**inputs, use_cache=False).last_hidden_state[0].float()
+            logits = self.log_odds(head(hidden[tree.leaves]))
+        return HiddenStates(
+            states=hidden.cpu().numpy(),
+            parents=tree.parents,
+            leaves=tree.leaves,
+            logit=logits.cpu().numpy().astype(np.float64),
+        )
 
 
 def _shared(first: Sequence[int], second: Sequence[int]) -> int:
