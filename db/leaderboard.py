@@ -15,6 +15,7 @@ from sqlalchemy.orm import aliased
 
 from db.models import Cell, Comparison, Plugin, Result
 from db.reader import Source, connection_of, frame
+from db.standings import SIGNIFICANCE, standings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +24,11 @@ __all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "STRATEGIES", "Metric", "le
 
 Leaderboard = Literal["calibration", "scaling"]
 
-SIGNIFICANCE = 0.05
-"""A difference is called real if its p value, after Holm's correction, is below this."""
-
 STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 """Strategies in the order of the leaderboard; others follow by name."""
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """What tells one cell of a leaderboard from another, in the order of rows."""
-
-_GROUP = ["dataset", "llm", "prm"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +98,27 @@ METRICS = {
             "near zero",
             "Mean of reward minus success rate: above 0 the PRM overestimates.",
         ),
+        Metric(
+            "coverage_0.1",
+            "Coverage, beta 0.1",
+            "calibration",
+            None,
+            "How often the success probability is at least the reward (level 0.1, or a point estimate): 0.9 is right.",
+        ),
+        Metric(
+            "coverage_0.5",
+            "Coverage, beta 0.5",
+            "calibration",
+            None,
+            "How often the success probability is at least the reward (the median): 0.5 is right.",
+        ),
+        Metric(
+            "coverage_0.9",
+            "Coverage, beta 0.9",
+            "calibration",
+            None,
+            "How often the success probability is at least the reward (level 0.9, or a point estimate): 0.1 is right.",
+        ),
         Metric("accuracy", "Accuracy", "scaling", "higher", "Share of questions answered right."),
         Metric(
             "budget_ratio",
@@ -150,10 +167,12 @@ def measurements(
     -------
     DataFrame
         Columns cell_id, those of :data:`COORDINATES`, status, reason, metric, value, low, high, rows,
-        questions, standing. A cell without values (failed or pending) has one row with a null metric. The
+        questions, standing, letters. A cell without values (failed or pending) has one row with a null metric. The
         standing is "best" of its group, "tied" (not distinguishable from the best after Holm's correction),
-        "worse" (the difference is real), or null where nothing was compared. What competes is one (data set,
-        LLM, PRM): its calibrators, and on the scaling leaderboard its strategies too.
+        "worse" (the difference is real), or null where nothing was compared. Two cells that share one of their
+        letters are not distinguishable, "a" is on the best; null where nothing was compared or the alphabet is too
+        short. What competes is one (data set, LLM, PRM): its calibrators, and on the scaling leaderboard its
+        strategies too.
     """
     chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     cells = sa.select(
@@ -169,7 +188,10 @@ def measurements(
         found = frame(connection, query)
         positions = frame(connection, sa.select(Plugin.kind, Plugin.name, Plugin.position))
         compared = frame(connection, _comparisons(table)) if question_level is None else None
-    found["standing"] = None if compared is None else _standings(found, compared)
+    better = {metric.name: metric.better for metric in METRICS.values()}
+    standing = None if compared is None else standings(found, compared, better)
+    for name in ("standing", "letters"):
+        found[name] = None if standing is None else standing[name]
     for name, values in chosen.items():
         if values is not None:
             found = found[found[name].isin(list(values)) | found[name].isna()]
@@ -189,8 +211,8 @@ def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: A
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`COORDINATES`, then ``<metric>``, ``<metric>_low``,
-        ``<metric>_high`` and ``<metric>_standing`` for each metric, then rows, questions (the smallest behind
+        Columns cell_id, those of :data:`COORDINATES`, then ``<metric>``, ``<metric>_low``, ``<metric>_high``,
+        ``<metric>_standing`` and ``<metric>_letters`` for each metric, then rows, questions (the smallest behind
         any value of the row), status and reason.
     """
     import pandas as pd
@@ -201,8 +223,9 @@ def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: A
     parts = [wide[identity]]
     known = [metric.name for metric in METRICS.values() if metric.leaderboard == table]
     for metric in [*known, *sorted(set(long["metric"].dropna()) - set(known))]:
-        rows = long[long["metric"] == metric].set_index("cell_id")[["value", "low", "high", "standing"]]
-        rows.columns = [metric, f"{metric}_low", f"{metric}_high", f"{metric}_standing"]
+        measured = long[long["metric"] == metric].set_index("cell_id")
+        rows = measured[["value", "low", "high", "standing", "letters"]]
+        rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
         parts.append(rows.reindex(wide.index))
     parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
     parts.append(wide[["status", "reason"]])
@@ -217,30 +240,6 @@ def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
         .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
         .where(Comparison.leaderboard == table)
     )
-
-
-def _standings(found: pd.DataFrame, compared: pd.DataFrame) -> list[str | None]:
-    adjusted = {
-        (metric, frozenset((a, b))): p
-        for metric, a, b, p in compared[["metric", "cell_a", "cell_b", "p_adjusted"]].itertuples(index=False)
-    }
-    adjusted = {pair: p for pair, p in adjusted.items() if p == p}  # NaN: too few questions to compare
-    standings: dict[Any, str] = {}
-    for _, group in found.dropna(subset=["metric", "value"]).groupby([*_GROUP, "metric"], dropna=False):
-        metric = group["metric"].iloc[0]
-        better = METRICS[metric].better if metric in METRICS else None
-        if better is None:
-            continue
-        merit = {"lower": -group["value"], "higher": group["value"], "near zero": -group["value"].abs()}[
-            better
-        ]
-        best = group.assign(merit=merit).sort_values(["merit", "cell_id"], ascending=[False, True]).index[0]
-        for row in group.index.drop(best):
-            p_value = adjusted.get((metric, frozenset((group.at[best, "cell_id"], group.at[row, "cell_id"]))))
-            if p_value is not None and p_value == p_value:  # NaN: too few questions to compare
-                standings[row] = "worse" if p_value < SIGNIFICANCE else "tied"
-                standings[best] = "best"
-    return [standings.get(row) for row in found.index]
 
 
 def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:

@@ -118,6 +118,36 @@ def show(
 
 
 @app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="A cell id, as the leaderboard prints it.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another cell of the same data set.")],
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="The --out folder of a run.")
+    ] = Path("runs/nano"),
+    metric: Annotated[str | None, typer.Option(help="This metric only.")] = None,
+    output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
+) -> None:
+    """Compare two cells over the same questions: differences with 95% intervals, and which are real."""
+    from harness.render_comparison import render_comparison
+
+    typer.echo(render_comparison(directory, first, second, metric, output_format), nl=False)
+
+
+@app.command()
+def report(
+    directory: FolderArgument,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="REPORT", help="The report's folder: new, empty, or an earlier report.")
+    ],
+) -> None:
+    """Write tables and figures as Markdown, CSV, LaTeX, PNG and PDF, from the database."""
+    from harness.report import write_report
+
+    files = write_report(directory, out)
+    typer.echo(f"{len(files)} files in {out}: start with {out / 'README.md'}.", err=True)
+
+
+@app.command()
 def rebuild(directory: FolderArgument) -> None:
     """Build the database anew from the artifacts."""
     from harness.rebuild import rebuild_database

@@ -1,7 +1,8 @@
 """Which differences are real: calibrators of one (LLM, PRM, data set) compared pair by pair.
 
 Cells of one data set are resampled alike, so that the difference of two cells' bootstrap replicates is the paired
-bootstrap of their difference. p-values are adjusted by Holm over the pairs of one group and metric.
+bootstrap of their difference. p-values are adjusted by Holm over the pairs of one group and metric. Where the best
+value is 0, the cells' distances from 0 are compared.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
+from db.leaderboard import METRICS
 from db.models import Comparison
 from harness.metrics.comparison import Replicated, compare_replicates, holm
-from harness.plan import Cell
+from harness.plan import ArtifactRef, Cell
 from harness.store import Store
 
-__all__ = ["compare_cells"]
+__all__ = ["comparable", "compare_cells", "replicated"]
 
 
 def compare_cells(cells: Sequence[Cell], store: Store) -> list[Comparison]:
@@ -32,7 +34,10 @@ def compare_cells(cells: Sequence[Cell], store: Store) -> list[Comparison]:
 
 
 def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
-    measured = {cell.cell_id: _replicated(cell, store) for cell in cells}
+    measured = {
+        cell.cell_id: {name: comparable(name, each) for name, each in replicated(store, _ref(cell)).items()}
+        for cell in cells
+    }
     rows: list[Comparison] = []
     for metric in dict.fromkeys(metric for each in measured.values() for metric in each):
         names = [name for name, each in measured.items() if metric in each]
@@ -58,10 +63,21 @@ def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
     return rows
 
 
-def _replicated(cell: Cell, store: Store) -> dict[str, Replicated]:
+def _ref(cell: Cell) -> ArtifactRef:
     (shard,) = cell.job.shards
-    results = store.read(shard.ref.kind, shard.ref.key, "results").to_pandas()
-    replicates = store.read(shard.ref.kind, shard.ref.key, "replicates").to_pandas()
+    return shard.ref
+
+
+def replicated(store: Store, ref: ArtifactRef) -> dict[str, Replicated]:
+    """The values of a measuring job by metric, with their bootstrap replicates.
+
+    Raises
+    ------
+    DataError
+        If the artifact is not there or cannot be read.
+    """
+    results = store.read(ref.kind, ref.key, "results").to_pandas()
+    replicates = store.read(ref.kind, ref.key, "replicates").to_pandas()
     drawn = dict(iter(replicates.groupby("metric")))
     return {
         row.metric: Replicated(
@@ -73,3 +89,9 @@ def _replicated(cell: Cell, store: Store) -> dict[str, Replicated]:
         for row in results[results["question_level"].isna()].itertuples()
         if row.metric in drawn
     }
+
+
+def comparable(metric: str, measured: Replicated) -> Replicated:
+    """What of a metric is compared: its value, or its distance from 0 where 0 is the best."""
+    near_zero = metric in METRICS and METRICS[metric].better == "near zero"
+    return measured.distance_from_zero() if near_zero else measured

@@ -71,10 +71,13 @@ class Context:
     ----------
     store : Store
         Where inputs are read.
+    report : callable, optional
+        Where a long job says how far it is, in a short line.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
         self.store = store
+        self.report = report
         self._model_key = ""
         self._model: LLM | PRM | None = None
         self._datasets: dict[str, Dataset] = {}

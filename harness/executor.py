@@ -75,12 +75,8 @@ class LocalExecutor:
                 ready = wait([worker.connection for worker in busy], timeout=0.5)
                 if not ready:
                     yield None
-                outcomes = [
-                    outcome
-                    for worker in busy
-                    if worker.connection in ready
-                    for outcome in schedule.finish(self._collect(worker, workers))
-                ]
+                collected = [self._collect(w, workers, schedule) for w in busy if w.connection in ready]
+                outcomes = [each for found in collected if found for each in schedule.finish(found)]
                 # Before the outcomes are recorded, so that no worker waits for the database.
                 self._hand_out(schedule, workers)
                 yield from outcomes
@@ -133,17 +129,21 @@ class LocalExecutor:
         return _Worker(process, ours)
 
     @staticmethod
-    def _collect(worker: _Worker, workers: list[_Worker]) -> Outcome:
+    def _collect(worker: _Worker, workers: list[_Worker], schedule: Schedule) -> Outcome | None:
+        """The outcome of a worker's shard; None if it only said how far it is."""
         assert worker.shard is not None
-        shard, worker.shard = worker.shard, None
         try:
-            outcome: Outcome = worker.connection.recv()
+            message: Outcome | str = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join()
             workers.remove(worker)
-            return Outcome(
-                shard.ref,
+            message = Outcome(
+                worker.shard.ref,
                 reason=f"The worker process ended with code {worker.process.exitcode} "
                 "(out of memory, or a crash in native code).",
             )
-        return outcome
+        if isinstance(message, str):
+            schedule.notes[worker.shard.ref] = message
+            return None
+        worker.shard = None
+        return message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.grid import GridSpec
@@ -70,6 +70,24 @@ def _first(rollout: Shard, measured: int) -> list[int]:
     return [start, min(stop, measured)]
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """One data set's jobs under one (LLM, PRM). `hidden` is there if a calibrator of the grid reads it."""
+
+    data: GridQuestions
+    measured: int
+    rollout: Job
+    success: Job
+    scores: Job
+    hidden: Job | None
+
+
+def _read_jobs(data: _Scored, calibrator: GridPlugin) -> list[Job]:
+    """The jobs whose artifacts a calibrator reads."""
+    extra = {"hidden": data.hidden, "prm": data.rollout}.get(calibrator.built.reads)
+    return [data.scores, *([extra] if extra is not None else [])]
+
+
 class _Planner:
     def __init__(self, grid: ResolvedGrid) -> None:
         self.grid = grid.spec
@@ -102,17 +120,16 @@ class _Planner:
             tested.append((test, rollout, success))
             self._pass_at_1(llm, test, rollout)
         for prm in self.resolved.prms:
-            fit_scores = self._score(llm, prm, self.resolved.calibration, fit_rollout)
-            scored = [
-                (test, rollout, success, self._score(llm, prm, test, rollout))
-                for test, rollout, success in tested
-            ]
-            for test, rollout, _, scores in scored:
-                self._best_of_n(llm, prm, test, rollout, scores)
+            fit_on = self._scored(
+                llm, prm, self.resolved.calibration, fit_rollout, fit_success, calibration.trajectories
+            )
+            scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
+            for each in scored:
+                self._best_of_n(each)
             for calibrator in self.resolved.calibrators:
-                fit = self._fit(llm, prm, calibrator, fit_scores, fit_success)
-                for test, rollout, success, scores in scored:
-                    self._test(llm, prm, calibrator, test, rollout, success, scores, fit)
+                fit = self._fit(prm, calibrator, fit_on)
+                for each in scored:
+                    self._test(prm, calibrator, each, fit)
 
     def _add(self, job: Job) -> Job:
         self.jobs.append(job)
@@ -201,45 +218,85 @@ class _Planner:
         labels = Labels(llm.spec.name, prm.spec.name, dataset=data.dataset.spec.name, split=data.split)
         return self._add(_job("score", labels, shards, [rollout]))
 
-    def _fit(
-        self, llm: GridPlugin, prm: GridPlugin, calibrator: GridPlugin, scores: Job, success: Job
-    ) -> Job:
-        shard = _shard(
-            "fit",
-            {"calibrator": calibrator.identity},
-            {"calibrator": calibrator.parameters},
-            {"score": _refs(scores), "success": _refs(success)},
-        )
-        labels = Labels(
-            llm.spec.name, prm.spec.name, calibrator.spec.name, scores.labels.dataset, scores.labels.split
-        )
-        return self._add(_job("fit", labels, [shard], [scores, success]))
+    def _scored(
+        self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job, success: Job, measured: int
+    ) -> _Scored:
+        scores = self._score(llm, prm, data, rollout)
+        hidden = None
+        if any(calibrator.built.reads == "hidden" for calibrator in self.resolved.calibrators):
+            hidden = self._hidden(prm, data, rollout, scores, measured)
+        return _Scored(data, measured, rollout, success, scores, hidden)
 
-    def _test(
-        self,
-        llm: GridPlugin,
-        prm: GridPlugin,
-        calibrator: GridPlugin,
-        test: GridQuestions,
-        rollout: Job,
-        success: Job,
-        scores: Job,
-        fit: Job,
-    ) -> None:
-        labels = Labels(
-            llm.spec.name, prm.spec.name, calibrator.spec.name, test.dataset.spec.name, test.split
-        )
-        shard = _shard(
-            "calibrated",
-            {"calibrator": calibrator.identity},
-            {"calibrator": calibrator.parameters},
-            {"fit": _refs(fit), "score": _refs(scores)},
-        )
-        calibrated = self._add(_job("calibrated", labels, [shard], [fit, scores]))
-        self._calibration_metrics(labels, test, calibrated, success)
+    def _hidden(self, prm: GridPlugin, data: GridQuestions, rollout: Job, scores: Job, measured: int) -> Job:
+        shards = [
+            _shard(
+                "hidden",
+                {"prm": prm.identity, "measured": measured},
+                {
+                    "prm": prm.parameters,
+                    "dataset": data.dataset.parameters,
+                    "split": data.split,
+                    "questions": source.parameters["questions"],
+                    "trajectories": _first(source, measured),
+                    "measured": measured,
+                },
+                {"rollout": [source.ref], "score": [scored.ref]},
+                resource=f"prm:{prm.spec.name}",
+            )
+            for source, scored in zip(rollout.shards, scores.shards, strict=True)
+            if source.parameters["trajectories"][0] < measured
+        ]
+        return self._add(_job("hidden", scores.labels, shards, [rollout, scores]))
+
+    def _fit(self, prm: GridPlugin, calibrator: GridPlugin, data: _Scored) -> Job:
+        shard = self._read("fit", prm, calibrator, data, {"success": _refs(data.success)})
+        labels = replace(data.scores.labels, calibrator=calibrator.spec.name)
+        return self._add(_job("fit", labels, [shard], [*_read_jobs(data, calibrator), data.success]))
+
+    def _test(self, prm: GridPlugin, calibrator: GridPlugin, test: _Scored, fit: Job) -> None:
+        shard = self._read("calibrated", prm, calibrator, test, {"fit": _refs(fit)})
+        labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
+        calibrated = self._add(_job("calibrated", labels, [shard], [fit, *_read_jobs(test, calibrator)]))
+        self._calibration_metrics(labels, test.data, calibrated, test.success)
         for level in self._levels(calibrator.built):
             for target in self.grid.scaling.targets:
-                self._adaptive(labels, test, rollout, scores, calibrated, target, level)
+                self._adaptive(labels, test, calibrated, target, level)
+
+    def _read(
+        self,
+        kind: str,
+        prm: GridPlugin,
+        calibrator: GridPlugin,
+        data: _Scored,
+        inputs: Mapping[str, Sequence[ArtifactRef]],
+    ) -> Shard:
+        """A shard that hands a calibrator what it reads of the measured trajectories."""
+        reads = calibrator.built.reads
+        measured = [
+            index
+            for index, source in enumerate(data.rollout.shards)
+            if source.parameters["trajectories"][0] < data.measured
+        ]
+        read = {"score": [data.scores.shards[index].ref for index in measured]}
+        if reads == "hidden" and data.hidden is not None:
+            read["hidden"] = _refs(data.hidden)
+        if reads == "prm":
+            read["rollout"] = [data.rollout.shards[index].ref for index in measured]
+        return _shard(
+            kind,
+            {"calibrator": calibrator.identity, "measured": data.measured},
+            {
+                "calibrator": calibrator.parameters,
+                "prm": prm.parameters,
+                "dataset": data.data.dataset.parameters,
+                "split": data.data.split,
+                "questions": [0, len(data.data.questions)],
+                "trajectories": [0, data.measured],
+                "measured": data.measured,
+            },
+            {**read, **inputs},
+            resource=f"prm:{prm.spec.name}" if reads == "prm" else "",
+        )
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """The grid's beta that this calibrator predicts; for a point estimate its only one, the median."""
@@ -297,24 +354,21 @@ class _Planner:
         job = self._measure("pass_at_1", rollout.labels, test, {}, {"rollout": [rollout]})
         self.cells.append(Cell("scaling", rollout.labels, job, "pass@1"))
 
-    def _best_of_n(
-        self, llm: GridPlugin, prm: GridPlugin, test: GridQuestions, rollout: Job, scores: Job
-    ) -> None:
-        inputs = {"rollout": [rollout], "score": [scores]}
-        job = self._measure("best_of_n", scores.labels, test, {"samples": self.grid.scaling.samples}, inputs)
-        self.cells.append(Cell("scaling", scores.labels, job, "best-of-n"))
+    def _best_of_n(self, test: _Scored) -> None:
+        inputs = {"rollout": [test.rollout], "score": [test.scores]}
+        labels, parameters = test.scores.labels, {"samples": self.grid.scaling.samples}
+        job = self._measure("best_of_n", labels, test.data, parameters, inputs)
+        self.cells.append(Cell("scaling", labels, job, "best-of-n"))
 
     def _adaptive(
         self,
         labels: Labels,
-        test: GridQuestions,
-        rollout: Job,
-        scores: Job,
+        test: _Scored,
         calibrated: Job,
         target: float,
         level: float,
     ) -> None:
         parameters = {"samples": self.grid.scaling.samples, "target": target, "level": level}
-        inputs = {"rollout": [rollout], "score": [scores], "calibrated": [calibrated]}
-        job = self._measure("adaptive_best_of_n", labels, test, parameters, inputs)
+        inputs = {"rollout": [test.rollout], "score": [test.scores], "calibrated": [calibrated]}
+        job = self._measure("adaptive_best_of_n", labels, test.data, parameters, inputs)
         self.cells.append(Cell("scaling", labels, job, "best-of-n + IAS", target, level))

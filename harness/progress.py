@@ -10,7 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.live import Live
 
-from harness.plan import Plan
+from harness.plan import Plan, Shard
 from harness.schedule import Outcome, Schedule
 
 __all__ = ["Progress"]
@@ -70,7 +70,10 @@ class Progress:
         parts = [f"{self.done}/{self.total} shards"]
         if self.failed:
             parts.append(f"{self.failed} failed")
-        running = dict.fromkeys(str(self.plan.job_of(shard.ref)) for shard in schedule.running)
+        running = dict.fromkeys(
+            " ".join(filter(None, (str(self.plan.job_of(shard.ref)), _noted(schedule, shard))))
+            for shard in schedule.running
+        )
         parts.append("running: " + ("; ".join(running) or "nothing"))
         if self.tokens:
             parts.append(f"{self.tokens / seconds:,.0f} tokens/s")
@@ -83,6 +86,11 @@ class Progress:
         """Clear the live line."""
         if self._live is not None:
             self._live.stop()
+
+
+def _noted(schedule: Schedule, shard: Shard) -> str:
+    note = schedule.notes.get(shard.ref)
+    return f"({note})" if note else ""
 
 
 def duration(seconds: float) -> str:

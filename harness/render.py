@@ -23,10 +23,21 @@ from registry.errors import PrmcalError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["render_cell", "render_leaderboard", "render_plan", "render_status", "text_table"]
+__all__ = [
+    "FORMATS",
+    "markdown_table",
+    "missing",
+    "one_of",
+    "plain_row",
+    "render_cell",
+    "render_leaderboard",
+    "render_plan",
+    "render_status",
+    "text_table",
+]
 
 _TABLES = ("calibration", "scaling")
-_FORMATS = ("table", "json", "csv", "markdown")
+FORMATS = ("table", "json", "csv", "markdown")
 # What a terminal has room for; the other formats have every metric.
 _TABLE_METRICS = {
     "calibration": ("brier_corrected", "positive_brier", "ece", "adaptive_ce", "signed_error"),
@@ -93,20 +104,25 @@ def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
     """
     from db.queries import leaderboard
 
-    _one_of("--table", table, _TABLES)
-    _one_of("--format", output_format, _FORMATS)
+    one_of("--table", table, _TABLES)
+    one_of("--format", output_format, FORMATS)
     RunFolder(directory).record()
     frame = leaderboard(RunFolder(directory).published, table)  # type: ignore[arg-type]
     if output_format == "csv":
         text: str = frame.to_csv(index=False, lineterminator="\n")
         return text
     if output_format == "json":
-        return json.dumps([_plain(row) for row in frame.to_dict("records")], indent=1) + "\n"
+        return json.dumps([plain_row(row) for row in frame.to_dict("records")], indent=1) + "\n"
     if output_format == "markdown":
         metrics = [name for name in frame.columns if f"{name}_low" in frame.columns]
-        return _markdown(*_readable(frame, metrics)) + "".join(f"\n{line}\n" for line in _failures(frame))
+        return markdown_table(*_readable(frame, metrics)) + "".join(
+            f"\n{line}\n" for line in _failures(frame)
+        )
     head, rows = _readable(frame, _TABLE_METRICS[table])
-    legend = "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best"
+    legend = (
+        "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best; what shares a "
+        "letter within a data set, LLM and PRM is not distinguishable (paired, p < 0.05 after Holm's correction)"
+    )
     return "\n".join([text_table(head, rows), legend, *_failures(frame)]) + "\n"
 
 
@@ -149,7 +165,7 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         table.add_row(*row)
     buffer = io.StringIO()
     Console(file=buffer, width=_WIDE, markup=False, highlight=False, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().strip("\n").splitlines())
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).strip("\n")
 
 
 def _readable(frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -162,15 +178,11 @@ def _readable(frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[list[str], l
     rows = []
     for row in frame.to_dict("records"):
         cells = [
-            ""
-            if _missing(row[name])
-            else f"{row[name]:g}"
-            if isinstance(row[name], float)
-            else str(row[name])
+            "" if missing(row[name]) else f"{row[name]:g}" if isinstance(row[name], float) else str(row[name])
             for name in names
         ]
         values = [_value(row, metric) for metric in shown]
-        counts = "" if _missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
+        counts = "" if missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
         rows.append([*cells, *values, counts, row["status"]])
     titles = {"target": "C", "level": "beta"}
     return [*(titles.get(name, name) for name in names), *shown, "rows/questions", "status"], rows
@@ -182,25 +194,25 @@ def _failures(frame: pd.DataFrame) -> list[str]:
 
 
 def _value(row: dict[str, Any], metric: str) -> str:
-    if _missing(row[metric]):
+    if missing(row[metric]):
         return ""
     interval = (
-        ""
-        if _missing(row[f"{metric}_low"])
-        else f" [{row[f'{metric}_low']:.3f}, {row[f'{metric}_high']:.3f}]"
+        "" if missing(row[f"{metric}_low"]) else f" [{row[f'{metric}_low']:.3f}, {row[f'{metric}_high']:.3f}]"
     )
-    standing = row[f"{metric}_standing"]
-    return f"{row[metric]:.3f}{interval}{_STANDING.get(standing, '') if isinstance(standing, str) else ''}"
+    standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
+    mark = "" if missing(standing) else _STANDING[standing]
+    return f"{row[metric]:.3f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
 
 
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same as a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def _frame_table(frame: pd.DataFrame) -> str:
     rows = [
-        ["" if _missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
+        ["" if missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
         for row in frame.to_numpy()
     ]
     return text_table(list(frame.columns), rows)
@@ -222,17 +234,20 @@ def _job_columns(jobs: pd.DataFrame) -> pd.DataFrame:
     return jobs[columns].astype({"seed": "str"})
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if _missing(value) else value for name, value in row.items()}
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for JSON, which knows null but neither NaN nor NA."""
+    return {name: None if missing(value) else value for name, value in row.items()}
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
+    """Whether a value of a DataFrame is not there."""
     import pandas as pd
 
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def _one_of(option: str, value: str, known: Sequence[str]) -> None:
+def one_of(option: str, value: str, known: Sequence[str]) -> None:
+    """Raise a PrmcalError unless an option has a known value."""
     if value not in known:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
 

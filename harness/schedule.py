@@ -44,6 +44,13 @@ class Schedule:
     plan : Plan
     done : collection of ArtifactRef
         Shards whose artifacts exist.
+
+    Attributes
+    ----------
+    failed : dict
+        Reasons, by shard.
+    notes : dict
+        What running shards last said of their progress.
     """
 
     def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
@@ -52,6 +59,7 @@ class Schedule:
             if shard.ref not in done:
                 self.waiting.setdefault(shard.ref, shard)
         self.failed: dict[ArtifactRef, str] = {}
+        self.notes: dict[ArtifactRef, str] = {}
         self._running: dict[ArtifactRef, Shard] = {}
         self._missing = {
             ref: {i for refs in shard.inputs.values() for i in refs if i in self.waiting}
@@ -94,6 +102,7 @@ class Schedule:
     def finish(self, outcome: Outcome) -> list[Outcome]:
         """Take note of an outcome. Returns it, and an outcome for every shard that can no longer be computed."""
         self._running.pop(outcome.ref, None)
+        self.notes.pop(outcome.ref, None)
         if outcome.manifest is not None:
             for dependent in self._dependents[outcome.ref]:
                 self._missing[dependent].discard(outcome.ref)

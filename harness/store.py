@@ -2,6 +2,7 @@
 
     DIR/artifacts/<kind>/<key>/   the shard's Parquet files, or a saved calibrator
                  artifact.json    sizes and hashes of the files, seconds, tokens
+    DIR/checkpoints/<key>/        what a long fit resumes from; gone when its artifact is there
 
 A shard is written to a temporary folder and renamed when it is whole. An artifact whose files no longer match
 its hashes (truncated by hand, a bad disk) counts as absent, and is computed again.
@@ -16,7 +17,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,16 @@ class Store:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         return manifest
+
+    def checkpoints(self, ref: ArtifactRef) -> Path:
+        """Where a shard that takes long may keep what it resumes from. The folder need not exist."""
+        return self.directory / "checkpoints" / ref.key
+
+    def drop_checkpoints(self, ref: ArtifactRef) -> None:
+        """Delete a finished shard's checkpoints."""
+        shutil.rmtree(self.checkpoints(ref), ignore_errors=True)
+        with suppress(OSError):  # others are still in it, or it never was
+            self.checkpoints(ref).parent.rmdir()
 
     def read(self, kind: str, key: str, table: str) -> pa.Table:
         """One table of an artifact.

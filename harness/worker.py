@@ -37,6 +37,7 @@ def run_shard(shard: Shard, context: Context) -> Outcome:
         manifest = context.store.write(
             shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
         )
+        context.store.drop_checkpoints(shard.ref)
         return Outcome(shard.ref, manifest)
     except StorageError as error:
         return Outcome(shard.ref, reason=str(error), fatal=True)
@@ -47,11 +48,14 @@ def run_shard(shard: Shard, context: Context) -> Outcome:
 
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
-    """Run the shards that arrive, until the connection closes or the coordinator is gone."""
+    """Run the shards that arrive, until the connection closes or the coordinator is gone.
+
+    What goes back is an outcome for each shard, and before it, as text, what a long one says of its progress.
+    """
     # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    context = Context(Store(directory))
+    context = Context(Store(directory), connection.send)
     for file in plugin_files:
         load_plugin_file(file)
     while True:

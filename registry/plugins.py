@@ -229,13 +229,24 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
 
 
 llms = Registry("llm", LLM, {"transformers": "registry.llms.transformers:TransformersLLM"})
-prms = Registry("prm", PRM, {"qwen": "registry.prms.qwen:QwenPRM"})
+prms = Registry(
+    "prm",
+    PRM,
+    {
+        "qwen": "registry.prms.qwen:QwenPRM",
+        "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
+        "shepherd": "registry.prms.shepherd:ShepherdPRM",
+    },
+)
 calibrators = Registry(
     "calibrator",
     Calibrator,
     {
+        "ats": "registry.calibrators.ats:AdaptiveTemperatureScaling",
+        "conformal": "registry.calibrators.conformal:ConformalBound",
         "histogram": "registry.calibrators.histogram:HistogramBinning",
         "isotonic": "registry.calibrators.isotonic:IsotonicCalibrator",
+        "quantile-lora": "registry.calibrators.lora.calibrator:QuantileLora",
         "temperature": "registry.calibrators.temperature:TemperatureScaling",
         "uncalibrated": "registry.calibrators.uncalibrated:Uncalibrated",
     },

@@ -22,6 +22,7 @@ _DEFAULTS = {
     "scaling": ["accuracy", "budget_ratio", "pass_at_n"],
 }
 _NAMES = {"llm": "LLM", "prm": "PRM", "calibrator": "Calibrator", "dataset": "Data set"}
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _MARKS = {"best": "●", "tied": "○", "worse": "▽"}
 
 
@@ -154,7 +155,8 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
         f"{only_prm}"
         f"Values with 95% intervals by bootstrap over questions. What competes is one data set, LLM and PRM: "
         f"{_MARKS['best']} the best, {_MARKS['tied']} not distinguishable from the best, {_MARKS['worse']} worse, and "
-        f"the difference is real (p < {SIGNIFICANCE} after Holm's correction). Without a mark: not compared."
+        f"the difference is real (p < {SIGNIFICANCE} after Holm's correction). Two values that share a letter are not "
+        f"distinguishable. Without a mark: not compared."
     )
 
 
@@ -168,7 +170,9 @@ def _value(row: dict[str, Any], metric: str) -> str:
     if row[metric] != row[metric]:
         return number(None)
     mark = _MARKS.get(row[f"{metric}_standing"], "")
-    text = plain(estimate(row[metric], row[f"{metric}_low"], row[f"{metric}_high"], mark=mark))
+    letters = row[f"{metric}_letters"]
+    marks = f"{mark}{_NO_BREAK}{letters}" if mark and isinstance(letters, str) else mark
+    text = plain(estimate(row[metric], row[f"{metric}_low"], row[f"{metric}_high"], mark=marks))
     return f"**{text}**" if mark == _MARKS["best"] else text
 
 

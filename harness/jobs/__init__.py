@@ -19,12 +19,13 @@ JOB_VERSIONS = {
     "rollout": 1,
     "success": 1,
     "score": 1,
-    "fit": 1,
-    "calibrated": 1,
-    "calibration_metrics": 1,
-    "pass_at_1": 1,
-    "best_of_n": 1,
-    "adaptive_best_of_n": 1,
+    "hidden": 1,
+    "fit": 2,
+    "calibrated": 2,
+    "calibration_metrics": 2,
+    "pass_at_1": 2,
+    "best_of_n": 2,
+    "adaptive_best_of_n": 2,
 }
 
 

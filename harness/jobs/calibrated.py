@@ -1,26 +1,30 @@
-"""Calibrated: the calibrated rewards, at every quantile level, of every scored prefix of the test split."""
+"""Calibrated: the calibrated rewards, at every quantile level, of the test split's measured trajectories."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from harness.context import Context, Output, plugin_guard, require
-from harness.jobs.fit import PREFIX, features_of
+from harness.features import PREFIX, features_of, scored_prefixes
 from harness.plan import Shard
 
 __all__ = ["compute"]
 
 
 def compute(shard: Shard, context: Context) -> Output:
-    """One row for each prefix and level; over-long prefixes have none."""
+    """One row for each prefix and level; over-long prefixes have none.
+
+    Trajectories beyond the measured ones have no success rates to be compared with, and what IAS reads, the reward of
+    the bare question, is the same in all of a question's trajectories.
+    """
     import pandas as pd
 
     name = shard.parameters["calibrator"]["name"]
     calibrator = context.calibrator(shard.parameters["calibrator"]).load(context.input_folder(shard, "fit"))
-    rewards = context.table(shard, "score", "rewards")
-    rewards = rewards[~rewards["over_long"]]
+    rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", name, "predict"):
-        predicted = np.asarray(calibrator.predict(features_of(rewards, calibrator.reads)), dtype=np.float64)
+        features = features_of(context, shard, calibrator, rewards)
+        predicted = np.asarray(calibrator.predict(features), dtype=np.float64)
         expected = (len(rewards), len(calibrator.levels))
         require(
             predicted.shape == expected, f"it returned the shape {predicted.shape} instead of {expected}."

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.context import Context, Output, successes_of
-from harness.jobs.fit import PREFIX
+from harness.features import PREFIX
 from harness.jobs.measuring import bootstrap_of, measured
 from harness.metrics.binned import reliability_bins, signed_error_bins
 from harness.metrics.calibration import calibration_metrics
+from harness.metrics.coverage import coverage_metrics
 from harness.metrics.rows import PrefixRows
 from harness.plan import Shard
 from registry.errors import DataError
@@ -24,21 +25,23 @@ _MEDIAN = 0.5
 
 
 def compute(shard: Shard, context: Context) -> Output:
-    """All metrics of the point estimate (the median) over the prefixes of the measured trajectories."""
+    """All metrics over the prefixes of the measured trajectories: coverage at each level, the others of the median."""
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
-    point = rewards[np.isclose(rewards["level"], _MEDIAN)]
-    joined = point.merge(successes_of(context, shard), on=PREFIX, validate="one_to_one")
+    joined = rewards.merge(successes_of(context, shard), on=PREFIX, validate="many_to_one")
     if joined.empty:
         raise DataError("No measured prefix has a reward: every one was too long for the PRM.")
-    rows = PrefixRows(
-        joined["reward"].to_numpy(np.float64),
-        joined["successes"].to_numpy(np.int64),
-        joined["follow_ups"].to_numpy(np.int64),
-        joined["question_id"].to_numpy(),
-    )
+    levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
+    if _MEDIAN not in levels:
+        raise DataError(
+            "The calibrator predicts no median, which is what is measured. Give it the level 0.5."
+        )
+    by_level = {level: _prefix_rows(table) for level, table in levels.items()}
+    rows = by_level[_MEDIAN]
     bootstrap = bootstrap_of(shard)
     bins = shard.parameters["bins"]
-    results, replicates = measured(calibration_metrics(rows, bins), bootstrap)
+    terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
+    metrics = calibration_metrics(rows, bins) | coverage_metrics(by_level, terminal)
+    results, replicates = measured(metrics, bootstrap)
     return Output(
         {
             "results": results,
@@ -46,6 +49,15 @@ def compute(shard: Shard, context: Context) -> Output:
             "reliability_bins": _bins_table(reliability_bins(rows, bootstrap, bins)),
             "signed_error_bins": _bins_table(signed_error_bins(rows)),
         }
+    )
+
+
+def _prefix_rows(table: pd.DataFrame) -> PrefixRows:
+    return PrefixRows(
+        table["reward"].to_numpy(np.float64),
+        table["successes"].to_numpy(np.int64),
+        table["follow_ups"].to_numpy(np.int64),
+        table["question_id"].to_numpy(),
     )
 
 

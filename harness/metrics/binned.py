@@ -74,11 +74,12 @@ def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> 
     low, high = np.full(bins, np.nan), np.full(bins, np.nan)
     weights = bootstrap.weights(questions)
     drawn_counts, drawn_successes = weighted_totals(weights, counts), weighted_totals(weights, successes)
-    for index in np.flatnonzero(np.count_nonzero(counts, axis=0) > 1):
+    present = np.count_nonzero(counts, axis=0)
+    for index in np.flatnonzero(present > 1):
         filled = drawn_counts[:, index] > 0
         if filled.any():
             means = drawn_successes[filled, index] / drawn_counts[filled, index]
-            low[index], high[index] = percentile_interval(means)
+            low[index], high[index] = percentile_interval(means, int(present[index]))
     return ReliabilityBins(
         lower=edges[:-1],
         upper=edges[1:],

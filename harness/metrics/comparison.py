@@ -1,15 +1,27 @@
-"""Whether two cells differ: paired comparisons over the same questions, and their adjustment for many."""
+"""Whether two cells differ: paired comparisons over the same questions, and their adjustment for many.
+
+The test is Student's, with the standard error of the paired bootstrap over questions: for a mean of one value
+per question it is the paired t test. The share of resamples on the far side of 0 would be the plainer p value, but of
+R resamples it cannot be below 2/(R + 1): with 2,000 of them nothing in a family of more than 50 pairs could be real
+after Holm's correction. Over 60 skewed questions it also says p < .005 twice as often as it should.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
 
-from harness.metrics.bootstrap import Bootstrap, Metric, percentile_interval
+from harness.metrics.bootstrap import Bootstrap, Metric
 
 __all__ = ["Comparison", "Replicated", "compare", "compare_replicates", "holm"]
+
+_CONFIDENCE = 0.95
+# Differences of this size come from the order in which numbers were added.
+_ROUNDING = 1e-12
+_SMALLEST_EXPONENT = -1000
 
 
 @dataclass(frozen=True)
@@ -19,9 +31,10 @@ class Comparison:
     Attributes
     ----------
     difference, low, high : float
-        With its 95% interval; the interval is NaN where there is one question only.
+        With its 95% interval; the interval is NaN where there is one question only, or a resample has no value.
     p_value : float
-        Two-sided, in (0, 1]; NaN where the interval is. It cannot be below 2 / (replicates + 1).
+        Two-sided, in (0, 1]; NaN where the interval is. At least 2^(1 - questions), the smallest that signs
+        alone can give: five questions that all point one way are no evidence.
     questions : int
         Questions that both were measured on.
     """
@@ -52,12 +65,13 @@ class Replicated:
     questions: int
     resampled: str = ""
 
+    def distance_from_zero(self) -> Replicated:
+        """The same for the absolute value: what competes where the best value is 0."""
+        return replace(self, value=abs(self.value), replicates=np.abs(self.replicates))
+
 
 def compare(first: Metric, second: Metric, bootstrap: Bootstrap) -> Comparison:
     """Compare two cells, resampling the same questions for both.
-
-    The p-value is twice the share of resampled differences on the far side of 0, the observed data counted as
-    one more resample: the level at which the percentile interval just touches 0.
 
     Raises
     ------
@@ -81,6 +95,8 @@ def compare(first: Metric, second: Metric, bootstrap: Bootstrap) -> Comparison:
 def compare_replicates(first: Replicated, second: Replicated) -> Comparison:
     """Compare two cells whose replicates come from the same resamples.
 
+    The interval and the p value are of one test: p < 0.05 where the interval leaves out 0.
+
     Raises
     ------
     ValueError
@@ -88,13 +104,25 @@ def compare_replicates(first: Replicated, second: Replicated) -> Comparison:
     """
     if first.replicates.shape != second.replicates.shape or first.resampled != second.resampled:
         raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
-    difference = first.value - second.value
-    if not first.replicates.size:
-        return Comparison(difference, float("nan"), float("nan"), float("nan"), first.questions)
+    difference, questions = first.value - second.value, first.questions
     drawn = first.replicates - second.replicates
-    low, high = percentile_interval(drawn)
-    tail = 1 + min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
-    return Comparison(difference, low, high, min(1.0, 2 * tail / (len(drawn) + 1)), first.questions)
+    if not drawn.size or not np.all(np.isfinite(drawn)):
+        return Comparison(difference, float("nan"), float("nan"), float("nan"), questions)
+    # Resampling n questions gives the spread around their own mean, which is too small by n - 1 over n.
+    error = float(np.std(drawn) * np.sqrt(questions / (questions - 1)))
+    half = float(stdtrit(questions - 1, (1 + _CONFIDENCE) / 2)) * error
+    return Comparison(
+        difference, difference - half, difference + half, _p_value(difference, error, questions), questions
+    )
+
+
+def _p_value(difference: float, error: float, questions: int) -> float:
+    if abs(difference) < _ROUNDING:
+        return 1.0
+    smallest = 2.0 ** max(1 - questions, _SMALLEST_EXPONENT)
+    if error < _ROUNDING:
+        return smallest
+    return max(smallest, 2 * float(stdtr(questions - 1, -abs(difference) / error)))
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -62,7 +62,8 @@ class TransformersPRM(PRM):
     Attributes
     ----------
     marker : str
-        What follows a prefix; the score is read at its last token.
+        What follows a prefix; the score is read at its last token. A class that defines `tokenize` itself, and with it
+        where the score is read, may leave it empty.
 
     Notes
     -----
@@ -106,8 +107,11 @@ class TransformersPRM(PRM):
             )
         if not self.checkpoint:
             raise ValueError("It needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
-        if not self.marker:
-            raise ValueError("Its class must set 'marker', the text at which a score is read.")
+        if not self.marker and type(self).tokenize is TransformersPRM.tokenize:
+            raise ValueError(
+                "Its class must set 'marker', the text at which a score is read, or define 'tokenize', at whose "
+                "last token it is read."
+            )
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
@@ -198,6 +202,7 @@ class TransformersPRM(PRM):
     def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The trunk and, in float32, the head, both in evaluation mode; loaded when they are first needed."""
         trunk, head = self.load_model()
+        self._check_window(trunk)
         return trunk.eval(), head.float().eval()
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
@@ -227,6 +232,18 @@ class TransformersPRM(PRM):
             ]
             found.append(self._states([ids for ids in prefixes if ids is not None]))
         return found
+
+    def _check_window(self, trunk: torch.nn.Module) -> None:
+        """Refuse texts longer than a sliding window: a token tree attends to all that is before a token.
+
+        Up to the window's own length that is what the model does by itself, so that the window changes nothing.
+        """
+        window = getattr(getattr(trunk, "config", None), "sliding_window", None)
+        if window and self.max_tokens > window:
+            raise PluginFailedError(
+                f"The checkpoint {self.checkpoint} attends to a sliding window of {window} tokens, which one pass over "
+                f"all prefixes does not keep. Set 'max_tokens' to {window} or less. Got {self.max_tokens}."
+            )
 
     def _read(
         self,

@@ -148,7 +148,9 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
         marks = {"best": " ●", "tied": " ○", "worse": " ▽"}
         for text, metric in zip(row[3:6], ("brier", "ece", "signed_error"), strict=True):
             expected = as_shown(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"])
-            assert text == expected.replace(" [", f"{marks.get(cell[f'{metric}_standing'], '')} [")
+            mark = marks.get(cell[f"{metric}_standing"], "")
+            letters = f" {cell[f'{metric}_letters']}" if mark else ""
+            assert text == expected.replace(" [", f"{mark}{letters} [")
         assert row[6:] == ["100", "1,234"]
     assert {mark for row in shown for mark in "●○▽" if mark in row[3]} == set("●○▽")
 

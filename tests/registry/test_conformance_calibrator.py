@@ -15,7 +15,12 @@ from registry import Calibrator
 from registry.conformance import checks_of, parametrize_with_checks, run_checks
 from registry.plugins import calibrators
 
-BUILT_IN = [calibrators.create(name) for name in ("histogram", "isotonic", "temperature", "uncalibrated")]
+BUILT_IN = [
+    *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
+    calibrators.create("quantile-lora"),
+    calibrators.create("quantile-lora", loss="mse"),
+    calibrators.create("conformal", calibrator="isotonic"),
+]
 
 
 @parametrize_with_checks(BUILT_IN)

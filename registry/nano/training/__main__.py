@@ -2,11 +2,11 @@ r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.t
 
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
-    tokenizer -> base -> base-again -> solver -> polished -> strong, middle, weak -> labels -> prm
-                               \--> verifier -> verifier-again -----------------------------/
+    tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
+                               \--> verifier -> verifier-again -> first-prm -> drilled -> prm -> shepherd, reasoneval
 
-The four folders to ship go to `build/nano/models`, all else to the work folder. To ship them, copy the four to
-`registry/nano/models`: the shipped ones are never overwritten, nor taken for a finished stage.
+What is to ship goes to `build/nano/models`, all else to the work folder. To ship it, copy it to `registry/nano/models`:
+the shipped folders are never overwritten, nor taken for a finished stage.
 """
 
 from __future__ import annotations
@@ -14,27 +14,50 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
+from registry.llms.transformers import TransformersLLM
 from registry.nano.problems import generate_split
-from registry.nano.training import base, policies, polish, reward_model
+from registry.nano.training import base, drill, policies, polish, reward_model, twins
 from registry.nano.training.cycles import CYCLES, Cycle
-from registry.nano.training.examples import Encoder
-from registry.nano.training.folders import load_policy, load_trained, save_policy, save_reward_model
+from registry.nano.training.examples import Encoder, Example
+from registry.nano.training.facts import Facts, wrong_shares
+from registry.nano.training.folders import load_trained, save_policy, save_reward_model
 from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
 from registry.nano.training.model import SolverAndJudge, nano_config
 from registry.nano.training.probe import Probe
 from registry.nano.training.tokenizer import build_tokenizer
 from registry.nano.training.trainer import train
+from registry.plugins import KINDS
 
-REWARD_STEPS, REWARD_RATE, HINT_WEIGHT = 240, 3e-4, 0.5
-LABELLED_QUESTIONS, LABELLED_TRAJECTORIES, FOLLOW_UPS = 320, 2, 8
+POLICIES = ("strong", "middle", "weak")
+REWARD_RATE, HINT_WEIGHT = 3e-4, 0.5
+FIRST_REWARD_STEPS, REWARD_STEPS = 240, 500
+FIRST_QUESTIONS, QUESTIONS = 320, 640
+LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
+REFRESH = 150
+"""Steps after which the drill looks again at what the model gets wrong."""
+
+
+class FactProbe:
+    """Keeps the facts that a model gets wrong up to date while it trains."""
+
+    def __init__(self, encoder: Encoder, model: Any) -> None:
+        self.encoder = encoder
+        self(model)
+
+    def __call__(self, model: Any) -> dict[str, float]:
+        """Measure anew, and give the mean chance of a wrong result."""
+        shares = wrong_shares(model, self.encoder)
+        self.facts = Facts(shares)
+        return {"wrong": sum(shares.values()) / len(shares)}
 
 
 class Pipeline:
@@ -56,23 +79,53 @@ class Pipeline:
 
     def run(self, until: str = "prm") -> None:
         """All stages, or those up to and including one."""
-        self.stage("tokenizer", self.work / "tokenizer", lambda: build_tokenizer(self.work / "tokenizer"))
-        self.encoder = Encoder(self.work / "tokenizer")
+        work, models = self.work, self.models
+        self.stage("tokenizer", work / "tokenizer", lambda: build_tokenizer(work / "tokenizer"))
+        self.encoder = Encoder(work / "tokenizer")
         for cycle in CYCLES:
-            self.stage(cycle.name, self.work / cycle.name, lambda cycle=cycle: self.train_cycle(cycle))  # type: ignore[misc]
+            self.stage(cycle.name, work / cycle.name, lambda cycle=cycle: self.train_cycle(cycle))  # type: ignore[misc]
         if until == "base":
             return
-        self.stage("polished", self.work / "polished", self.train_polished)
-        for name in ("strong", "middle", "weak"):
-            self.stage(name, self.models / name, lambda name=name: self.train_policy(name))  # type: ignore[misc]
+        self.stage("polished", work / "polished", self.train_polished)
+        for name in POLICIES:
+            self.stage(f"{name}-first", work / name, lambda name=name: self.train_policy(name))  # type: ignore[misc]
+            self.stage(name, models / name, lambda name=name: self.mend_policy(name))  # type: ignore[misc]
         if until == "policies":
             return
-        self.stage("labels", self.work / "labels.jsonl", self.make_labels)
-        self.stage("prm", self.models / "prm", self.train_reward_model)
+        self.stage(
+            "first-labels",
+            work / "first-labels.jsonl",
+            lambda: self.make_labels(work / "policies", FIRST_QUESTIONS, work / "first-labels.jsonl"),
+        )
+        self.stage("first-prm", work / "first-prm", self.train_first_reward_model)
+        self.stage("drilled", work / "drilled", self.train_drilled)
+        self.stage(
+            "labels",
+            work / "labels.jsonl",
+            lambda: self.make_labels(models, QUESTIONS, work / "labels.jsonl"),
+        )
+        self.stage("prm", models / "prm", self.train_reward_model)
+        for name in twins.OUTPUTS:
+            self.stage(name, models / name, lambda name=name: self.train_twin(name))  # type: ignore[misc]
 
     def scaled(self, count: int) -> int:
         """A number of steps or questions, scaled down in tests."""
         return max(1, round(count * self.scale))
+
+    def train(
+        self,
+        name: str,
+        model: Any,
+        draw: Callable[[int], Sequence[Example]],
+        steps: int,
+        learning_rate: float,
+        probe: Callable[[Any], dict[str, float]] | None = None,
+        probe_every: int = 250,
+    ) -> None:
+        """Train a model in place; `steps` are scaled already."""
+        scratch = self.work / "scratch"
+        tokenizer = self.encoder.tokenizer
+        train(name, model, tokenizer, draw, steps, learning_rate, scratch, self.seed, probe, probe_every)
 
     def train_cycle(self, cycle: Cycle) -> None:
         """A base model, or a further cycle of one."""
@@ -85,15 +138,12 @@ class Pipeline:
         if cycle.new_layers:
             model = model.deepened(cycle.new_layers, self.seed)
         model.hint_weight, model.balanced_hints = cycle.hint_weight, cycle.balanced_hints
-        train(
+        self.train(
             cycle.name,
             model,
-            self.encoder.tokenizer,
             lambda number: base.draw_batch(self.encoder, self.seed + cycle.seed, number, cycle.lesson),
             self.scaled(cycle.steps),
             cycle.learning_rate,
-            self.work / "scratch",
-            self.seed,
             Probe(self.encoder, cycle.lesson),
         )
         model.save_pretrained(self.work / cycle.name)
@@ -101,15 +151,12 @@ class Pipeline:
     def train_polished(self) -> None:
         """The model that all policies start from."""
         model = load_trained(self.work / "solver")
-        train(
+        self.train(
             "polished",
             model,
-            self.encoder.tokenizer,
             lambda number: polish.draw_batch(self.encoder, self.seed + polish.SEED, number),
             self.scaled(polish.STEPS),
             polish.LEARNING_RATE,
-            self.work / "scratch",
-            self.seed,
             Probe(self.encoder),
         )
         model.save_pretrained(self.work / "polished")
@@ -118,49 +165,112 @@ class Pipeline:
         """One policy from the polished solver."""
         noise = policies.POLICIES[name]
         model = load_trained(self.work / "polished")
-        train(
+        self.train(
             name,
             model,
-            self.encoder.tokenizer,
             lambda number: policies.draw_batch(self.encoder, noise, self.seed, number),
             self.scaled(noise.steps),
             noise.learning_rate,
-            self.work / "scratch",
-            self.seed,
             Probe(self.encoder),
+        )
+        model.save_pretrained(self.work / name)
+        save_policy(model, self.encoder.tokenizer, self.work / "policies" / name)
+
+    def mend_policy(self, name: str) -> None:
+        """A policy with fewer slips and as many copy mistakes."""
+        noise = policies.POLICIES[name]
+        model = load_trained(self.work / name)
+        probe = FactProbe(self.encoder, model)
+        self.train(
+            name,
+            model,
+            lambda number: policies.draw_mending_batch(self.encoder, noise, probe.facts, self.seed, number),
+            self.scaled(policies.MENDING_STEPS),
+            policies.MENDING_RATE,
+            probe,
+            probe_every=50,
         )
         save_policy(model, self.encoder.tokenizer, self.models / name)
 
-    def make_labels(self) -> None:
+    def make_labels(self, folder: Path, questions: int, output: Path) -> None:
         """Trajectories of all policies, follow-ups of the strong one, on train questions of nano-math."""
-        problems = generate_split("nano-math", "train", self.scaled(LABELLED_QUESTIONS))
-        trajectories: list[list[list[str]]] = [[] for _ in problems]
+        problems = generate_split("nano-math", "train", self.scaled(questions))
+        trajectories: list[list[tuple[str, ...]]] = [[] for _ in problems]
         for index, name in enumerate(("weak", "middle", "strong")):
-            model, tokenizer = load_policy(self.models / name)
-            found = sample_trajectories(model, tokenizer, problems, LABELLED_TRAJECTORIES, self.seed + index)
+            llm = TransformersLLM(str(folder / name))
+            found = sample_trajectories(llm, problems, LABELLED_TRAJECTORIES, self.seed + index)
             for all_of_one, more in zip(trajectories, found, strict=True):
                 all_of_one.extend(more)
-        model, tokenizer = load_policy(self.models / "strong")
-        labelled = label_prefixes(model, tokenizer, problems, trajectories, FOLLOW_UPS, self.seed + 3)
-        write_labels(self.work / "labels.jsonl", [row for rows in labelled for row in rows])
+        strong = TransformersLLM(str(folder / "strong"))
+        write_labels(output, label_prefixes(strong, problems, trajectories, FOLLOW_UPS, self.seed + 3))
 
-    def train_reward_model(self) -> None:
-        """The reward model from the verifier and the labels."""
-        labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
+    def train_first_reward_model(self) -> None:
+        """The first reward model, from the verifier and the first labels."""
+        labels = reward_model.group_by_question(read_labels(self.work / "first-labels.jsonl"))
         model = load_trained(self.work / "verifier-again")
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
-        train(
-            "prm",
+        self.train(
+            "first-prm",
             model,
-            self.encoder.tokenizer,
-            lambda number: reward_model.draw_batch(self.encoder, labels, self.seed, number),
-            self.scaled(REWARD_STEPS),
+            lambda number: reward_model.draw_first_batch(self.encoder, labels, self.seed, number),
+            self.scaled(FIRST_REWARD_STEPS),
             REWARD_RATE,
-            self.work / "scratch",
-            self.seed,
             Probe(self.encoder),
         )
+        model.save_pretrained(self.work / "first-prm")
+
+    def train_drilled(self) -> None:
+        """The verifier that sees slips."""
+        model = load_trained(self.work / "first-prm")
+        model.hint_weight, model.balanced_hints = 1.0, True
+        probe = FactProbe(self.encoder, model)
+        steps = self.scaled(drill.STEPS)
+        self.train(
+            "drilled",
+            model,
+            lambda number: drill.draw_batch(self.encoder, probe.facts, self.seed, number, steps),
+            steps,
+            drill.LEARNING_RATE,
+            probe,
+            REFRESH,
+        )
+        model.save_pretrained(self.work / "drilled")
+
+    def train_reward_model(self) -> None:
+        """The reward model from the drilled verifier and the labels."""
+        labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
+        model = load_trained(self.work / "drilled")
+        model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
+        probe = FactProbe(self.encoder, model)
+        self.train(
+            "prm",
+            model,
+            lambda number: reward_model.draw_batch(self.encoder, labels, probe.facts, self.seed, number),
+            self.scaled(REWARD_STEPS),
+            REWARD_RATE,
+            probe,
+            REFRESH,
+        )
+        model.save_pretrained(self.work / "prm")
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
+
+    def train_twin(self, name: twins.Format) -> None:
+        """The reward model's trunk in another format."""
+        source = load_trained(self.work / "prm")
+        adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "prm"))
+        torch.manual_seed(self.seed)
+        twin = twins.Twin(source.config, twins.OUTPUTS[name], adapter.log_odds)
+        twin.model.load_state_dict(source.model.state_dict())
+        labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
+        examples = twins.TwinExamples(adapter, labels, FactProbe(self.encoder, source).facts)
+        self.train(
+            name,
+            twin,
+            lambda number: examples.draw(self.seed, number),
+            self.scaled(twins.STEPS),
+            twins.LEARNING_RATE,
+        )
+        twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
 
 
 def main() -> None:
@@ -175,7 +285,7 @@ def main() -> None:
         "--models",
         type=Path,
         default=Path("build/nano/models"),
-        help="folder for weak, middle, strong and prm",
+        help="folder for what is to ship",
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything")
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of all counts, to try it out")

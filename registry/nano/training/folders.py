@@ -11,9 +11,7 @@ from safetensors.torch import save_file
 
 from registry.nano.training.model import SolverAndJudge
 
-__all__ = ["load_policy", "load_trained", "save_policy", "save_reward_model"]
-
-"""Where the shipped folders lie."""
+__all__ = ["load_trained", "save_policy", "save_reward_model"]
 
 
 def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
@@ -69,15 +67,3 @@ def load_trained(folder: Path) -> SolverAndJudge:
         )
     model: SolverAndJudge = SolverAndJudge.from_pretrained(folder, dtype=torch.float32)
     return model
-
-
-def load_policy(folder: Path) -> tuple[Any, Any]:
-    """A shipped policy in bfloat16 and its tokenizer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"There is no model in {folder}. Train it with 'python -m registry.nano.training'."
-        )
-    policy: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    return policy.eval(), AutoTokenizer.from_pretrained(folder)

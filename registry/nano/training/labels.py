@@ -6,12 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from registry.contracts.data import Prefix, Sampling, split_steps
+from registry.contracts.llm import LLM
 from registry.nano.problems import Problem
-from registry.nano.training.sampling import graded, policy_prompt, sample, split_steps
 
 __all__ = ["Labelled", "label_prefixes", "read_labels", "sample_trajectories", "write_labels"]
+
+SAMPLING = Sampling(temperature=1.0, max_tokens=256)
+"""The policies' own distribution."""
+Steps = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -36,62 +40,59 @@ class Labelled:
     follow_ups: int
 
 
-def sample_trajectories(
-    model: Any, tokenizer: Any, problems: Sequence[Problem], count: int, seed: int
-) -> list[list[list[str]]]:
-    """Sample trajectories from bare questions: problems x count x steps."""
-    prompts = [policy_prompt(tokenizer, problem.text) for problem in problems]
-    texts = sample(model, tokenizer, prompts, count, seed)
-    return [[split_steps(text) for text in found] for found in texts]
+def sample_trajectories(llm: LLM, problems: Sequence[Problem], count: int, seed: int) -> list[list[Steps]]:
+    """Sample trajectories from bare questions: problems x count."""
+    prefixes = [Prefix(problem.text) for problem in problems]
+    return [
+        [split_steps(each.text) for each in found] for found in llm.generate(prefixes, count, SAMPLING, seed)
+    ]
 
 
 def label_prefixes(
-    model: Any,
-    tokenizer: Any,
+    llm: LLM,
     problems: Sequence[Problem],
-    trajectories: Sequence[Sequence[list[str]]],
+    trajectories: Sequence[Sequence[Steps]],
     follow_ups: int,
     seed: int,
-) -> list[list[Labelled]]:
-    """Count the successes of follow-ups from every prefix.
+) -> list[Labelled]:
+    """Count the successes of follow-ups from every prefix of every trajectory (problems x count).
 
     Equal prefixes of a question are one; a prefix that already holds a boxed answer needs no follow-ups.
-
-    Returns
-    -------
-    list of lists of Labelled
-        As the trajectories: problems x count.
     """
-    prefixes: dict[tuple[int, tuple[str, ...]], None] = {}
-    for index, found in enumerate(trajectories):
-        for steps in found:
-            for count in range(len(steps) + 1):
-                prefixes[index, tuple(steps[:count])] = None
+    prefixes = dict.fromkeys(
+        (index, steps[:count])
+        for index, found in enumerate(trajectories)
+        for steps in found
+        for count in range(len(steps) + 1)
+    )
     asked = [key for key in prefixes if "\\boxed" not in "".join(key[1])]
-    prompts = [policy_prompt(tokenizer, problems[index].text, steps) for index, steps in asked]
+    completions = llm.generate(
+        [Prefix(problems[index].text, steps) for index, steps in asked], follow_ups, SAMPLING, seed
+    )
     successes = {
-        key: sum(graded(text, problems[key[0]].answer) for text in texts)
-        for key, texts in zip(asked, sample(model, tokenizer, prompts, follow_ups, seed), strict=True)
+        key: sum(graded(each.text, problems[key[0]]) for each in found)
+        for key, found in zip(asked, completions, strict=True)
     }
 
-    def count_of(index: int, steps: list[str]) -> int:
-        key = (index, tuple(steps))
-        if key in successes:
-            return successes[key]
-        return follow_ups * graded("\n\n".join(steps), problems[index].answer)
+    def count_of(index: int, steps: Steps) -> int:
+        counted = successes.get((index, steps))
+        return follow_ups * graded("".join(steps), problems[index]) if counted is None else counted
 
     return [
-        [
-            Labelled(
-                problems[index].text,
-                steps,
-                [count_of(index, steps[:count]) for count in range(len(steps) + 1)],
-                follow_ups,
-            )
-            for steps in found
-        ]
+        Labelled(
+            problems[index].text,
+            list(steps),
+            [count_of(index, steps[:count]) for count in range(len(steps) + 1)],
+            follow_ups,
+        )
         for index, found in enumerate(trajectories)
+        for steps in found
     ]
+
+
+def graded(text: str, problem: Problem) -> bool:
+    """Whether a completion's box holds the answer."""
+    return f"\\boxed{{{problem.answer}}}" in text
 
 
 def write_labels(path: Path, labelled: Sequence[Labelled]) -> None:

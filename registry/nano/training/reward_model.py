@@ -1,9 +1,9 @@
-"""The reward model: the verifier, fine-tuned on Monte Carlo labels of the strong policy.
+"""The reward model: a verifier, fine-tuned on Monte Carlo labels of the strong policy.
 
-Three of four batches are labelled trajectories of all three policies. The fourth holds fresh pairs of a right chain
-and one with an injected mistake, marked only where the truth is (nearly) known without sampling: 0 after a mistake,
-and 1 or 0 after the last step. They keep the verifier sharp, with its other two losses, without telling it anything
-about how often the strong policy goes wrong.
+It is made twice. The first one (`draw_first_batch`) could not see slips and went through the drill; what came out is
+fine-tuned on labels again (`draw_batch`): half of the batches are labelled trajectories of all three policies, the rest
+goes on with the drill, marked only where the truth is (nearly) known without sampling: 0 after a mistake, 1 at a right
+end. That keeps the verifier sharp without telling it anything about how often the strong policy goes wrong.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from collections.abc import Sequence
 from registry.nano.problems import LENGTHS
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
+from registry.nano.training.drill import dense_chains, dwelling, writing_batch
 from registry.nano.training.examples import Encoder, Example, Judged
+from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
 
-__all__ = ["draw_batch", "group_by_question"]
+__all__ = ["draw_batch", "draw_first_batch", "group_by_question", "labelled_chain"]
 
 BATCH_TOKENS = 3000
+LABELLED_SHARE, WRITING_SHARE = 0.5, 0.15
 
 
 def group_by_question(labels: Sequence[Labelled]) -> dict[int, list[list[Labelled]]]:
@@ -43,19 +46,45 @@ def labelled_chain(row: Labelled) -> Judged:
     )
 
 
+def labelled_examples(
+    encoder: Encoder, labels: dict[int, list[list[Labelled]]], generator: random.Random
+) -> Sequence[Example]:
+    """Questions of one length with all their labelled trajectories."""
+    length = generator.choice(sorted(labels))
+    count = max(1, BATCH_TOKENS // (50 + 45 * length))
+    chosen = generator.sample(labels[length], min(count, len(labels[length])))
+    return [
+        encoder.example(rows[0].question, map(labelled_chain, rows), system=True, hinted=False)
+        for rows in chosen
+    ]
+
+
 def draw_batch(
-    encoder: Encoder, labels: dict[int, list[list[Labelled]]], seed: int, number: int
+    encoder: Encoder, labels: dict[int, list[list[Labelled]]], facts: Facts, seed: int, number: int
 ) -> Sequence[Example]:
     """The examples of one batch."""
     generator = random.Random(f"{seed} reward model {number}")
+    kind = generator.random()
+    if kind < LABELLED_SHARE:
+        return labelled_examples(encoder, labels, generator)
+    if kind < LABELLED_SHARE + WRITING_SHARE:
+        return writing_batch(encoder, facts, generator)
+    level = generator.choice((1, 2, 3, 4, 4, 5, 5))
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level]))):
+        problem = dwelling(facts, generator, level, 0.6)
+        chains = dense_chains(generator, problem, sound=False)
+        examples.append(encoder.example(problem.text, chains, system=True, first_only=True))
+    return examples
+
+
+def draw_first_batch(
+    encoder: Encoder, labels: dict[int, list[list[Labelled]]], seed: int, number: int
+) -> Sequence[Example]:
+    """The examples of one batch of the first reward model: labels, and in one of four a right and a wrong chain."""
+    generator = random.Random(f"{seed} reward model {number}")
     if number % 4:
-        length = generator.choice(sorted(labels))
-        count = max(1, BATCH_TOKENS // (50 + 45 * length))
-        chosen = generator.sample(labels[length], min(count, len(labels[length])))
-        return [
-            encoder.example(rows[0].question, map(labelled_chain, rows), system=True, hinted=False)
-            for rows in chosen
-        ]
+        return labelled_examples(encoder, labels, generator)
     level = generator.randint(1, 5)
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (50 + 45 * LENGTHS[level]))):

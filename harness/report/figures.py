@@ -1,0 +1,181 @@
+"""The figures of a report, each one function from the evidence to a Chart.
+
+LLMs are rows of small multiples, PRMs and data sets columns; all panels of a figure have the same axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.report.evidence import Evidence, Place, RewardErrors, Value, title_of
+from harness.report.exhibits import Chart, numbered
+from harness.report.multiples import crowded, small_multiples
+from harness.report.style import GUIDE, INK, MEAN, RAW, colours, markers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["figure_2", "figure_3", "figure_3_adaptive_ce"]
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def figure_2(evidence: Evidence) -> Chart:
+    """Histograms of reward minus success rate of the PRMs as they are: Figure 2 of the paper."""
+    errors = evidence.errors
+    reasons = {place: _no_errors(evidence, place) for place in evidence.places if place not in errors}
+    notes = numbered(reasons.values())
+    highest = max((max(each.counts) / each.prefixes for each in errors.values()), default=1.0)
+
+    def draw(axes: Axes, place: Place) -> None:
+        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.set(xlim=(-1.05, 1.05), ylim=(0, 100 * highest * 1.05), xticks=(-1, 0, 1))
+        if place in errors:
+            _draw_errors(axes, errors[place])
+        else:
+            axes.text(
+                0.5,
+                0.5,
+                f"no rewards ({notes[reasons[place]]})",
+                ha="center",
+                transform=axes.transAxes,
+                color=GUIDE,
+            )
+
+    pictures = small_multiples(evidence, draw, row_height=1.7)
+    for picture in pictures:
+        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
+        picture.supylabel("prefixes (%)", fontsize=11)
+    return Chart(
+        "figure-2",
+        "Figure 2: errors of the PRMs as they are",
+        "How far each PRM's own reward of a prefix lies from the success rate of its follow-ups: to the right of the "
+        "dashed line it promises too much. The solid line is the mean, given above each panel with its 95% interval "
+        "by bootstrap over questions; n counts prefixes / questions. All panels have the same axes.",
+        f"Histograms of reward minus success rate for {_listed(evidence)}.",
+        pictures,
+        notes,
+    )
+
+
+def figure_3(evidence: Evidence) -> Chart:
+    """Brier score of every calibrator with its interval: Figure 3 of the paper."""
+    return _compared(evidence, "figure-3", "Figure 3: calibrators compared by Brier score", "brier")
+
+
+def figure_3_adaptive_ce(evidence: Evidence) -> Chart:
+    """As Figure 3, by AdaptiveCE."""
+    return _compared(
+        evidence,
+        "figure-3-adaptive-ce",
+        "Figure 3, by another metric: adaptive calibration error",
+        "adaptive_ce",
+    )
+
+
+def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
+    values = {
+        (place, calibrator): evidence.value(place, calibrator, metric)
+        for place in evidence.places
+        for calibrator in evidence.calibrators
+    }
+    notes = numbered(value.reason for value in values.values())
+    ends = [end for each in values.values() for end in (each.value, each.low, each.high) if end is not None]
+    lowest, highest = min([0.0, *ends]), max(ends, default=1.0)
+    room = 0.06 * (highest - lowest)
+
+    def draw(axes: Axes, place: Place) -> None:
+        axes.set(xlim=(lowest - room, highest + room), ylim=(len(evidence.calibrators) - 0.4, -0.6))
+        axes.set_yticks(range(len(evidence.calibrators)), evidence.calibrators)
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(axis="x", nbins=3 if crowded(axes) else 6)
+        axes.grid(axis="x", color=GUIDE, alpha=0.3, linewidth=0.8)
+        axes.set_axisbelow(True)
+        if evidence.uncalibrated is not None:
+            raw = values[place, evidence.uncalibrated].value
+            if raw is not None:
+                axes.axvline(raw, color=RAW, linewidth=1, linestyle=(0, (1, 2)))
+        _draw_values(axes, [values[place, calibrator] for calibrator in evidence.calibrators], notes)
+
+    pictures = small_multiples(evidence, draw, row_height=0.45 + 0.24 * len(evidence.calibrators))
+    for picture in pictures:
+        picture.supxlabel(f"{title_of(metric)} (lower is better)", fontsize=11)
+    return Chart(
+        name,
+        title,
+        f"{title_of(metric)} of each calibrator on the test questions, with its 95% interval by bootstrap over "
+        "questions. Filled: the best of its panel, or not to be told from it (paired bootstrap, p at least 0.05 after "
+        "Holm's correction); hollow: the difference from the best is real. The dotted line marks the rewards as the "
+        f"PRM gives them. {_counts(values.values())} All panels have the same axes.",
+        f"{title_of(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {_listed(evidence)}.",
+        pictures,
+        notes,
+    )
+
+
+def _draw_errors(axes: Axes, errors: RewardErrors) -> None:
+    width = 2 / len(errors.counts)
+    edges = [-1 + width * place for place in range(len(errors.counts))]
+    shares = [100 * count / errors.prefixes for count in errors.counts]
+    axes.bar(
+        edges, shares, width=width, align="edge", color=RAW, alpha=0.75, edgecolor="white", linewidth=0.6
+    )
+    axes.axvline(errors.mean, color=MEAN, linewidth=1.8)
+    lines = [f"mean {_signed(errors.mean)}", f"n = {errors.prefixes:,} / {errors.questions:,}"]
+    if errors.low is not None and errors.high is not None:
+        between = "\n" if crowded(axes) else " "
+        lines[0] += f"{between}[{_signed(errors.low)}, {_signed(errors.high)}]"
+    axes.set_title("\n".join(lines), fontsize=9)
+
+
+def _draw_values(axes: Axes, values: Sequence[Value], notes: dict[str, int]) -> None:
+    names = [value.calibrator for value in values]
+    colour, marker = colours(names), markers(names)
+    for height, value in enumerate(values):
+        own = colour[value.calibrator]
+        if value.value is None:
+            note = f"{value.status if value.status != 'done' else 'none'} ({notes[value.reason or '']})"
+            start = axes.get_xlim()[0]
+            axes.text(start, height, f" {note}", va="center", fontsize=9, color=INK, style="italic")
+            continue
+        if value.low is not None and value.high is not None:
+            axes.plot(
+                (value.low, value.high), (height, height), color=own, linewidth=2, solid_capstyle="butt"
+            )
+        axes.plot(
+            value.value,
+            height,
+            marker[value.calibrator],
+            color=own,
+            markerfacecolor="white" if value.standing == "worse" else own,
+            markersize=6,
+            markeredgewidth=1.6,
+        )
+
+
+def _no_errors(evidence: Evidence, place: Place) -> str:
+    """Why a place has no rewards: what its cells say."""
+    for calibrator in evidence.calibrators:
+        reason = evidence.value(place, calibrator, "signed_error").reason
+        if reason is not None:
+            return reason
+    return "The PRM has no reward of a prefix with follow-ups."
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.3f}".replace("-", _MINUS)
+
+
+def _counts(values: Any) -> str:
+    questions = sorted({each.questions for each in values if each.questions is not None})
+    if not questions:
+        return ""
+    span = f"{questions[0]:,}" if len(questions) == 1 else f"{questions[0]:,} to {questions[-1]:,}"
+    return f"Each rests on {span} questions; table 5 has all numbers."
+
+
+def _listed(evidence: Evidence) -> str:
+    return (
+        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
+    )

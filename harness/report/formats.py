@@ -1,0 +1,210 @@
+"""A table as Markdown, CSV and LaTeX. Names and reasons are escaped: they come from grids and from plugins."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from harness.report.evidence import Value
+from harness.report.exhibits import Panel, Row, Table, counts_text
+
+__all__ = [
+    "csv_text",
+    "escape_latex",
+    "escape_markdown",
+    "latex",
+    "markdown",
+    "markdown_grid",
+    "markdown_notes",
+]
+
+_COORDINATES = ("Data set", "PRM", "LLM")
+_COLUMNS = (
+    *("dataset", "prm", "llm", "calibrator", "metric", "value", "low", "high", "prefixes", "questions"),
+    *("standing", "status", "reason"),
+)
+_LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    **{each: f"\\{each}" for each in "&%$#_{}"},
+}
+
+
+def escape_markdown(text: str) -> str:
+    """A text that Markdown shows as it is, also inside a table."""
+    return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))
+
+
+def escape_latex(text: str) -> str:
+    """A text that LaTeX sets as it is."""
+    return "".join(_LATEX_SPECIAL.get(each, each) for each in " ".join(text.split()))
+
+
+def csv_text(table: Table) -> str:
+    """One line per value, with everything that is known about it; for programs."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for each in table.values():
+        numbers = ["" if number is None else f"{number:.6f}" for number in (each.value, each.low, each.high)]
+        place = (each.place.dataset, each.place.prm, each.place.llm)
+        rest = (each.prefixes, each.questions, each.standing, each.status, each.reason)
+        writer.writerow([*place, each.calibrator, each.metric, *numbers, *rest])
+    return buffer.getvalue()
+
+
+def markdown(table: Table) -> str:
+    """The table with title, caption and footnotes; headings from the second level."""
+    parts = [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
+    for panel in table.panels:
+        if panel.title:
+            parts.append(f"### {escape_markdown(panel.title)}")
+        if panel.description:
+            parts.append(escape_markdown(panel.description))
+        heads = [
+            f"{escape_markdown(head)}<br>{escape_markdown(column)}" if head else escape_markdown(column)
+            for head, columns in panel.groups
+            for column in columns
+        ]
+        parts.append(
+            markdown_grid(
+                [*_COORDINATES, *heads, "n"],
+                [
+                    [
+                        *map(escape_markdown, shown),
+                        *(_markdown_value(v, table) for v in row.values),
+                        counts_text(row.values),
+                    ]
+                    for row, shown in _without_repetition(panel)
+                ],
+                left=len(_COORDINATES),
+            )
+        )
+    return "\n\n".join([*parts, *markdown_notes(table.notes())]) + "\n"
+
+
+def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """A table of Markdown, its first `left` columns flush left and all others flush right."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
+
+
+def markdown_notes(notes: dict[str, int]) -> list[str]:
+    """The footnotes, as one paragraph; none if there are none."""
+    lines = [f"<sup>{number}</sup> {escape_markdown(reason)}" for reason, number in notes.items()]
+    return ["<br>\n".join(lines)] if lines else []
+
+
+def latex(table: Table) -> str:
+    """A float for each panel, for a document to input."""
+    first = f"% {table.name}. The preamble needs \\usepackage{{booktabs,graphicx}} and \\usepackage[T1]{{fontenc}}.\n"
+    return first + "\n".join(_latex_float(table, panel) for panel in table.panels)
+
+
+def _latex_float(table: Table, panel: Panel) -> str:
+    texts = [f"{table.title}{f' ({panel.title})' if panel.title else ''}.", panel.description, table.caption]
+    label = "-".join(part for part in ("tab:prmcal", table.name, panel.name) if part)
+    columns = list(chain.from_iterable(columns for _, columns in panel.groups))
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering",
+        rf"\caption{{{escape_latex(' '.join(text for text in texts if text))}}}",
+        rf"\label{{{label}}}",
+        r"\resizebox{\textwidth}{!}{%",
+        rf"\begin{{tabular}}{{{'l' * len(_COORDINATES)}{'r' * len(columns)}r}}",
+        r"\toprule",
+        *_latex_heads(panel),
+        _latex_line([*_COORDINATES, *map(escape_latex, columns), "n"]),
+        *_latex_rows(table, panel),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *_latex_notes(table, panel),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_heads(panel: Panel) -> list[str]:
+    if not any(head for head, _ in panel.groups):
+        return []
+    heads = [
+        rf"\multicolumn{{{len(columns)}}}{{c}}{{{escape_latex(head)}}}" for head, columns in panel.groups
+    ]
+    rules, place = [], len(_COORDINATES) + 1
+    for _, columns in panel.groups:
+        rules.append(rf"\cmidrule(lr){{{place}-{place + len(columns) - 1}}}")
+        place += len(columns)
+    return [_latex_line([*[""] * len(_COORDINATES), *heads, ""]), " ".join(rules)]
+
+
+def _latex_rows(table: Table, panel: Panel) -> list[str]:
+    lines = []
+    for row, shown in _without_repetition(panel):
+        lines.append(r"\midrule" if shown[0] else r"\addlinespace")
+        values = [_latex_value(value, table) for value in row.values]
+        lines.append(_latex_line([*map(escape_latex, shown), *values, counts_text(row.values)]))
+        intervals = [_interval(value, r"{{\scriptsize [{}, {}]}}", _latex_number) for value in row.values]
+        if any(intervals):
+            lines.append(_latex_line([*[""] * len(_COORDINATES), *intervals, ""]))
+    return lines
+
+
+def _latex_notes(table: Table, panel: Panel) -> list[str]:
+    here = {value.reason for row in panel.rows for value in row.values if value.reason}
+    return [
+        rf"\par\smallskip\footnotesize\textsuperscript{{{number}}} {escape_latex(reason)}"
+        for reason, number in table.notes().items()
+        if reason in here
+    ]
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_value(value: Value, table: Table) -> str:
+    if value.value is None:
+        return rf"--\textsuperscript{{{table.notes()[value.reason or '']}}}"
+    number = _latex_number(value.value)
+    if value.standing == "best":
+        return rf"\textbf{{{number}}}"
+    return rf"{number}\textsuperscript{{=}}" if value.standing == "tied" else number
+
+
+def _latex_number(number: float) -> str:
+    return f"{number:.3f}".replace("-", r"\textminus{}")
+
+
+def _markdown_value(value: Value, table: Table) -> str:
+    if value.value is None:
+        return f"–<sup>{table.notes()[value.reason or '']}</sup>"  # noqa: RUF001
+    number = f"{value.value:.3f}"
+    number = {"best": f"**{number}**", "tied": f"{number} ="}.get(value.standing or "", number)
+    return number + _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.3f}")
+
+
+def _interval(value: Value, pattern: str, number: Callable[[float], str]) -> str:
+    return (
+        ""
+        if value.low is None or value.high is None
+        else pattern.format(number(value.low), number(value.high))
+    )
+
+
+def _without_repetition(panel: Panel) -> list[tuple[Row, list[str]]]:
+    """Rows with their coordinates, left out where the row above has the same."""
+    shown, before = [], ("", "", "")
+    for row in panel.rows:
+        place = (row.place.dataset, row.place.prm, row.place.llm)
+        changed = next(index for index in range(3) if place[index] != before[index])
+        shown.append((row, [name if index >= changed else "" for index, name in enumerate(place)]))
+        before = place
+    return shown

@@ -1,0 +1,94 @@
+"""The report's README: what it is about, and every table and figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from harness.report.evidence import Evidence
+from harness.report.exhibits import Chart, Exhibit, Table
+from harness.report.formats import escape_markdown, markdown, markdown_grid, markdown_notes
+
+__all__ = ["index", "picture_names", "provenance"]
+
+
+def picture_names(chart: Chart) -> list[str]:
+    """Names of a chart's files without their ending: numbered where there are several."""
+    if len(chart.pictures) == 1:
+        return [chart.name]
+    return [f"{chart.name}-{number}" for number in range(1, len(chart.pictures) + 1)]
+
+
+def provenance(evidence: Evidence) -> dict[str, Any]:
+    """Which run of which grid a report is about, as the database tells it."""
+    run = evidence.run
+    return {
+        "grid": run["grid_name"],
+        "grid_key": run["grid_key"],
+        "run": run["run_id"],
+        "status": run["status"],
+        "started": _moment(run["started_at"]),
+        "finished": _moment(run["finished_at"]),
+        "prmcal": run["prmcal_version"],
+        "packages": run["packages"],
+    }
+
+
+def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
+    """The whole page."""
+    about = provenance(evidence)
+    parts = [
+        f"# Calibration of the grid '{escape_markdown(about['grid'])}'",
+        _about(evidence, about),
+        _splits(evidence),
+        *(_chart(each) if isinstance(each, Chart) else _table(each) for each in exhibits),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _about(evidence: Evidence, about: dict[str, Any]) -> str:
+    finished = f", finished {about['finished']}" if about["finished"] else ""
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(about["packages"].items()))
+    lines = [
+        f"- Run `{about['run']}` ({about['status']}): started {about['started']}{finished}, UTC.",
+        f"- Grid key `{about['grid_key']}`: equal grids have equal keys.",
+        f"- {_count(evidence.llms, 'LLM')} x {_count(evidence.prms, 'PRM')} x "
+        f"{_count(evidence.calibrators, 'calibrator')} x {_count(evidence.datasets, 'data set')}.",
+        f"- prmcal {escape_markdown(about['prmcal'])}; {escape_markdown(packages)}.",
+    ]
+    if about["status"] != "done":
+        lines.append(
+            "- **The run is not complete:** a dash stands where a value is missing, with its reason below."
+        )
+    return "\n".join(lines)
+
+
+def _splits(evidence: Evidence) -> str:
+    columns = ["name", "split", "content_hash", "questions"]
+    rows = [
+        [escape_markdown(name), escape_markdown(split), f"`{content}`", f"{questions:,}"]
+        for name, split, content, questions in evidence.splits[columns].itertuples(index=False)
+    ]
+    return markdown_grid(["Data set", "Split", "Content hash", "Questions"], rows, left=3)
+
+
+def _table(table: Table) -> str:
+    files = f"Files: [CSV]({table.name}.csv), [LaTeX]({table.name}.tex), [Markdown]({table.name}.md)."
+    return f"{markdown(table)}\n{files}"
+
+
+def _chart(chart: Chart) -> str:
+    names = picture_names(chart)
+    pictures = [f"![{escape_markdown(chart.alternative)}]({name}.png)" for name in names]
+    files = ", ".join(f"[{name}.pdf]({name}.pdf)" for name in names)
+    parts = [f"## {escape_markdown(chart.title)}", *pictures, escape_markdown(chart.caption)]
+    return "\n\n".join([*parts, *markdown_notes(chart.notes), f"For print: {files}."])
+
+
+def _count(names: Sequence[str], kind: str) -> str:
+    return f"{len(names)} {kind}{'' if len(names) == 1 else 's'}"
+
+
+def _moment(moment: Any) -> str | None:
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if isinstance(moment, datetime) and moment == moment else None

@@ -1,0 +1,288 @@
+"""The calibrator `quantile-lora`: the paper's own method (section 3.2 and Appendix C)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.calibrators.lora.arguments import check_lora_arguments
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.features import ScoredPrefixes
+from registry.errors import DataError, PluginFailedError
+from registry.prms.transformers import TransformersPRM
+
+if TYPE_CHECKING:
+    import torch
+    from peft import LoraConfig, PeftModel
+
+__all__ = ["QuantileLora"]
+
+_CARD_FILE = "calibrator.json"
+_WHAT = "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
+
+
+class QuantileLora(Calibrator):
+    """The PRM itself, fine-tuned by low-rank adapters to predict quantiles of the success probability.
+
+    Its head gets one sigmoid output per quantile, which all start at the PRM's own reward. Adapters on some of its
+    layers and the head are then trained on the weighted quantile loss against the success rates k/n, every prefix
+    weighing the same.
+
+    Parameters
+    ----------
+    rank : int, default 2
+    alpha : float, default 32
+        The updates are scaled by alpha / rank.
+    dropout : float, default 0.1
+        Of what the adapters read, in training.
+    layers : "every fourth", "all" or sequence of int, default "every fourth"
+        Which of the trunk's layers get an adapter, counted from 0; every fourth is 3, 7, 11, ...
+    target_modules : sequence of str, default ("q_proj", "v_proj")
+        Which linear modules of a layer. The head's linear layers are adapted besides; its last is trained in full.
+    quantiles : sequence of float, default (0.1, 0.5, 0.9)
+        The levels beta, ascending in (0, 1).
+    epochs : int, default 3
+    learning_rate : float, default 1e-4
+        Of AdamW, at the first step; it falls to 0 along a straight line.
+    batch_size : int, default 32
+        Prefixes of a step, about: a batch is made of whole trajectories.
+    seed : int, default 0
+        Of the adapters' first weights, the order of the data and dropout.
+    loss : {"quantile", "mse"}, default "quantile"
+        ``mse`` trains a single output on the squared error: a point estimate of the mean, and `quantiles` has no say.
+
+    Attributes
+    ----------
+    adapter_ : dict of str to tensor
+        The trained weights, under PEFT's names.
+    config_ : LoraConfig
+        PEFT's settings.
+    card_ : dict
+        What it was fitted to and how; saved beside the adapter as ``calibrator.json``.
+
+    Notes
+    -----
+    All prefixes of a trajectory train in one pass through a token tree, with the same gradients as one by one (but for
+    dropout, which they share).
+
+    Quantiles that cross are put in order, row by row. The rearranged ones are never farther from the true ones than
+    those that crossed (Chernozhukov, Fernandez-Val and Galichon, 2010).
+    """
+
+    reads = "prm"
+    adapter_: dict[str, torch.Tensor]
+    config_: LoraConfig
+    card_: dict[str, Any]
+
+    def __init__(
+        self,
+        rank: int = 2,
+        alpha: float = 32.0,
+        dropout: float = 0.1,
+        layers: Literal["every fourth", "all"] | tuple[int, ...] = "every fourth",
+        target_modules: tuple[str, ...] = ("q_proj", "v_proj"),
+        quantiles: tuple[float, ...] = (0.1, 0.5, 0.9),
+        epochs: int = 3,
+        learning_rate: float = 1e-4,
+        batch_size: int = 32,
+        seed: int = 0,
+        loss: Literal["quantile", "mse"] = "quantile",
+    ) -> None:
+        self.rank = rank
+        self.alpha = alpha
+        self.dropout = dropout
+        self.layers = layers
+        self.target_modules = target_modules
+        self.quantiles = quantiles
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.seed = seed
+        self.loss = loss
+        self.levels = (0.5,) if loss == "mse" else tuple(quantiles)
+
+    def check_arguments(self) -> None:
+        """Raise ValueError if an argument is outside its range."""
+        check_lora_arguments(self._settings())
+
+    def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Train an adapter on the success rates k/n; the PRM is left as it was.
+
+        See :meth:`registry.Calibrator.fit`.
+
+        Raises
+        ------
+        PluginFailedError
+            If the PRM cannot be adapted, or the loss becomes NaN.
+        """
+        from registry.calibrators.lora.fitting import fit_adapter, mean_loss
+
+        self.check_calibration_data(features, k, n)
+        prm = _transformers_prm(features)
+        rates = np.asarray(k, dtype=np.float64) / n
+        settings = self._settings()
+        rows = [[each.question, *each.steps] for each in features.prefixes]
+        fit = _hash([prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()])
+        self.adapter_, self.config_, steps = fit_adapter(
+            prm, features.prefixes, rates, self.levels, settings, self.support, fit
+        )
+        before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
+        self.card_ = {
+            "what": _WHAT,
+            "prm": _plain(prm.identity()),
+            "arguments": _plain(settings),
+            "rows": len(rates),
+            "questions": len({each.question for each in features.prefixes}),
+            "steps": steps,
+            "first_loss": mean_loss(before, rates, self.levels, self.loss),
+        }
+        self.card_["final_loss"] = mean_loss(self.predict(features), rates, self.levels, self.loss)
+        return self
+
+    def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
+        """Calibrated rewards of shape (rows, levels); see :meth:`registry.Calibrator.predict`.
+
+        Raises
+        ------
+        PluginFailedError
+            If the PRM is not the one that was fitted to.
+        """
+        return self._forward(features, original=False)[0]
+
+    def predict_with_rewards(
+        self, features: ScoredPrefixes
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Calibrated rewards, of shape (rows, levels), and the PRM's own, of shape (rows,), from one forward pass.
+
+        Every token tree is in the batch twice, with the adapter and without.
+        """
+        return self._forward(features, original=True)
+
+    def save(self, folder: Path) -> None:
+        """Write the adapter in PEFT's format and a card about it, as safetensors and JSON."""
+        from registry.calibrators.lora.adapter_files import ADAPTER_FILES, write_adapter
+        from registry.calibrators.lora.checkpoints import file_hash
+
+        self.check_fitted()
+        write_adapter(folder, self.adapter_, self.config_)
+        card = {
+            **self.card_,
+            "plugin": self.plugin_name,
+            "levels": list(self.levels),
+            "files": {name: file_hash(folder / name) for name in ADAPTER_FILES},
+        }
+        (folder / _CARD_FILE).write_text(json.dumps(card, sort_keys=True, indent=1) + "\n")
+
+    def load(self, folder: Path) -> Self:
+        """Read back what ``save`` wrote; the predictions are equal to the bit.
+
+        Raises
+        ------
+        DataError
+            If the folder does not hold a whole adapter of this plugin.
+        """
+        from safetensors import SafetensorError
+
+        from registry.calibrators.lora.adapter_files import read_adapter
+        from registry.calibrators.lora.checkpoints import file_hash
+
+        try:
+            card = json.loads((folder / _CARD_FILE).read_text())
+            plugin, levels, files = (card.pop(key) for key in ("plugin", "levels", "files"))
+            if not isinstance(card["prm"], dict):
+                raise ValueError("the card names no PRM")
+            changed = [name for name, digest in files.items() if file_hash(folder / name) != digest]
+            if changed:
+                raise ValueError(f"{', '.join(changed)} changed since")
+            adapter, config = read_adapter(folder)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise DataError(f"{folder} does not hold a saved adapter: {error}. Fit it again.") from error
+        if plugin != self.plugin_name:
+            raise DataError(f"{folder} holds the calibrator '{plugin}', not '{self.plugin_name}'.")
+        self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, tuple(levels)
+        return self
+
+    def _forward(
+        self, features: ScoredPrefixes, original: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Calibrated rewards, put in order, and the PRM's own; those have no rows unless they are asked for."""
+        from registry.calibrators.lora.prediction import predict_log_odds
+
+        self.check_fitted()
+        self.check_features(features)
+        prm = _transformers_prm(features)
+        self._check_prm(prm)
+        log_odds, own = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels), original)
+        return np.sort(_reward(log_odds), axis=1), _reward(own)
+
+    def _check_prm(self, prm: TransformersPRM) -> None:
+        fitted, given = self.card_["prm"], _plain(prm.identity())
+        if fitted != given:
+            differing = [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]
+            raise PluginFailedError(
+                f"It was fitted to another PRM: {', '.join(differing)} differ "
+                f"({', '.join(f'{fitted.get(key)!r} then, {given.get(key)!r} now' for key in differing)}). "
+                "Fit it again with this one."
+            )
+
+    def _model(self, prm: TransformersPRM) -> PeftModel:
+        """The PRM with the adapter; kept as long as both stay the same, since a search asks again and again."""
+        from registry.calibrators.lora.model import adapted, quantile_model
+
+        kept = self.__dict__.get("_kept")
+        if kept is None or kept[0] is not prm.modules or kept[1] is not self.adapter_:
+            model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
+            kept = self._kept = (prm.modules, self.adapter_, model)
+        found: PeftModel = kept[2]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the model: a copy attaches its adapter anew."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+    def _settings(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        names = (
+            "rank",
+            "alpha",
+            "dropout",
+            "layers",
+            "target_modules",
+            "quantiles",
+            "epochs",
+            "learning_rate",
+            "batch_size",
+            "seed",
+            "loss",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def _transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
+    if not isinstance(features.prm, TransformersPRM):
+        raise PluginFailedError(
+            "It fine-tunes the PRM, which must derive from registry.TransformersPRM. "
+            f"'{features.prm.plugin_name}' is a {type(features.prm).__name__}."
+        )
+    return features.prm
+
+
+def _reward(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import expit
+
+    reward: NDArray[np.float64] = expit(np.asarray(log_odds, dtype=np.float64))
+    return reward
+
+
+def _plain(value: Any) -> Any:
+    """The value as it is read back from JSON."""
+    return json.loads(json.dumps(value))
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

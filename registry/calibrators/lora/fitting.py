@@ -1,0 +1,122 @@
+"""From calibration prefixes and their success rates to a trained adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from peft import LoraConfig, get_peft_model_state_dict
+
+from registry.calibrators.lora.batches import (
+    Packing,
+    collate,
+    pack,
+    plan_batches,
+    token_ids,
+    trajectories_of,
+)
+from registry.calibrators.lora.isolation import isolated
+from registry.calibrators.lora.loss import quantile_loss, squared_loss
+from registry.calibrators.lora.model import ADAPTER, adapted, lora_config, quantile_model
+from registry.calibrators.lora.training import Parts, Schedule, train
+from registry.contracts.data import Prefix
+from registry.contracts.features import FitSupport
+from registry.prms.transformers import TransformersPRM
+
+__all__ = ["batch_parts", "fit_adapter", "mean_loss"]
+
+
+def fit_adapter(
+    prm: TransformersPRM,
+    prefixes: Sequence[Prefix],
+    rates: NDArray[np.float64],
+    levels: Sequence[float],
+    settings: Mapping[str, Any],
+    support: FitSupport,
+    fit: str,
+) -> tuple[dict[str, torch.Tensor], LoraConfig, int]:
+    """Train an adapter.
+
+    Parameters
+    ----------
+    prm : TransformersPRM
+        Left as it is.
+    prefixes : sequence of Prefix
+    rates : ndarray of float64, shape (rows,)
+        Success rates k/n of the prefixes.
+    levels : sequence of float
+        Quantile levels, one output each.
+    settings : mapping
+        The calibrator's arguments.
+    support : FitSupport
+    fit : str
+        A hash of all of this: checkpoints of other fits are not gone on from.
+
+    Returns
+    -------
+    adapter : dict of str to tensor
+        The trained weights on the CPU.
+    config : LoraConfig
+    steps : int
+        How many batches it was trained on.
+    """
+    sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
+    epochs = plan_batches(
+        trajectories_of(prefixes), settings["batch_size"], settings["epochs"], settings["seed"]
+    )
+    batches = [batch for epoch in epochs for batch in epoch]
+    schedule = Schedule(tuple(map(len, epochs)), settings["learning_rate"], settings["seed"])
+    base = quantile_model(prm, len(levels))
+    config = lora_config(
+        base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules"))
+    )
+    with isolated(settings["seed"], base.device):
+        model = adapted(base, config)
+        train(
+            model,
+            prm.tokenizer,
+            lambda number: batch_parts(batches[number], prefixes, sequences, rates, packing),
+            row_loss(settings["loss"], levels),
+            schedule,
+            support,
+            fit,
+        )
+        trained = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
+    return {name: weight.detach().cpu().clone() for name, weight in trained.items()}, config, schedule.steps
+
+
+def batch_parts(
+    rows: NDArray[np.int64],
+    prefixes: Sequence[Prefix],
+    sequences: Sequence[Sequence[int]],
+    rates: NDArray[np.float64],
+    packing: Packing,
+) -> Parts:
+    """The forward passes of a batch, each prefix weighing one over the batch's size."""
+    parts: Parts = []
+    chosen = [sequences[row] for row in rows]
+    for trees in pack([prefixes[row] for row in rows], chosen, packing):
+        batch = collate(chosen, trees, packing)
+        target = np.zeros(batch.taken.shape, dtype=np.float32)
+        target[batch.taken] = rates[rows[batch.rows]]
+        weight = np.where(batch.taken, 1.0 / len(rows), 0.0).astype(np.float32)
+        parts.append(
+            {"inputs": batch.inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}
+        )
+    return parts
+
+
+def row_loss(name: str, levels: Sequence[float]) -> Any:
+    """The loss of each row, of its name."""
+    return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)
+
+
+def mean_loss(
+    predicted: NDArray[np.float64], rates: NDArray[np.float64], levels: Sequence[float], name: str
+) -> float:
+    """The mean loss of predictions of shape (rows, levels)."""
+    return float(row_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())

@@ -1,0 +1,131 @@
+"""What the checks of a calibrator feed it: made-up scores, hidden states, or prefixes of the nano PRM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.data import Prefix, ScoringRequest
+from registry.contracts.features import HiddenStates, ScoredPrefixes
+
+__all__ = ["CalibrationData", "calibration_data", "extremes", "joined", "scores_of", "tied"]
+
+_ROWS = {"reward": 400, "logit": 400, "hidden": 120, "prm": 60}
+_PREFIXES_PER_QUESTION = 4
+_FOLLOW_UPS = 8
+_WIDTH = 8
+
+
+@dataclass(frozen=True)
+class CalibrationData:
+    """Features of some prefixes, k successes of n follow-ups, and the question of each."""
+
+    features: Any
+    k: NDArray[np.int64]
+    n: NDArray[np.int64]
+    questions: NDArray[np.int64]
+
+
+def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0) -> CalibrationData:
+    """An overconfident PRM: the true log-odds are 0.7 of its logit, less a half."""
+    count = _ROWS[plugin.reads] if rows is None else rows
+    random = np.random.default_rng(seed)
+    features = _features(plugin, count, random)
+    n = np.full(count, _FOLLOW_UPS, dtype=np.int64)
+    logit = scores_of(features)
+    if plugin.reads == "reward":
+        logit = np.log(logit) - np.log1p(-logit)
+    k = random.binomial(n, expit(0.7 * logit - 0.5)).astype(np.int64)
+    return CalibrationData(features, k, n, np.arange(count) // _PREFIXES_PER_QUESTION)
+
+
+def scores_of(features: Any) -> NDArray[np.float64]:
+    """The score of each prefix, whatever else is known of it."""
+    scores: NDArray[np.float64] = features.logit if hasattr(features, "logit") else features
+    return scores
+
+
+def extremes(plugin: Calibrator) -> Any:
+    """Features at both ends of the scale; for a PRM's own prefixes, ordinary ones."""
+    if plugin.reads == "reward":
+        return np.array([0.0, 1e-12, 0.5, 1.0 - 1e-12, 1.0])
+    logit = np.array([-40.0, -7.0, 0.0, 7.0, 40.0])
+    if plugin.reads == "logit":
+        return logit
+    random = np.random.default_rng(9)
+    if plugin.reads == "hidden":
+        return _forest(logit, random)
+    return _features(plugin, len(logit), random)
+
+
+def joined(first: Any, second: Any) -> Any:
+    """The prefixes of both, one after the other."""
+    if isinstance(first, HiddenStates):
+        return HiddenStates.concatenate([first, second])
+    if isinstance(first, ScoredPrefixes):
+        return ScoredPrefixes(
+            first.prm, first.prefixes + second.prefixes, np.append(first.logit, second.logit)
+        )
+    return np.append(first, second)
+
+
+def tied(features: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Prefixes of which many are equal, and a number for each that equal ones share."""
+    if isinstance(features, np.ndarray):
+        coarse = np.round(features, 1)
+        return coarse, np.unique(coarse, return_inverse=True)[1]
+    repeated = np.arange(len(features)) // 2
+    return features[repeated], repeated
+
+
+def _features(plugin: Calibrator, rows: int, random: np.random.Generator) -> Any:
+    if plugin.reads == "prm":
+        return _nano_prefixes(rows, int(random.integers(1000)))
+    logit = random.normal(0.0, 2.0, rows)
+    if plugin.reads == "hidden":
+        return _forest(logit, random)
+    return expit(logit) if plugin.reads == "reward" else logit
+
+
+def _forest(logit: NDArray[np.float64], random: np.random.Generator) -> HiddenStates:
+    """Questions of three tokens; the prefixes of each go on from its last one."""
+    stem = np.array([-1, 0, 1])
+    parents: list[int] = []
+    leaves: list[int] = []
+    for first in range(0, len(logit), _PREFIXES_PER_QUESTION):
+        root = len(parents)
+        parents += [-1 if parent < 0 else parent + root for parent in stem]
+        for _ in range(min(_PREFIXES_PER_QUESTION, len(logit) - first)):
+            leaves.append(len(parents))
+            parents.append(root + len(stem) - 1)
+    states = random.normal(0.0, 1.0, (len(parents), _WIDTH)).astype(np.float32)
+    return HiddenStates(states, np.array(parents), np.array(leaves), logit)
+
+
+@cache
+def _nano_prm() -> Any:
+    from registry.plugins import prms
+
+    return prms.create("qwen", checkpoint="nano:prm", dtype="float32")
+
+
+@cache
+def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
+    from registry.nano.problems import generate_split, solution_steps
+
+    prm = _nano_prm()
+    problems = generate_split("nano-math", "train", seed + rows)[seed:]
+    prefixes = [
+        Prefix(problem.text, tuple(solution_steps(problem)[:count]))
+        for problem in problems
+        for count in range(min(_PREFIXES_PER_QUESTION, len(problem.operations) + 1))
+    ][:rows]
+    scored = prm.score_batch([ScoringRequest(prefix.question, (prefix.steps,)) for prefix in prefixes])
+    logit = np.array([float(each.logit[-1]) for (each,) in scored])
+    return ScoredPrefixes(prm, tuple(prefixes), logit)

@@ -1,0 +1,130 @@
+"""The drill: arithmetic and its near misses, dwelt on where the model errs, until slips are seen.
+
+A verifier can only see a wrong sum if it knows the right one. The first reward model's trunk got 3.6% of the single
+steps wrong by its own language model, so it could not tell a policy's slips from right steps. Here it goes on learning
+to write right chains, most of them drawn for what it still gets wrong, and to judge: every step of a right chain has
+several wrong twins, each a short branch of the same tree. What begins as mostly writing ends as mostly judging.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from registry.nano.problems import LENGTHS, MODULUS, Operation, Problem, render_step, solution_steps
+from registry.nano.training.base import draw_train_problem
+from registry.nano.training.chains import (
+    COPY_MIX,
+    NEAR_SLIP_MIX,
+    SLIP_MIX,
+    noisy_chain,
+    other_digit,
+    other_operand,
+)
+from registry.nano.training.examples import Encoder, Example, Judged
+from registry.nano.training.facts import Facts
+
+__all__ = ["LEARNING_RATE", "STEPS", "dense_chains", "draw_batch", "writing_batch"]
+
+STEPS, LEARNING_RATE = 1500, 8e-4
+BATCH_TOKENS = 3000
+SLIPS = 4
+"""Wrong results that are tried for each step."""
+
+
+def wrong_results(generator: random.Random, value: int, operation: Operation) -> list[int]:
+    """A few wrong results of a step: near the right one, with another digit, or of another operation."""
+    right = operation.apply(value)
+    found = []
+    for _ in range(SLIPS):
+        kind = generator.random()
+        if kind < 0.55:
+            found.append((right + generator.choice((-10, 10, 10, 10, -1, 1, -2, 2, -20))) % MODULUS)
+        elif kind < 0.8:
+            found.append(other_digit(generator, right))
+        else:
+            found.append(swapped(operation).apply(value))
+    return [result for result in found if result != right]
+
+
+def swapped(operation: Operation) -> Operation:
+    """Adding for subtracting, doubling for trebling, and the other way round."""
+    if operation.symbol == "*":
+        return Operation("*", 5 - operation.operand)
+    return Operation("-" if operation.symbol == "+" else "+", operation.operand)
+
+
+def wrong_steps(generator: random.Random, problem: Problem, index: int) -> list[str]:
+    """Wrong twins of one step of the right chain: slips, and at times each kind of copy mistake."""
+    value, operation = problem.values()[index], problem.operations[index]
+    last = index == len(problem.operations) - 1
+    made = {
+        render_step(index, value, operation, result, last)
+        for result in wrong_results(generator, value, operation)
+    }
+    twins = [(value, swapped(operation))] if operation.symbol != "*" else []
+    if generator.random() < 0.4:
+        twins.append((value, other_operand(generator, operation)))
+    if generator.random() < 0.4:
+        twins.append((other_digit(generator, value), operation))
+    made |= {render_step(index, left, other, other.apply(left), last) for left, other in twins}
+    return sorted(made)
+
+
+def dense_chains(generator: random.Random, problem: Problem, sound: bool) -> list[Judged]:
+    """The right chain, every step's wrong twins, each a chain that ends there, and two whole wrong chains.
+
+    Marked 0 after a mistake and 1 at the end of the right chain; with `sound` also 1 after its every step.
+    """
+    right = solution_steps(problem)
+    marks = dict.fromkeys(range(1 if sound else len(right), len(right) + 1), 1.0)
+    chains = [Judged(tuple(right), (True,) * len(right), marks)]
+    for index in range(len(right)):
+        for wrong in wrong_steps(generator, problem, index):
+            steps = (*right[:index], wrong)
+            chains.append(Judged(steps, (False,) * len(steps), {len(steps): 0.0}, complete=False))
+    for _ in range(2):
+        mix = generator.choice((COPY_MIX, SLIP_MIX, NEAR_SLIP_MIX))
+        noisy = noisy_chain(problem, 0.02, generator, generator.randrange(len(right)), mix)
+        first = noisy.wrong.index(True)
+        marks = dict.fromkeys(range(first + 1, len(right) + 1), 0.0)
+        if noisy.steps[-1].endswith(f"\\boxed{{{problem.answer}}}"):
+            del marks[len(right)]  # two mistakes that cancel: neither right nor worth teaching
+        chains.append(Judged(noisy.steps, (False,) * len(right), marks, complete=False))
+    return chains
+
+
+def writing_batch(encoder: Encoder, facts: Facts, generator: random.Random) -> Sequence[Example]:
+    """Right chains to write, three of four drawn for what the model gets wrong."""
+    level = generator.randint(1, 5)
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // (50 + 11 * LENGTHS[level]))):
+        problem = dwelling(facts, generator, level, 0.75)
+        steps = tuple(solution_steps(problem))
+        chain = Judged(steps, taught=(True,) * len(steps))
+        examples.append(encoder.example(problem.text, [chain], system=generator.random() < 0.8, hinted=False))
+    return examples
+
+
+def dwelling(facts: Facts, generator: random.Random, level: int, share: float) -> Problem:
+    """A train problem of a level, with the given chance one that dwells on what the model gets wrong."""
+    if generator.random() < share:
+        return facts.draw(generator, level)
+    return draw_train_problem(generator, "nano-math", level)
+
+
+def draw_batch(encoder: Encoder, facts: Facts, seed: int, number: int, steps: int) -> Sequence[Example]:
+    """The examples of one batch out of `steps`: right chains to write, or chains to judge."""
+    generator = random.Random(f"{seed} drill {number}")
+    if generator.random() < 0.8 - 0.6 * number / steps:
+        return writing_batch(encoder, facts, generator)
+    level = generator.choice((1, 2, 3, 4, 4, 5, 5))
+    examples = []
+    for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level]))):
+        problem = dwelling(facts, generator, level, 0.6)
+        examples.append(
+            encoder.example(
+                problem.text, dense_chains(generator, problem, sound=True), system=True, first_only=True
+            )
+        )
+    return examples

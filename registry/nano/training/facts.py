@@ -1,0 +1,101 @@
+"""Which sums a model still gets wrong, and problems that dwell on them.
+
+A model of this size knows most of the 3,800 single steps of nano-math for certain and confuses a few systematically
+(44+5=59). A problem drawn at random holds such a step too seldom for it to be unlearnt, so problems are drawn with the
+steps that the model is unsure of.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from registry.nano.problems import (
+    HARD_SHARES,
+    LENGTHS,
+    MODULUS,
+    OPENINGS,
+    Operation,
+    Problem,
+    draw_operation,
+    make_problem,
+    render_step,
+    split_of,
+)
+from registry.nano.training.examples import Encoder
+
+__all__ = ["FACTS", "Facts", "wrong_shares"]
+
+OPERATIONS = (
+    *(Operation(symbol, operand) for symbol in "+-" for operand in (*range(1, 10), *range(11, 20))),
+    *(Operation("*", operand) for operand in (2, 3)),
+)
+FACTS = tuple((value, operation) for value in range(MODULUS) for operation in OPERATIONS)
+"""All single steps of nano-math: a number and what is done to it."""
+FLOOR = 0.002
+"""Added to every fact's share, so that what is known is not forgotten."""
+DWELL = 0.5
+"""Chance that a step is drawn by how often the model gets it wrong."""
+
+
+@torch.no_grad()
+def wrong_shares(model: Any, encoder: Encoder, batch: int = 256) -> dict[tuple[int, Operation], float]:
+    """The chance that a language model writes a wrong result, for every fact, as the first step of two."""
+    model.eval()
+    shares: dict[tuple[int, Operation], float] = {}
+    for first in range(0, len(FACTS), batch):
+        facts = FACTS[first : first + batch]
+        rows, spans = [], []
+        for value, operation in facts:
+            problem = make_problem("nano-math", 1, value, (operation, Operation("+", 1)), 0)
+            step = render_step(0, value, operation, operation.apply(value), last=False)
+            head = encoder.ids(encoder.prompt(problem.text, system=False)) + encoder.ids(step[:-2])
+            rows.append(head + encoder.ids(step[-2:]))
+            spans.append(len(head))
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [encoder.pad] * (longest - len(row)) for row in rows])
+        hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        logs = functional.log_softmax(model.lm_head(hidden).float(), dim=-1)
+        for index, (fact, row, span) in enumerate(zip(facts, rows, spans, strict=True)):
+            right = sum(float(logs[index, place - 1, row[place]]) for place in range(span, len(row)))
+            shares[fact] = -torch.expm1(torch.tensor(right)).item()
+    model.train()
+    return shares
+
+
+class Facts:
+    """Draws train problems whose steps are often what a model gets wrong.
+
+    Parameters
+    ----------
+    shares : dict
+        As `wrong_shares` gives them.
+    """
+
+    def __init__(self, shares: dict[tuple[int, Operation], float]) -> None:
+        self.cumulative = {
+            value: list(accumulate(shares[value, operation] + FLOOR for operation in OPERATIONS))
+            for value in range(MODULUS)
+        }
+        self.by_value = list(accumulate(self.cumulative[value][-1] for value in range(MODULUS)))
+
+    def draw(self, generator: random.Random, level: int) -> Problem:
+        """A problem of nano-math's train split, of the length of a level."""
+        while True:
+            start = generator.choices(range(MODULUS), cum_weights=self.by_value)[0]
+            value, operations = start, []
+            for _ in range(LENGTHS[level]):
+                if generator.random() < DWELL:
+                    operation = generator.choices(OPERATIONS, cum_weights=self.cumulative[value])[0]
+                else:
+                    operation = draw_operation(generator, HARD_SHARES[level])
+                value = operation.apply(value)
+                operations.append(operation)
+            opening = generator.randrange(len(OPENINGS))
+            problem = make_problem("nano-math", level, start, tuple(operations), opening)
+            if split_of(problem.text) == "train":
+                return problem
