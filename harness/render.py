@@ -40,7 +40,7 @@ _TABLES = ("calibration", "scaling")
 FORMATS = ("table", "json", "csv", "markdown")
 # What a terminal has room for; the other formats have every metric.
 _TABLE_METRICS = {
-    "calibration": ("brier_corrected", "positive_brier", "ece", "adaptive_ce", "signed_error"),
+    "calibration": ("brier_corrected", "positive_brier", "adaptive_ce", "signed_error", "coverage_0.1"),
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
 }
 _STANDING = {"best": "*", "tied": "=", "worse": " "}

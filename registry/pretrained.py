@@ -67,7 +67,12 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         model, report = model_class.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # raised below, with the weight's name
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise PluginFailedError(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
@@ -78,6 +83,12 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         raise PluginFailedError(
             f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, "
             f"{', '.join(missing[:3])} among them: it is a model of another kind."
+        )
+    if report["mismatched_keys"]:
+        weight, found, expected = sorted(report["mismatched_keys"])[0]
+        raise PluginFailedError(
+            f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, where "
+            f"{type(model).__name__} needs {tuple(expected)}: it is a model of another kind."
         )
     loaded: PreTrainedModel = model.to(target).eval()
     return loaded

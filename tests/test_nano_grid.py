@@ -1,6 +1,6 @@
 """A slice of the shipped grid, end to end, with real models: rollouts to leaderboard, killed and resumed.
 
-A package of someone else's, installed by pip, brings a second PRM and a fifth calibrator.
+A package of someone else's, installed by pip, brings another PRM and another calibrator.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import yaml
 from tests.conftest import ROOT, command, environment
 
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
+CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "platt"]
 Run = tuple[Path, Path, dict[str, str]]
 
 
@@ -35,10 +36,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     env = environment() | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
     data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
     data["llms"] = data["llms"][1:2]
-    data["prms"].append(
-        {"name": "terse", "plugin": "terse-qwen", "arguments": {"checkpoint": "nano:prm", "dtype": "float32"}}
-    )
-    data["calibrators"] = ["uncalibrated", "isotonic", "platt"]
+    terse = {
+        "name": "terse",
+        "plugin": "terse-qwen",
+        "arguments": {"checkpoint": "nano:prm", "dtype": "float32"},
+    }
+    data["prms"] = [data["prms"][0], terse]
+    data["calibrators"] = CALIBRATORS
     data["measurement"]["replicates"] = 200
     data["scaling"]["samples"] = 8
     path = folder / "grid.yaml"
@@ -71,9 +75,9 @@ def rows(finished: Run, table: str) -> list[dict[str, Any]]:
 
 def test_every_cell_is_filled(finished: Run) -> None:
     calibration = rows(finished, "calibration")
-    assert len(calibration) == 2 * 3 * 2
+    assert len(calibration) == 2 * len(CALIBRATORS) * 2
     assert {row["prm"] for row in calibration} == {"nano-prm", "terse"}
-    assert {row["calibrator"] for row in calibration} == {"uncalibrated", "isotonic", "platt"}
+    assert {row["calibrator"] for row in calibration} == set(CALIBRATORS)
     for row in [*calibration, *rows(finished, "scaling")]:
         assert row["status"] == "done"
         assert row["questions"] == 6

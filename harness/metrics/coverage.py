@@ -52,8 +52,9 @@ class Coverage(QuestionMean):
     The bias that is left was measured in simulations with known p, 100 questions and n = 8. Where the density of p is
     smooth and rewards are not near 0 or 1 it is below .015: a bound that covers .90 is measured as .90, and by the
     share of k/n >= r as .79. It stays where 8 follow-ups cannot tell p from r: with most rewards nearer to 0 or 1
-    than about 1/n it reached .13 (an overconfident PRM that covers .21 is measured as .34, by the share as .56), and a
-    reward that hits p exactly always covers it, but is measured as .5. More follow-ups mend the first.
+    than about 1/n it reached .13 (an overconfident PRM that covers .21 is measured as .34, by the share as .56), more
+    than the interval allows for. More follow-ups mend that. A reward that hits p exactly always covers it, but no
+    count can tell: expect about .5.
     """
 
     def __init__(self, rows: PrefixRows, terminal: NDArray[np.bool_]) -> None:

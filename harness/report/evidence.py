@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from db.queries import METRICS, comparisons, datasets, measurements, plugins, reading, runs
 from db.report_queries import measured_by, reward_errors
 from db.standings import standings
-from harness.metrics.bootstrap import Bootstrap, percentile_interval, weighted_totals
+from harness.metrics.bootstrap import Bootstrap, Metric, estimate, weighted_totals
 from registry.errors import PrmcalError
 
 if TYPE_CHECKING:
@@ -254,22 +255,30 @@ def _errors(errors: pd.DataFrame, measured: pd.DataFrame) -> dict[Place, RewardE
     }
 
 
+class _MeanError(Metric):
+    """Mean error over prefixes, from the sums that the database made of each question's."""
+
+    def __init__(self, by_question: pd.DataFrame) -> None:
+        self.question_ids = by_question.index.to_numpy()
+        self._prefixes = by_question["prefixes"].to_numpy(dtype=np.float64)
+        self._totals = by_question["total"].to_numpy(dtype=np.float64)
+        self.rows = int(self._prefixes.sum())
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        return weighted_totals(weights, self._totals) / weighted_totals(weights, self._prefixes)
+
+
 def _summary(group: pd.DataFrame, bootstrap: Bootstrap) -> RewardErrors:
     """The histogram of a place, and its mean with the interval that the leaderboard gives the signed error."""
     counts = np.bincount(group["bin"].astype(int), weights=group["prefixes"].astype(int), minlength=_BARS)
     by_question = group.groupby("question_id")[["prefixes", "total"]].sum()  # sorted, as for the metrics
-    prefixes = by_question["prefixes"].to_numpy(dtype=float)
-    totals = by_question["total"].to_numpy(dtype=float)
-    low, high = None, None
-    if len(by_question) > 1:
-        weights = bootstrap.weights(len(by_question))
-        ends = percentile_interval(weighted_totals(weights, totals) / weighted_totals(weights, prefixes))
-        low, high = (round(end, _DIGITS) for end in ends)
+    mean = estimate(_MeanError(by_question), bootstrap)
+    low, high = (None if np.isnan(end) else round(end, _DIGITS) for end in (mean.low, mean.high))
     return RewardErrors(
         counts=tuple(int(count) for count in counts),
-        mean=round(float(totals.sum() / prefixes.sum()), _DIGITS),
+        mean=round(mean.value, _DIGITS),
         low=low,
         high=high,
-        prefixes=int(prefixes.sum()),
-        questions=len(by_question),
+        prefixes=mean.rows,
+        questions=mean.questions,
     )

@@ -61,24 +61,23 @@ def _picture(
             draw(axes, Place(dataset, prm, llm))
             axes.label_outer()
         line[0].set_ylabel(_wrapped(llm), fontweight="bold", fontsize=10)
+    titles = max(_lines(axes.get_title()) for axes in grid[0])
     for axes, (prm, dataset) in zip(grid[0], columns, strict=True):
-        _head(axes, f"{_wrapped(prm)}\n{_wrapped(dataset)}")
+        axes.annotate(
+            f"{_wrapped(prm)}\n{_wrapped(dataset)}",
+            (0.5, 1),
+            xytext=(0, 8 + 13 * titles),  # points above the panel: clear of its title
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontweight="bold",
+        )
     return picture
 
 
-def _head(axes: Axes, text: str) -> None:
-    """Put the head of a column above the panel and its title."""
-    lines = axes.get_title().count("\n") + 1 if axes.get_title() else 0
-    axes.annotate(
-        text,
-        (0.5, 1),
-        xytext=(0, 8 + 13 * lines),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontweight="bold",
-    )
+def _lines(text: str) -> int:
+    return text.count("\n") + 1 if text else 0
 
 
 def _wrapped(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,7 @@ def test_the_best_is_bold_and_ties_are_marked(tmp_path: Path) -> None:
 def test_calibrated_means_the_papers_method_and_is_never_chosen_by_its_error(tmp_path: Path) -> None:
     calibrators = ("uncalibrated", "quantile-lora", "isotonic")  # the last has the smallest error
     out = tmp_path / "report"
-    write_report(build(tmp_path / "run", calibrators=calibrators), out)
+    write_report(build(tmp_path / "run", llms=["a"], prms=["b"], calibrators=calibrators), out)
     assert {row["calibrator"] for row in rows_of(out / "table-1.csv")} == {"uncalibrated", "quantile-lora"}
 
 
@@ -169,8 +170,8 @@ def test_prefixes_that_were_too_long_are_not_counted(results: Path) -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        {"calibrators": ["isotonic", "my_own|one"]},
-        {"calibrators": ["isotonic"]},
+        {"calibrators": ["isotonic", "my_own|one"], "llms": ["a"], "prms": ["b"]},
+        {"calibrators": ["isotonic"], "llms": ["a"], "prms": ["b"]},
         {"calibrators": ["uncalibrated"], "llms": ["$a$"], "prms": ["one"], "datasets": ["d"]},
         {"prms": [f"prm-{i}" for i in range(5)], "llms": ["a"]},
         {"datasets": [f"data-{i}" for i in range(8)], "llms": ["a"], "prms": ["b"]},
@@ -212,9 +213,10 @@ def test_a_folder_with_other_files_is_left_alone(results: Path, tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_report_to_which_something_was_added_is_left_alone(results: Path, tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    write_report(results, out)
+def test_a_report_to_which_something_was_added_is_left_alone(
+    results: Path, report: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(report, tmp_path / "report")
     (out / "notes.txt").write_text("mine")
     before = content(out)
     with pytest.raises(StorageError, match=r"notes\.txt"):
@@ -225,8 +227,7 @@ def test_a_report_to_which_something_was_added_is_left_alone(results: Path, tmp_
 def test_a_crash_leaves_the_earlier_report(
     results: Path, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "report"
-    write_report(results, out)
+    out = shutil.copytree(report, tmp_path / "report")
     monkeypatch.setattr("harness.report.writer.index", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_report(results, out)

@@ -25,22 +25,27 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "registry" / "nano" / "models"
 POLICIES = {"weak": 0.32, "middle": 0.58, "strong": 0.82}
 """Accuracy of one sample on nano-math's test split."""
+FORMATS = {"qwen": "prm", "shepherd": "shepherd", "reasoneval": "reasoneval"}
+"""The PRM of each format."""
 QUESTIONS, SAMPLES = 30, 16
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One policy's samples: whether they are right, and the last step's logit; each (questions, samples)."""
+    """One policy's samples: whether they are right, and each PRM's last logit; each (questions, samples)."""
 
     correct: NDArray[np.bool_]
-    logits: NDArray[np.float64]
+    logits: dict[str, NDArray[np.float64]]
 
 
 @pytest.fixture(scope="module")
 def scored(one_thread: None) -> dict[str, Scored]:
     dataset = datasets.create("nano-math")
     questions = dataset.questions("test", QUESTIONS)
-    prm = prms.create("qwen", checkpoint="nano:prm", dtype="float32")
+    judges = {
+        name: prms.create(name, checkpoint=f"nano:{folder}", dtype="float32")
+        for name, folder in FORMATS.items()
+    }
     prefixes = [Prefix(question.text) for question in questions]
     found = {}
     for name in POLICIES:
@@ -48,14 +53,14 @@ def scored(one_thread: None) -> dict[str, Scored]:
         completions = llm.generate(prefixes, SAMPLES, Sampling(max_tokens=256), seed=0)
         llm.close()
         correct = np.zeros((QUESTIONS, SAMPLES), dtype=bool)
-        logits = np.zeros((QUESTIONS, SAMPLES))
+        logits = {name: np.zeros((QUESTIONS, SAMPLES)) for name in judges}
         for row, (question, drawn) in enumerate(zip(questions, completions, strict=True)):
             texts = [completion.text for completion in drawn]
             correct[row] = [dataset.grade(question, text)[0] == "correct" for text in texts]
-            scores = prm.score(question.text, [split_steps(text) for text in texts])
-            logits[row] = [score.logit[-1] for score in scores]
+            for judge, prm in judges.items():
+                scores = prm.score(question.text, [split_steps(text) for text in texts])
+                logits[judge][row] = [score.logit[-1] for score in scores]
         found[name] = Scored(correct, logits)
-    prm.close()
     return found
 
 
@@ -65,20 +70,24 @@ def test_the_policies_are_as_good_as_their_names(scored: dict[str, Scored]) -> N
     assert accuracy == pytest.approx(POLICIES, abs=0.12)
 
 
-def test_the_reward_model_tells_right_from_wrong_within_a_question(scored: dict[str, Scored]) -> None:
+@pytest.mark.parametrize("judge", FORMATS)
+def test_a_reward_model_tells_right_from_wrong_within_a_question(
+    judge: str, scored: dict[str, Scored]
+) -> None:
     found = scored["weak"]
     mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
-    areas = [roc_auc_score(found.correct[row], found.logits[row]) for row in mixed]
+    areas = [roc_auc_score(found.correct[row], found.logits[judge][row]) for row in mixed]
     assert len(areas) >= QUESTIONS // 2
     assert np.mean(areas) > 0.85
 
 
-@pytest.mark.parametrize(("name", "margin"), [("weak", 0.15), ("middle", 0.10)])
+@pytest.mark.parametrize("judge", FORMATS)
+@pytest.mark.parametrize(("name", "margin"), [("weak", 0.2), ("middle", 0.15), ("strong", 0.02)])
 def test_the_best_scored_sample_is_better_than_any(
-    name: str, margin: float, scored: dict[str, Scored]
+    name: str, margin: float, judge: str, scored: dict[str, Scored]
 ) -> None:
     found = scored[name]
-    best = best_of_n(found.logits, found.correct, [SAMPLES])
+    best = best_of_n(found.logits[judge], found.correct, [SAMPLES])
     assert best.mean() > found.correct.mean() + margin
 
 
@@ -99,12 +108,12 @@ def test_the_reward_model_has_the_weights_of_its_format_and_no_others() -> None:
 
 def test_the_models_are_a_few_megabytes_without_code_or_pickles() -> None:
     files = [path for path in MODELS.rglob("*") if path.is_file()]
-    assert {path.relative_to(MODELS).parts[0] for path in files} == {*POLICIES, "prm"}
+    assert {path.relative_to(MODELS).parts[0] for path in files} == {*POLICIES, *FORMATS.values()}
     assert {path.suffix for path in files} == {".safetensors", ".json", ".jinja"}
     assert sum(path.stat().st_size for path in files) < 12_000_000
 
 
-@pytest.mark.parametrize("name", [*POLICIES, "prm"])
+@pytest.mark.parametrize("name", [*POLICIES, *FORMATS.values()])
 def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None:
     from transformers import AutoTokenizer
 
@@ -116,22 +125,24 @@ def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None
     assert len(tokenizer("<extra_0>")["input_ids"]) == 1
 
 
-def test_the_training_command_makes_all_four_models_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason="Training needs the extra: pip install prmcal[training].")
+def test_the_training_command_makes_all_models_and_goes_on_where_it_was(tmp_path: Path) -> None:
     work, models = tmp_path / "work", tmp_path / "models"
     first = train(work, models, "--until", "policies")
     assert sorted(path.name for path in models.iterdir()) == sorted(POLICIES)
     assert "skipped" not in first
     second = train(work, models)
-    assert {path.name for path in models.iterdir()} == {*POLICIES, "prm"}
+    assert {path.name for path in models.iterdir()} == {*POLICIES, *FORMATS.values()}
     made = {
         line.split(":")[0] for line in second.splitlines() if "skipped" not in line and " step " not in line
     }
-    assert {"labels", "prm"} <= made
+    assert {"labels", "drilled", *FORMATS.values()} <= made
     assert not made & {"tokenizer", "base", "solver", "polished", "weak"}
-    score = prms.create("qwen", checkpoint=str(models / "prm")).score("Start with 10.", [["a) 10+1=11"]])
-    assert score[0].logit.shape == (2,)
-    assert np.isfinite(score[0].logit).all()
+    for name, folder in FORMATS.items():
+        (score,) = prms.create(name, checkpoint=str(models / folder)).score(
+            "Start with 10.", [["a) 10+1=11"]]
+        )
+        assert score.logit.shape == (2,)
+        assert np.isfinite(score.logit).all()
 
 
 def train(work: Path, models: Path, *more: str) -> str:

@@ -3,7 +3,8 @@ r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.t
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
     tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
-                               \--> verifier -> verifier-again -> first-prm -> drilled -> prm -> shepherd, reasoneval
+                               \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> remembering = prm
+                                                                       \\-> shepherd, reasoneval
 
 What is to ship goes to `build/nano/models`, all else to the work folder. To ship it, copy it to `registry/nano/models`:
 the shipped folders are never overwritten, nor taken for a finished stage.
@@ -39,7 +40,7 @@ from registry.plugins import KINDS
 
 POLICIES = ("strong", "middle", "weak")
 REWARD_RATE, HINT_WEIGHT = 3e-4, 0.5
-FIRST_REWARD_STEPS, REWARD_STEPS = 240, 500
+FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS, TWIN_STEPS = 240, 800, 350, 800
 FIRST_QUESTIONS, QUESTIONS = 320, 640
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
 REFRESH = 150
@@ -104,7 +105,17 @@ class Pipeline:
             work / "labels.jsonl",
             lambda: self.make_labels(models, QUESTIONS, work / "labels.jsonl"),
         )
-        self.stage("prm", models / "prm", self.train_reward_model)
+        self.stage(
+            "seeing",
+            work / "seeing",
+            lambda: self.train_reward_model("seeing", "drilled", False, SEEING_STEPS),
+        )
+        self.stage(
+            "remembering",
+            work / "remembering",
+            lambda: self.train_reward_model("remembering", "seeing", True, REMEMBERING_STEPS),
+        )
+        self.stage("prm", models / "prm", self.ship_reward_model)
         for name in twins.OUTPUTS:
             self.stage(name, models / name, lambda name=name: self.train_twin(name))  # type: ignore[misc]
 
@@ -236,39 +247,47 @@ class Pipeline:
         )
         model.save_pretrained(self.work / "drilled")
 
-    def train_reward_model(self) -> None:
-        """The reward model from the drilled verifier and the labels."""
+    def train_reward_model(self, name: str, source: str, remember: bool, steps: int) -> None:
+        """The reward model from the drilled verifier and the labels, in two stages: see, then remember."""
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
-        model = load_trained(self.work / "drilled")
+        model = load_trained(self.work / source)
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
         probe = FactProbe(self.encoder, model)
         self.train(
-            "prm",
+            name,
             model,
-            lambda number: reward_model.draw_batch(self.encoder, labels, probe.facts, self.seed, number),
-            self.scaled(REWARD_STEPS),
+            lambda number: reward_model.draw_batch(
+                self.encoder, labels, probe.facts, self.seed, number, remember
+            ),
+            self.scaled(steps),
             REWARD_RATE,
             probe,
             REFRESH,
         )
-        model.save_pretrained(self.work / "prm")
+        model.save_pretrained(self.work / name)
+
+    def ship_reward_model(self) -> None:
+        """The reward model as a checkpoint of its format."""
+        model = load_trained(self.work / "remembering")
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
 
     def train_twin(self, name: twins.Format) -> None:
-        """The reward model's trunk in another format."""
-        source = load_trained(self.work / "prm")
-        adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "prm"))
+        """A reward model in another format, from the drilled verifier and the labels."""
+        source = load_trained(self.work / "drilled")
+        # Only the adapter's tokenizer is used; the policies have the same.
+        adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "strong"))
         torch.manual_seed(self.seed)
         twin = twins.Twin(source.config, twins.OUTPUTS[name], adapter.log_odds)
         twin.model.load_state_dict(source.model.state_dict())
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
-        examples = twins.TwinExamples(adapter, labels, FactProbe(self.encoder, source).facts)
+        facts = FactProbe(self.encoder, source).facts
+        examples = twins.TwinExamples(self.encoder, adapter, labels, facts)
         self.train(
             name,
             twin,
             lambda number: examples.draw(self.seed, number),
-            self.scaled(twins.STEPS),
-            twins.LEARNING_RATE,
+            self.scaled(TWIN_STEPS),
+            REWARD_RATE,
         )
         twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
 

@@ -13,23 +13,29 @@ from collections.abc import Sequence
 
 from registry.nano.problems import LENGTHS, MODULUS, Operation, Problem, render_step, solution_steps
 from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import (
-    COPY_MIX,
-    NEAR_SLIP_MIX,
-    SLIP_MIX,
-    noisy_chain,
-    other_digit,
-    other_operand,
-)
+from registry.nano.training.chains import Mix, noisy_chain, other_digit, other_operand
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 
-__all__ = ["LEARNING_RATE", "STEPS", "dense_chains", "draw_batch", "writing_batch"]
+__all__ = [
+    "LEARNING_RATE",
+    "STEPS",
+    "dense_chains",
+    "draw_batch",
+    "dwelling",
+    "remembered_chains",
+    "writing_batch",
+]
 
 STEPS, LEARNING_RATE = 1500, 8e-4
 BATCH_TOKENS = 3000
 SLIPS = 4
 """Wrong results that are tried for each step."""
+REMEMBERED_CHAINS = 7
+REMEMBERED_MIX = Mix(value=0.2, operand=0.15, symbol=0.15, near=0.6)
+WHOLE_CHAINS = 3
+WHOLE_MIX = Mix(value=0.3, operand=0.2, symbol=0.15, near=0.5)
+"""Mistakes of the whole wrong chains: a third are slips."""
 
 
 def wrong_results(generator: random.Random, value: int, operation: Operation) -> list[int]:
@@ -72,7 +78,7 @@ def wrong_steps(generator: random.Random, problem: Problem, index: int) -> list[
 
 
 def dense_chains(generator: random.Random, problem: Problem, sound: bool) -> list[Judged]:
-    """The right chain, every step's wrong twins, each a chain that ends there, and two whole wrong chains.
+    """The right chain, every step's wrong twins, each a chain that ends there, and whole wrong chains.
 
     Marked 0 after a mistake and 1 at the end of the right chain; with `sound` also 1 after its every step.
     """
@@ -83,14 +89,30 @@ def dense_chains(generator: random.Random, problem: Problem, sound: bool) -> lis
         for wrong in wrong_steps(generator, problem, index):
             steps = (*right[:index], wrong)
             chains.append(Judged(steps, (False,) * len(steps), {len(steps): 0.0}, complete=False))
-    for _ in range(2):
-        mix = generator.choice((COPY_MIX, SLIP_MIX, NEAR_SLIP_MIX))
-        noisy = noisy_chain(problem, 0.02, generator, generator.randrange(len(right)), mix)
+    for _ in range(WHOLE_CHAINS):
+        noisy = noisy_chain(problem, 0.02, generator, generator.randrange(len(right)), WHOLE_MIX)
         first = noisy.wrong.index(True)
         marks = dict.fromkeys(range(first + 1, len(right) + 1), 0.0)
         if noisy.steps[-1].endswith(f"\\boxed{{{problem.answer}}}"):
             del marks[len(right)]  # two mistakes that cancel: neither right nor worth teaching
         chains.append(Judged(noisy.steps, (False,) * len(right), marks, complete=False))
+    return chains
+
+
+def remembered_chains(generator: random.Random, problem: Problem) -> list[Judged]:
+    """The right chain, marked 1 at its end, and chains with one mistake, marked 0 from there on to their ends.
+
+    The verifier that has only seen chains end at their mistake sees it, and forgets it two steps later.
+    """
+    right = tuple(solution_steps(problem))
+    chains = [Judged(right, (True,) * len(right), {len(right): 1.0})]
+    for _ in range(REMEMBERED_CHAINS):
+        first = generator.randrange(len(right))
+        wrong = noisy_chain(problem, 0.0, generator, first, REMEMBERED_MIX)
+        marks = dict.fromkeys(range(first + 1, len(right) + 1), 0.0)
+        if wrong.steps[-1].endswith(f"\\boxed{{{problem.answer}}}"):
+            del marks[len(right)]
+        chains.append(Judged(wrong.steps, (False,) * len(right), marks, complete=False))
     return chains
 
 

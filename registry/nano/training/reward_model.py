@@ -1,7 +1,7 @@
 """The reward model: a verifier, fine-tuned on Monte Carlo labels of the strong policy.
 
 It is made twice. The first one (`draw_first_batch`) could not see slips and went through the drill; what came out is
-fine-tuned on labels again (`draw_batch`): half of the batches are labelled trajectories of all three policies, the rest
+fine-tuned on labels again (`draw_batch`): two of five batches are labelled trajectories of all three policies, the rest
 goes on with the drill, marked only where the truth is (nearly) known without sampling: 0 after a mistake, 1 at a right
 end. That keeps the verifier sharp without telling it anything about how often the strong policy goes wrong.
 """
@@ -11,18 +11,26 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import LENGTHS
+from registry.nano.problems import LENGTHS, Problem
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
-from registry.nano.training.drill import dense_chains, dwelling, writing_batch
+from registry.nano.training.drill import dense_chains, dwelling, remembered_chains, writing_batch
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
 
-__all__ = ["draw_batch", "draw_first_batch", "group_by_question", "labelled_chain"]
+__all__ = [
+    "LABELLED_SHARE",
+    "WRITING_SHARE",
+    "draw_batch",
+    "draw_first_batch",
+    "drilled_chains",
+    "group_by_question",
+    "labelled_chain",
+]
 
 BATCH_TOKENS = 3000
-LABELLED_SHARE, WRITING_SHARE = 0.5, 0.15
+LABELLED_SHARE, WRITING_SHARE = 0.4, 0.25
 
 
 def group_by_question(labels: Sequence[Labelled]) -> dict[int, list[list[Labelled]]]:
@@ -60,22 +68,39 @@ def labelled_examples(
 
 
 def draw_batch(
-    encoder: Encoder, labels: dict[int, list[list[Labelled]]], facts: Facts, seed: int, number: int
+    encoder: Encoder,
+    labels: dict[int, list[list[Labelled]]],
+    facts: Facts,
+    seed: int,
+    number: int,
+    remember: bool,
 ) -> Sequence[Example]:
-    """The examples of one batch."""
-    generator = random.Random(f"{seed} reward model {number}")
+    """The examples of one batch; with `remember` chains that go on after a mistake, else the drill's."""
+    generator = random.Random(f"{seed} reward model {number} {remember}")
+    labelled, writing = (0.3, 0.15) if remember else (LABELLED_SHARE, WRITING_SHARE)
     kind = generator.random()
-    if kind < LABELLED_SHARE:
+    if kind < labelled:
         return labelled_examples(encoder, labels, generator)
-    if kind < LABELLED_SHARE + WRITING_SHARE:
+    if kind < labelled + writing:
         return writing_batch(encoder, facts, generator)
+    return [
+        encoder.example(problem.text, chains, system=True, first_only=True)
+        for problem, chains in drilled_chains(generator, facts, remember)
+    ]
+
+
+def drilled_chains(
+    generator: random.Random, facts: Facts, remember: bool
+) -> list[tuple[Problem, list[Judged]]]:
+    """Problems of one level with the chains of one batch."""
     level = generator.choice((1, 2, 3, 4, 4, 5, 5))
-    examples = []
-    for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level]))):
-        problem = dwelling(facts, generator, level, 0.6)
-        chains = dense_chains(generator, problem, sound=False)
-        examples.append(encoder.example(problem.text, chains, system=True, first_only=True))
-    return examples
+    problems = [
+        dwelling(facts, generator, level, 0.6)
+        for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level])))
+    ]
+    if remember:
+        return [(problem, remembered_chains(generator, problem)) for problem in problems]
+    return [(problem, dense_chains(generator, problem, sound=False)) for problem in problems]
 
 
 def draw_first_batch(

@@ -1,7 +1,8 @@
-"""The nano twins of the other two PRM formats: the reward model's trunk, asked in another way under another head.
+"""The nano twins of the other two PRM formats: the drilled verifier, asked in another way under another head.
 
 A twin reads what its adapter (`registry.prms.shepherd`, `registry.prms.reasoneval`) gives a model of its format to
-read, and is trained where the adapter reads its score, on the labels that the first reward model had.
+read, and is trained where the adapter reads its score, on the same labels, the same drill and as long as the reward
+model in Qwen's format.
 """
 
 from __future__ import annotations
@@ -18,25 +19,21 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrainedModel
 
-from registry.nano.problems import LENGTHS
-from registry.nano.training.drill import dense_chains, dwelling
-from registry.nano.training.examples import IGNORED, Example, Judged
+from registry.nano.training.drill import writing_batch
+from registry.nano.training.examples import IGNORED, Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
-from registry.nano.training.reward_model import labelled_chain
+from registry.nano.training.reward_model import LABELLED_SHARE, WRITING_SHARE, drilled_chains, labelled_chain
 from registry.prms.reasoneval_model import Qwen2ReasonEval
 from registry.prms.token_tree import build_token_tree
 from registry.prms.transformers import TransformersPRM
 
-__all__ = ["LEARNING_RATE", "OUTPUTS", "STEPS", "Twin", "TwinExamples", "save_twin"]
+__all__ = ["OUTPUTS", "Twin", "TwinExamples", "save_twin"]
 
 Format = Literal["shepherd", "reasoneval"]
 OUTPUTS: Mapping[Format, int] = {"shepherd": 2, "reasoneval": 3}
 """What each format's head gives: '+' and '-', or negative, neutral and positive."""
-STEPS, LEARNING_RATE = 700, 6e-4
 BATCH_TOKENS = 3000
-LABELLED_SHARE = 0.6
-"""Share of batches with Monte Carlo labels; the rest is the drill, marked only where the truth is known."""
 
 
 class Twin(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
@@ -56,17 +53,27 @@ class Twin(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transforme
         input_ids: torch.Tensor,
         position_ids: torch.Tensor,
         attention_mask: torch.Tensor,
+        targets: torch.Tensor,
         scores: torch.Tensor,
         **_: Any,
     ) -> dict[str, torch.Tensor]:
-        """The loss over a batch of trees: `scores` (B, L) is the chance of success where one is read, else -1."""
+        """The losses over a batch of trees.
+
+        `scores` (B, L) is the chance of success where one is read, else -1; `targets` (B, L) the next token to write,
+        with the embeddings as output layer, else -100.
+        """
         hidden = self.model(
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
         ).last_hidden_state
-        read = scores >= 0
-        logits = self.log_odds(self.head(hidden[read]).float())
-        loss = functional.binary_cross_entropy_with_logits(logits, scores[read])
-        return {"loss": loss, "language": torch.zeros(()), "judge": loss.detach()}
+        taught, read = targets != IGNORED, scores >= 0
+        language = judge = hidden.sum() * 0
+        if taught.any():
+            written = functional.linear(hidden[taught], self.model.embed_tokens.weight)
+            language = functional.cross_entropy(written.float(), targets[taught])
+        if read.any():
+            logits = self.log_odds(self.head(hidden[read]).float())
+            judge = functional.binary_cross_entropy_with_logits(logits, scores[read])
+        return {"loss": language + judge, "language": language.detach(), "judge": judge.detach()}
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class TwinExamples:
 
     Attributes
     ----------
+    encoder : Encoder
+        For what is to be written, in the chat format.
     adapter : TransformersPRM
         Turns prefixes into token ids.
     labels : dict
@@ -83,6 +92,7 @@ class TwinExamples:
         What the drill dwells on.
     """
 
+    encoder: Encoder
     adapter: TransformersPRM
     labels: dict[int, list[list[Labelled]]]
     facts: Facts
@@ -90,18 +100,17 @@ class TwinExamples:
     def draw(self, seed: int, number: int) -> Sequence[Example]:
         """The examples of one batch."""
         generator = random.Random(f"{seed} twin {number}")
-        if generator.random() < LABELLED_SHARE:
+        kind = generator.random()
+        if LABELLED_SHARE <= kind < LABELLED_SHARE + WRITING_SHARE:
+            return writing_batch(self.encoder, self.facts, generator)
+        if kind < LABELLED_SHARE:
             length = generator.choice(sorted(self.labels))
             count = max(1, BATCH_TOKENS // (50 + 45 * length))
             chosen = generator.sample(self.labels[length], min(count, len(self.labels[length])))
             return [self._example(rows[0].question, map(labelled_chain, rows)) for rows in chosen]
-        level = generator.choice((1, 2, 3, 4, 4, 5, 5))
-        problems = [
-            dwelling(self.facts, generator, level, 0.6)
-            for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level])))
-        ]
         return [
-            self._example(problem.text, dense_chains(generator, problem, sound=False)) for problem in problems
+            self._example(problem.text, chains)
+            for problem, chains in drilled_chains(generator, self.facts, remember=generator.random() < 0.6)
         ]
 
     def _example(self, question: str, chains: Any) -> Example:
