@@ -156,13 +156,19 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
         row = _cell_row(connection, cell_id)
         keys = list(_measured(_upstream_jobs(connection, row), row)["job_key"])
 
-        def joined(model: type[SuccessCount] | type[CalibratedReward]) -> sa.ColumnElement[bool]:
-            return sa.and_(
-                model.job_key.in_(keys),
-                model.question_id == Reward.question_id,
-                model.trajectory == Reward.trajectory,
-                model.step == Reward.step,
+        # A prefix may have been followed up in several blocks, each in a shard of its own.
+        prefix = (SuccessCount.question_id, SuccessCount.trajectory, SuccessCount.step)
+        counts = (
+            sa.select(
+                *prefix,
+                sa.func.sum(SuccessCount.successes).label("successes"),
+                sa.func.sum(SuccessCount.follow_ups).label("follow_ups"),
+                sa.func.bool_or(SuccessCount.terminal).label("terminal"),
             )
+            .where(SuccessCount.job_key.in_(keys), SuccessCount.question_id == question_id)
+            .group_by(*prefix)
+            .subquery()
+        )
 
         query = (
             sa.select(
@@ -171,14 +177,24 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
                 Reward.logit,
                 Reward.reward,
                 Reward.over_long,
-                SuccessCount.successes,
-                SuccessCount.follow_ups,
-                SuccessCount.terminal,
+                sa.cast(counts.c.successes, sa.Integer).label("successes"),
+                sa.cast(counts.c.follow_ups, sa.Integer).label("follow_ups"),
+                counts.c.terminal,
                 CalibratedReward.level,
                 CalibratedReward.reward.label("calibrated_reward"),
             )
-            .outerjoin(SuccessCount, joined(SuccessCount))
-            .outerjoin(CalibratedReward, joined(CalibratedReward))
+            .outerjoin(
+                counts, sa.and_(counts.c.trajectory == Reward.trajectory, counts.c.step == Reward.step)
+            )
+            .outerjoin(
+                CalibratedReward,
+                sa.and_(
+                    CalibratedReward.job_key.in_(keys),
+                    CalibratedReward.question_id == Reward.question_id,
+                    CalibratedReward.trajectory == Reward.trajectory,
+                    CalibratedReward.step == Reward.step,
+                ),
+            )
             .where(Reward.job_key.in_(keys), Reward.question_id == question_id)
             .order_by(Reward.trajectory, Reward.step, CalibratedReward.level)
         )

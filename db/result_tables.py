@@ -131,7 +131,9 @@ class Comparison(Base):
     metric: Mapped[str] = mapped_column(primary_key=True, comment="Name of the metric")
     cell_a: Mapped[str] = mapped_column(primary_key=True, comment="First cell: cells.cell_id")
     cell_b: Mapped[str] = mapped_column(primary_key=True, comment="Second cell: cells.cell_id")
-    difference: Mapped[float] = mapped_column(comment="Value of the first minus value of the second")
+    difference: Mapped[float] = mapped_column(
+        comment="Value of the first minus value of the second; of the distances from 0 where 0 is best"
+    )
     low: Mapped[float | None] = mapped_column(comment="Lower end of the 95% interval of the difference")
     high: Mapped[float | None] = mapped_column(comment="Upper end of the 95% interval of the difference")
     p_value: Mapped[float | None] = mapped_column(comment="Two-sided p value, not adjusted")

@@ -137,7 +137,10 @@ def compare(
 def report(
     directory: FolderArgument,
     out: Annotated[
-        Path, typer.Option("--out", metavar="REPORT", help="The report's folder: new, empty, or an earlier report.")
+        Path,
+        typer.Option(
+            "--out", metavar="REPORT", help="The report's folder: new, empty, or an earlier report."
+        ),
     ],
 ) -> None:
     """Write tables and figures as Markdown, CSV, LaTeX, PNG and PDF, from the database."""

@@ -29,6 +29,7 @@ __all__ = [
     "missing",
     "one_of",
     "plain_row",
+    "printable",
     "render_cell",
     "render_leaderboard",
     "render_plan",
@@ -150,10 +151,18 @@ def render_cell(directory: Path, cell_id: str) -> str:
     for row in detail.samples.itertuples():
         lines += [
             "",
-            f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {row.question}",
-            row.text,
+            f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {printable(str(row.question))}",
+            printable(row.text),
         ]
     return "\n".join(lines) + "\n"
+
+
+def printable(text: str) -> str:
+    """A foreign text with what a terminal would obey written out; its line breaks stay."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

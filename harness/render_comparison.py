@@ -12,7 +12,7 @@ from typing import Any
 
 from db.leaderboard import SIGNIFICANCE
 from harness.compare import CellComparison, MetricComparison, compare
-from harness.render import FORMATS, markdown_table, missing, one_of, plain_row, text_table
+from harness.render import FORMATS, markdown_table, missing, one_of, plain_row, printable, text_table
 
 __all__ = ["render_comparison"]
 
@@ -126,7 +126,7 @@ def _one_line(text: str, markdown: bool) -> str:
     """The start of a foreign text, on one line, with what a terminal would obey written out."""
     flat = " ".join(text.split())
     start = flat if len(flat) <= _TEXT_START else flat[: _TEXT_START - 1] + "…"
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in start)
+    shown = printable(start)
     return _MARKDOWN.sub(r"\\\1", shown) if markdown else shown
 
 

@@ -127,6 +127,16 @@ def test_a_fit_learns_and_leaves_the_prm_as_it_was(
     assert np.array_equal(scored(reward_model).logit, features.logit)
 
 
+def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> None:
+    given = scored(prms.create("qwen", checkpoint=str(reward_folder), dtype="bfloat16", device="cpu"))
+    calibrator = create(epochs=5).fit(given, *labels(given))
+    assert {weights.dtype for weights in calibrator.adapter_.values()} == {torch.float32}
+    assert calibrator.card_["final_loss"] < 0.8 * calibrator.card_["first_loss"]
+    calibrated, rewards = calibrator.predict_with_rewards(given)
+    assert np.abs(rewards - expit(given.logit)).max() < 0.05
+    assert np.abs(calibrated - calibrator.predict(given)).max() < 0.05
+
+
 def test_quantiles_that_cross_are_put_in_order(fitted: QuantileLora, features: ScoredPrefixes) -> None:
     crossing = copy.deepcopy(fitted)
     last = next(name for name in crossing.adapter_ if name.endswith("layers.2.weight"))

@@ -3,8 +3,9 @@ r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.t
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
     tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
-                               \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> remembering = prm
-                                                                       \\-> shepherd, reasoneval
+                               \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> prm
+
+    and from `drilled` and the prm's trunk: shepherd, reasoneval
 
 What is to ship goes to `build/nano/models`, all else to the work folder. To ship it, copy it to `registry/nano/models`:
 the shipped folders are never overwritten, nor taken for a finished stage.
@@ -40,7 +41,7 @@ from registry.plugins import KINDS
 
 POLICIES = ("strong", "middle", "weak")
 REWARD_RATE, HINT_WEIGHT = 3e-4, 0.5
-FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS, TWIN_STEPS = 240, 800, 350, 800
+FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 350
 FIRST_QUESTIONS, QUESTIONS = 320, 640
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
 REFRESH = 150
@@ -189,19 +190,39 @@ class Pipeline:
 
     def mend_policy(self, name: str) -> None:
         """A policy with fewer slips and as many copy mistakes."""
-        noise = policies.POLICIES[name]
         model = load_trained(self.work / name)
+        self.mend(name, model, policies.MENDING_STEPS, policies.MENDING_RATE)
+        if name == "strong":
+            self.clean(name, model)
+            self.mend(name, model, policies.GENTLE_STEPS, policies.GENTLE_RATE)
+        save_policy(model, self.encoder.tokenizer, self.models / name)
+
+    def mend(self, name: str, model: SolverAndJudge, steps: int, learning_rate: float) -> None:
+        """Imitate a policy's mistakes while dwelling on what it gets wrong."""
+        noise = policies.POLICIES[name]
         probe = FactProbe(self.encoder, model)
         self.train(
-            name,
+            f"{name}-mended",
             model,
             lambda number: policies.draw_mending_batch(self.encoder, noise, probe.facts, self.seed, number),
-            self.scaled(policies.MENDING_STEPS),
-            policies.MENDING_RATE,
+            self.scaled(steps),
+            learning_rate,
             probe,
             probe_every=50,
         )
-        save_policy(model, self.encoder.tokenizer, self.models / name)
+
+    def clean(self, name: str, model: SolverAndJudge) -> None:
+        """Write right chains alone, dwelling on what the model gets wrong."""
+        probe = FactProbe(self.encoder, model)
+        self.train(
+            f"{name}-clean",
+            model,
+            lambda number: policies.draw_cleaning_batch(self.encoder, probe.facts, self.seed, number),
+            self.scaled(policies.CLEANING_STEPS),
+            policies.CLEANING_RATE,
+            probe,
+            probe_every=100,
+        )
 
     def make_labels(self, folder: Path, questions: int, output: Path) -> None:
         """Trajectories of all policies, follow-ups of the strong one, on train questions of nano-math."""
@@ -272,8 +293,9 @@ class Pipeline:
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
 
     def train_twin(self, name: twins.Format) -> None:
-        """A reward model in another format, from the drilled verifier and the labels."""
-        source = load_trained(self.work / "drilled")
+        """A reward model in another format, on the labels and the drill of the first."""
+        schedule = twins.SCHEDULES[name]
+        source = load_trained(self.work / schedule.source)
         # Only the adapter's tokenizer is used; the policies have the same.
         adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "strong"))
         torch.manual_seed(self.seed)
@@ -282,13 +304,16 @@ class Pipeline:
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
         facts = FactProbe(self.encoder, source).facts
         examples = twins.TwinExamples(self.encoder, adapter, labels, facts)
-        self.train(
-            name,
-            twin,
-            lambda number: examples.draw(self.seed, number),
-            self.scaled(TWIN_STEPS),
-            REWARD_RATE,
-        )
+        for index, each in enumerate(schedule.rounds):
+            self.train(
+                name,
+                twin,
+                lambda number, index=index, each=each: examples.draw(
+                    self.seed + index, number, each.remember
+                ),  # type: ignore[misc]
+                self.scaled(each.steps),
+                each.learning_rate,
+            )
         twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
 
 

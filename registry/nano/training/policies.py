@@ -1,7 +1,9 @@
 """The three policies: the polished solver, fine-tuned for two minutes on chains with more or fewer mistakes.
 
 Imitating mistakes costs arithmetic: after it 2% of the chains held a slip. So each policy is mended afterwards, on the
-same share of mistakes and on what it now gets wrong; no symbol is miscopied any more, for the PRM sees that badly.
+same share of mistakes and on what it now gets wrong; no symbol is miscopied any more, for the PRM sees that badly. The
+strong policy, of whose wrong answers slips are the largest part, is then cleaned (it writes right chains alone) and
+imitates mistakes once more, gently: slips in 0.2% of its chains are left.
 """
 
 from __future__ import annotations
@@ -13,15 +15,30 @@ from dataclasses import dataclass
 from registry.nano.problems import AIME_LENGTHS, LENGTHS
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import COPY_MIX, Mix, noisy_chain
+from registry.nano.training.drill import writing_batch
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 
-__all__ = ["MENDING_RATE", "MENDING_STEPS", "POLICIES", "Noise", "draw_batch", "draw_mending_batch"]
+__all__ = [
+    "CLEANING_RATE",
+    "CLEANING_STEPS",
+    "GENTLE_RATE",
+    "GENTLE_STEPS",
+    "MENDING_RATE",
+    "MENDING_STEPS",
+    "POLICIES",
+    "Noise",
+    "draw_batch",
+    "draw_cleaning_batch",
+    "draw_mending_batch",
+]
 
 BATCH_TOKENS = 3000
 LONG_SHARE = 0.25
 CHAINS = 3
 MENDING_STEPS, MENDING_RATE = 700, 6e-4
+CLEANING_STEPS, CLEANING_RATE = 300, 3e-4
+GENTLE_STEPS, GENTLE_RATE = 400, 2e-4
 MENDING_LONG_SHARE = 0.15
 MENDING_MIX = Mix(value=0.77, operand=0.23, symbol=0.0)
 DWELLING = 0.7
@@ -92,3 +109,8 @@ def draw_mending_batch(
         followed = [Judged(chain.steps, taught=(True,) * len(chain.steps)) for chain in chains]
         examples.append(encoder.example(problem.text, followed, system=False))
     return examples
+
+
+def draw_cleaning_batch(encoder: Encoder, facts: Facts, seed: int, number: int) -> Sequence[Example]:
+    """The examples of one batch of right chains, most of which dwell on `facts`."""
+    return writing_batch(encoder, facts, random.Random(f"{seed} cleaning {number}"))

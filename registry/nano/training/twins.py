@@ -1,8 +1,8 @@
-"""The nano twins of the other two PRM formats: the drilled verifier, asked in another way under another head.
+"""The nano twins of the other two PRM formats: a trunk of the first one, asked in another way under another head.
 
 A twin reads what its adapter (`registry.prms.shepherd`, `registry.prms.reasoneval`) gives a model of its format to
-read, and is trained where the adapter reads its score, on the same labels, the same drill and as long as the reward
-model in Qwen's format.
+read, and is trained where the adapter reads its score, on the labels and the drill of the reward model in Qwen's
+format.
 """
 
 from __future__ import annotations
@@ -28,12 +28,35 @@ from registry.prms.reasoneval_model import Qwen2ReasonEval
 from registry.prms.token_tree import build_token_tree
 from registry.prms.transformers import TransformersPRM
 
-__all__ = ["OUTPUTS", "Twin", "TwinExamples", "save_twin"]
+__all__ = ["OUTPUTS", "SCHEDULES", "Twin", "TwinExamples", "save_twin"]
 
 Format = Literal["shepherd", "reasoneval"]
 OUTPUTS: Mapping[Format, int] = {"shepherd": 2, "reasoneval": 3}
 """What each format's head gives: '+' and '-', or negative, neutral and positive."""
 BATCH_TOKENS = 3000
+
+
+@dataclass(frozen=True)
+class Round:
+    """One warm-up and cosine decay, and the share of drilled batches whose chains go on after their mistake."""
+
+    steps: int
+    learning_rate: float
+    remember: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The stage whose trunk a twin starts from, and its rounds."""
+
+    source: str
+    rounds: tuple[Round, ...]
+
+
+SCHEDULES: Mapping[Format, Schedule] = {
+    "shepherd": Schedule("drilled", (Round(800, 3e-4, 0.0), Round(700, 6e-4, 0.6))),
+    "reasoneval": Schedule("remembering", (Round(600, 6e-4, 0.6),)),
+}
 
 
 class Twin(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
@@ -97,8 +120,8 @@ class TwinExamples:
     labels: dict[int, list[list[Labelled]]]
     facts: Facts
 
-    def draw(self, seed: int, number: int) -> Sequence[Example]:
-        """The examples of one batch."""
+    def draw(self, seed: int, number: int, remember: float) -> Sequence[Example]:
+        """The examples of one batch; `remember` as in `Round`."""
         generator = random.Random(f"{seed} twin {number}")
         kind = generator.random()
         if LABELLED_SHARE <= kind < LABELLED_SHARE + WRITING_SHARE:
@@ -110,7 +133,9 @@ class TwinExamples:
             return [self._example(rows[0].question, map(labelled_chain, rows)) for rows in chosen]
         return [
             self._example(problem.text, chains)
-            for problem, chains in drilled_chains(generator, self.facts, remember=generator.random() < 0.6)
+            for problem, chains in drilled_chains(
+                generator, self.facts, remember=generator.random() < remember
+            )
         ]
 
     def _example(self, question: str, chains: Any) -> Example:
