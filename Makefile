@@ -29,12 +29,12 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Train the shipped models again: about an hour and a half of one core.
+# Train the nano models again, into build/nano/models: about three hours of one core.
 nano: install
 	$(BIN)/python -m registry.nano.training
 
 benchmarks: install
-	for benchmark in one_pass_scoring best_of_n bulk_load metrics_against_scikit_learn; do $(BIN)/python -m benchmarks.$$benchmark; done
+	for benchmark in one_pass_scoring best_of_n bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
 
 clean:
 	rm -rf .venv runs

@@ -35,6 +35,7 @@ from registry.nano.training.folders import load_trained, save_policy, save_rewar
 from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
 from registry.nano.training.model import SolverAndJudge, nano_config
 from registry.nano.training.probe import Probe
+from registry.nano.training.settle import settle
 from registry.nano.training.tokenizer import build_tokenizer
 from registry.nano.training.trainer import train
 from registry.plugins import KINDS
@@ -44,6 +45,8 @@ REWARD_RATE, HINT_WEIGHT = 3e-4, 0.5
 FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 350
 FIRST_QUESTIONS, QUESTIONS = 320, 640
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
+SETTLED_EVERY = 3
+"""Two numbers need no more than every third label."""
 REFRESH = 150
 """Steps after which the drill looks again at what the model gets wrong."""
 
@@ -288,8 +291,12 @@ class Pipeline:
         model.save_pretrained(self.work / name)
 
     def ship_reward_model(self) -> None:
-        """The reward model as a checkpoint of its format."""
+        """The reward model as a checkpoint of its format, settled on the scale of the labels."""
         model = load_trained(self.work / "remembering")
+        save_reward_model(model, self.encoder.tokenizer, self.work / "unsettled")
+        unsettled = KINDS["prm"].create("qwen", checkpoint=str(self.work / "unsettled"), dtype="float32")
+        labels = read_labels(self.work / "labels.jsonl")
+        settle(model.score[2], unsettled, labels[::SETTLED_EVERY])
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
 
     def train_twin(self, name: twins.Format) -> None:

@@ -44,6 +44,9 @@ class TreeTrainer(SFTTrainer):
             self._parts.setdefault(name, []).append(float(outputs[name]))
         return (outputs["loss"], outputs) if return_outputs else outputs["loss"]
 
+    def _send_telemetry(self) -> None:
+        """TRL would report every training to the hub."""
+
     @property
     def _parts(self) -> dict[str, list[float]]:
         parts: dict[str, list[float]] = self.__dict__.setdefault("parts", {})
