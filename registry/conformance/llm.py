@@ -20,6 +20,8 @@ _QUESTIONS = (
 )
 _BARE = tuple(Prefix(question) for question in _QUESTIONS)
 _SAMPLING = Sampling(max_tokens=64)
+_VARIED = replace(_SAMPLING, temperature=1.5)
+"""Hot enough that also a policy that is sure of these questions gives more than one text."""
 _SAMPLES = 6
 _SEED = 20_240
 
@@ -84,18 +86,18 @@ def check_finish_reasons(plugin: LLM) -> None:
 
 def check_samples_differ(plugin: LLM) -> None:
     """Success is defined over a stochastic policy, and its samples are independent."""
-    completions = _generate(plugin, _BARE)
+    completions = _generate(plugin, _BARE, sampling=_VARIED)
     varied = any(len({completion.text for completion in of_prefix}) > 1 for of_prefix in completions)
     expect(
         varied,
-        f"At temperature {_SAMPLING.temperature} samples must differ. All {_SAMPLES} were equal for each of "
+        f"At temperature {_VARIED.temperature} samples must differ. All {_SAMPLES} were equal for each of "
         f"{len(_BARE)} questions.",
     )
     # A model may be sure of a question: what counts is that no prefix copies another's samples, every time.
     copies = [
         [completion.text for completion in first] == [completion.text for completion in second]
         and len({completion.text for completion in first}) > 1
-        for first, second in (_generate(plugin, (prefix, prefix)) for prefix in _BARE)
+        for first, second in (_generate(plugin, (prefix, prefix), sampling=_VARIED) for prefix in _BARE)
     ]
     expect(
         not any(copies),
@@ -105,10 +107,10 @@ def check_samples_differ(plugin: LLM) -> None:
 
 def check_the_seed_decides(plugin: LLM) -> None:
     """Same input and seed, same text; another seed, another text."""
-    first, again = (_texts(_generate(plugin, _BARE)) for _ in range(2))
+    first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
     different = sum(a != b for a, b in zip(first, again, strict=True))
     expect(different == 0, f"The same seed must give the same texts. {different} of {len(first)} differ.")
-    other = _texts(_generate(plugin, _BARE, seed=_SEED + 1))
+    other = _texts(_generate(plugin, _BARE, sampling=_VARIED, seed=_SEED + 1))
     expect(first != other, "Another seed must give other texts. All were equal: is the seed ignored?")
 
 
