@@ -15,9 +15,9 @@ from db.models import (
     JobInput,
     Question,
     QuestionResult,
-    SuccessCount,
 )
 from db.reader import Source, connection_of, frame
+from db.success import success_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,17 +156,9 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
 
 
 def _errors(jobs: dict[str, str]) -> sa.Subquery:
-    """The squared error of the point estimate of every prefix with follow-ups; their blocks are added up."""
-    counts = (
-        sa.select(
-            *(getattr(SuccessCount, name) for name in _PREFIX),
-            (sa.func.sum(SuccessCount.successes) * 1.0 / sa.func.sum(SuccessCount.follow_ups)).label("rate"),
-        )
-        .where(SuccessCount.job_key == jobs["success"])
-        .group_by(*(getattr(SuccessCount, name) for name in _PREFIX))
-        .subquery()
-    )
-    error = CalibratedReward.reward - counts.c.rate
+    """The squared error of the point estimate of every prefix with follow-ups."""
+    counts = success_counts([jobs["success"]]).subquery()
+    error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
     return (
         sa.select(*(counts.c[name] for name in _PREFIX), (error * error).label("squared_error"))
         .join(

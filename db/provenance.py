@@ -24,6 +24,7 @@ from db.models import (
     Trajectory,
 )
 from db.reader import Source, connection_of, frame
+from db.success import success_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,20 +157,7 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
         row = _cell_row(connection, cell_id)
         keys = list(_measured(_upstream_jobs(connection, row), row)["job_key"])
 
-        # A prefix may have been followed up in several blocks, each in a shard of its own.
-        prefix = (SuccessCount.question_id, SuccessCount.trajectory, SuccessCount.step)
-        counts = (
-            sa.select(
-                *prefix,
-                sa.func.sum(SuccessCount.successes).label("successes"),
-                sa.func.sum(SuccessCount.follow_ups).label("follow_ups"),
-                sa.func.bool_or(SuccessCount.terminal).label("terminal"),
-            )
-            .where(SuccessCount.job_key.in_(keys), SuccessCount.question_id == question_id)
-            .group_by(*prefix)
-            .subquery()
-        )
-
+        counts = success_counts(keys).where(SuccessCount.question_id == question_id).subquery()
         query = (
             sa.select(
                 Reward.trajectory,
@@ -177,8 +165,8 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
                 Reward.logit,
                 Reward.reward,
                 Reward.over_long,
-                sa.cast(counts.c.successes, sa.Integer).label("successes"),
-                sa.cast(counts.c.follow_ups, sa.Integer).label("follow_ups"),
+                counts.c.successes,
+                counts.c.follow_ups,
                 counts.c.terminal,
                 CalibratedReward.level,
                 CalibratedReward.reward.label("calibrated_reward"),

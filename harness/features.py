@@ -24,7 +24,7 @@ PREFIX = ["question_id", "trajectory", "step"]
 def scored_prefixes(context: Context, shard: Shard) -> pd.DataFrame:
     """The rewards of a shard's measured trajectories, over-long prefixes left out, ordered by prefix."""
     rewards = context.table(shard, "score", "rewards")
-    measured = rewards["trajectory"] < shard.parameters["measured"]
+    measured = rewards["trajectory"] < shard.parameters["trajectories"][1]
     return rewards[measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
 
 

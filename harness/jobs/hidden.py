@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from harness.context import Context, Output, plugin_guard, require, require_length
+from harness.jobs.score import scoring_requests
 from harness.plan import Shard
-from registry.contracts.data import ScoringRequest, split_steps
 from registry.contracts.features import HiddenStates
 from registry.errors import PluginFailedError
 from registry.prms.transformers import TransformersPRM
@@ -22,18 +22,12 @@ def compute(shard: Shard, context: Context) -> Output:
 
     States are kept in half precision: they are most of what a run stores.
     """
-    questions = {question.id: question for question in context.questions(shard)}
+    stop = shard.parameters["trajectories"][1]
     trajectories = context.table(shard, "rollout", "trajectories")
-    trajectories = trajectories[trajectories["trajectory"] < shard.parameters["measured"]]
+    requests = scoring_requests(context, shard, trajectories[trajectories["trajectory"] < stop])
     rewards = context.table(shard, "score", "rewards")
-    prefixes = trajectories[["question_id", "trajectory"]].merge(
-        rewards[~rewards["over_long"]], on=["question_id", "trajectory"]
-    )
-    groups = [(key, group) for key, group in trajectories.groupby("question_id", sort=False)]
-    requests = [
-        ScoringRequest(questions[key].text, tuple(split_steps(text) for text in group["text"]))
-        for key, group in groups
-    ]
+    # The score job wrote them in the order of its requests, which is that of these.
+    prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
     name = shard.parameters["prm"]["name"]
     with plugin_guard("prm", name, "give hidden states"):
         prm = context.prm(shard.parameters["prm"])
@@ -42,14 +36,8 @@ def compute(shard: Shard, context: Context) -> Output:
                 "it has no method 'hidden_states'. Derive it from TransformersPRM, or leave out calibrators that "
                 "read hidden states."
             )
-        found = cast(TransformersPRM, prm).hidden_states(requests)
+        found = cast(TransformersPRM, prm).hidden_states(list(requests.values()))
         require_length(found, len(requests), "forests of hidden states")
-        order = {key: position for position, (key, _) in enumerate(groups)}
-        prefixes = prefixes.sort_values(
-            ["question_id", "trajectory", "step"],
-            key=lambda column: column.map(order) if column.name == "question_id" else column,
-            ignore_index=True,
-        )
         forest = HiddenStates.concatenate(found)
         require_length(forest, len(prefixes), "prefixes with hidden states")
         require(bool(np.isfinite(forest.states).all()), "it returned a hidden state that is not finite.")
@@ -69,6 +57,3 @@ def _save(forest: HiddenStates, folder: Path) -> None:
     largest = np.finfo(np.float16).max
     states = np.clip(forest.states, -largest, largest).astype(np.float16)
     save_file({"states": states, "parents": forest.parents.astype(np.int64)}, folder / "states.safetensors")
-
-
-__all__ = ["compute"]

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.context import Context, Output, plugin_guard, require, require_length
 from harness.plan import Shard
 from registry.contracts.data import PrefixScores, ScoringRequest, split_steps
 
-__all__ = ["compute"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["compute", "scoring_requests"]
+
+
+def scoring_requests(context: Context, shard: Shard, trajectories: pd.DataFrame) -> dict[str, ScoringRequest]:
+    """What a PRM is asked about some trajectories: one request per question, by its id, in the table's order."""
+    questions = {question.id: question.text for question in context.questions(shard)}
+    return {
+        key: ScoringRequest(questions[key], tuple(split_steps(text) for text in group["text"]))
+        for key, group in trajectories.groupby("question_id", sort=False)
+    }
 
 
 def compute(shard: Shard, context: Context) -> Output:
     """Scores of a rollout shard; a prefix that is too long for the PRM has a null score and a flag."""
     import pandas as pd
 
-    questions = {question.id: question for question in context.questions(shard)}
     trajectories = context.table(shard, "rollout", "trajectories")
-    groups = [(key, group) for key, group in trajectories.groupby("question_id", sort=False)]
-    steps = [[split_steps(text) for text in group["text"]] for _, group in groups]
-    requests = [
-        ScoringRequest(questions[key].text, tuple(each)) for (key, _), each in zip(groups, steps, strict=True)
-    ]
+    requests = scoring_requests(context, shard, trajectories)
     name = shard.parameters["prm"]["name"]
     with plugin_guard("prm", name, "score"):
-        scored = context.prm(shard.parameters["prm"]).score_batch(requests)
+        scored = context.prm(shard.parameters["prm"]).score_batch(list(requests.values()))
         require_length(scored, len(requests), "lists of scores")
-        for request, scores in zip(requests, scored, strict=True):
+        for request, scores in zip(requests.values(), scored, strict=True):
             require_length(scores, len(request.trajectories), "scored trajectories")
             for trajectory, each in zip(request.trajectories, scores, strict=True):
                 check_scores(each, len(trajectory))
@@ -41,7 +50,7 @@ def compute(shard: Shard, context: Context) -> Output:
                 "over_long": np.asarray(each.over_long, dtype=bool),
             }
         )
-        for (key, group), scores in zip(groups, scored, strict=True)
+        for (key, group), scores in zip(trajectories.groupby("question_id", sort=False), scored, strict=True)
         for trajectory, each in zip(group["trajectory"], scores, strict=True)
     ]
     tokens = sum(each.tokens for scores in scored for each in scores)
