@@ -22,7 +22,7 @@ demo: install
 	@echo "Browse it: $(BIN)/prmcal dashboard $(RUN)"
 
 test: install lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: install
 	$(BIN)/ruff format --check .

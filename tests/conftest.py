@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
+
 ROOT = Path(__file__).parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
 

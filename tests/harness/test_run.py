@@ -81,8 +81,9 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
+    slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
     process = subprocess.Popen(
-        command(*run_arguments(grid(tmp_path), out)),
+        command(*run_arguments(slow, out)),
         env=environment(),
         cwd=ROOT,
         stderr=subprocess.PIPE,
