@@ -20,12 +20,9 @@ from db.standings import SIGNIFICANCE, standings
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "STRATEGIES", "Metric", "leaderboard", "measurements"]
+__all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "Metric", "leaderboard", "measurements"]
 
 Leaderboard = Literal["calibration", "scaling"]
-
-STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
-"""Strategies in the order of the leaderboard; others follow by name."""
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """What tells one cell of a leaderboard from another, in the order of rows."""
@@ -249,17 +246,16 @@ def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:
         plugins = {
             kind: (name is not None, place.get((kind, name), len(place)), name or "")
             for kind, name in (
-                (kind, _or_none(getattr(row, kind))) for kind in ("dataset", "llm", "prm", "calibrator")
+                (kind, _or_none(getattr(row, kind)))
+                for kind in ("dataset", "llm", "prm", "strategy", "calibrator")
             )
         }
-        strategy = _or_none(row.strategy) or ""
         metric = _or_none(row.metric) or ""
         return (
             plugins["dataset"],
             plugins["llm"],
             plugins["prm"],
-            STRATEGIES.index(strategy) if strategy in STRATEGIES else len(STRATEGIES),
-            strategy,
+            plugins["strategy"],
             _or_none(row.target) or 0.0,
             _or_none(row.level) or 0.0,
             plugins["calibrator"],

@@ -161,7 +161,7 @@ def rebuild(directory: FolderArgument) -> None:
 
 @app.command(name="list")
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator or dataset.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator, dataset or strategy.")] = None,
     plugin: PluginOption = None,
 ) -> None:
     """List the registered plugins."""
@@ -175,7 +175,7 @@ def list_plugins(
 def check(
     name: Annotated[str, typer.Argument(help="A plugin's name, or a Python file that registers plugins.")],
     kind: Annotated[
-        str | None, typer.Option(help="llm, prm, calibrator or dataset, where a name has several.")
+        str | None, typer.Option(help="llm, prm, calibrator, dataset or strategy, where a name has several.")
     ] = None,
     argument: Annotated[
         list[str] | None,

@@ -23,9 +23,7 @@ JOB_VERSIONS = {
     "fit": 2,
     "calibrated": 2,
     "calibration_metrics": 2,
-    "pass_at_1": 2,
-    "best_of_n": 2,
-    "adaptive_best_of_n": 2,
+    "strategy": 1,
 }
 
 
