@@ -20,7 +20,7 @@ from db.standings import SIGNIFICANCE, standings
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "Metric", "leaderboard", "measurements"]
+__all__ = ["COORDINATES", "COSTS", "METRICS", "SIGNIFICANCE", "Metric", "leaderboard", "measurements"]
 
 Leaderboard = Literal["calibration", "scaling"]
 
@@ -50,6 +50,9 @@ class Metric:
     better: Literal["lower", "higher", "near zero"] | None
     description: str
 
+
+COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
+"""Metrics that say what a strategy cost, beside its samples. Nothing competes in them."""
 
 METRICS = {
     metric.name: metric
@@ -124,7 +127,7 @@ METRICS = {
             None,
             "Mean generations per question over those of the fixed budget.",
         ),
-        Metric("samples", "Samples", "scaling", None, "Mean generations per question."),
+        Metric("samples", "Samples", "scaling", None, "LLM calls: mean generations per question."),
         Metric(
             "pass_at_n",
             "pass@N",
@@ -132,6 +135,21 @@ METRICS = {
             "higher",
             "Share of questions with a right answer among the samples that were drawn.",
         ),
+        Metric(
+            "generated_tokens",
+            "Generated tokens",
+            "scaling",
+            None,
+            "Mean tokens per question that the LLM writes.",
+        ),
+        Metric(
+            "prefill_tokens",
+            "Prefill tokens",
+            "scaling",
+            None,
+            "Mean prompt tokens per question that the LLM reads; a prompt of several samples counts once.",
+        ),
+        Metric("prm_tokens", "PRM tokens", "scaling", None, "Mean tokens per question that the PRM reads."),
     )
 }
 

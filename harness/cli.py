@@ -95,7 +95,7 @@ def status(directory: FolderArgument) -> None:
 @app.command()
 def leaderboard(
     directory: FolderArgument,
-    table: Annotated[str, typer.Option(help="calibration or scaling.")] = "calibration",
+    table: Annotated[str, typer.Option(help="calibration, scaling or costs.")] = "calibration",
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
 ) -> None:
     """Print a leaderboard: every value with its 95% interval."""

@@ -155,6 +155,7 @@ class _Planner:
             for each in scored:
                 pool = _Pool(each.data, each.rollout, each.success, each.scores)
                 self._strategies(each.scores.labels, pool)
+                self._curves(each.scores.labels, pool)
             for calibrator in self.resolved.calibrators:
                 fit = self._fit(prm, calibrator, fit_on)
                 for each in scored:
@@ -287,6 +288,7 @@ class _Planner:
         labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
         calibrated = self._add(_job("calibrated", labels, [shard], [fit, *_read_jobs(test, calibrator)]))
         self._calibration_metrics(labels, test.data, calibrated, test.success)
+        self._curves(labels, _Pool(test.data, test.rollout, test.success, test.scores, calibrated))
         for level in self._levels(calibrator.built):
             pool = _Pool(test.data, test.rollout, test.success, test.scores, calibrated, level)
             self._strategies(labels, pool)
@@ -402,3 +404,9 @@ class _Planner:
             {**setting, "strategy": strategy.identity},
         )
         self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
+
+    def _curves(self, labels: Labels, pool: _Pool) -> None:
+        """Accuracy against budget, all settings at once: of fixed n, and of IAS with each calibrator."""
+        found = {"rollout": pool.rollout, "score": pool.scores, "calibrated": pool.calibrated}
+        inputs = {role: [job] for role, job in found.items() if job is not None}
+        self._measure("curves", labels, pool.data, {"samples": self.grid.scaling.samples}, inputs)

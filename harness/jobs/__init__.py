@@ -24,6 +24,7 @@ JOB_VERSIONS = {
     "calibrated": 2,
     "calibration_metrics": 2,
     "strategy": 1,
+    "curves": 1,
 }
 
 

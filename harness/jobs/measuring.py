@@ -18,7 +18,15 @@ from registry.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["QuestionPool", "bootstrap_of", "last_scores", "measured", "pool_of", "question_output"]
+__all__ = [
+    "QuestionPool",
+    "bootstrap_of",
+    "last_scores",
+    "measured",
+    "pool_of",
+    "question_output",
+    "scored_tokens",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +41,18 @@ class QuestionPool:
     correct : ndarray of shape (questions, M), bool
     answers : ndarray of shape (questions, M), int64
         The final answers as numbers: equal where their texts are, -1 where there is none.
+    tokens : ndarray of shape (questions, M), float64
+        Tokens generated for each.
+    prompt_tokens : ndarray of shape (questions,), float64
+        Tokens of each question's prompt; NaN where the LLM does not tell.
     """
 
     question_ids: NDArray[Any]
     question_levels: NDArray[np.float64]
     correct: NDArray[np.bool_]
     answers: NDArray[np.int64]
+    tokens: NDArray[np.float64]
+    prompt_tokens: NDArray[np.float64]
 
 
 def pool_of(shard: Shard, context: Context) -> QuestionPool:
@@ -56,7 +70,31 @@ def pool_of(shard: Shard, context: Context) -> QuestionPool:
         ),
         correct=correct.to_numpy(dtype=bool),
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
+        tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
+        prompt_tokens=_prompt_tokens(table, ids),
     )
+
+
+def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+    # Artifacts of earlier versions do not have the column.
+    told = table.get("prompt_tokens", np.nan)
+    prompts = table[["question_id"]].assign(tokens=told).groupby("question_id")["tokens"].max()
+    tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
+    return np.where(tokens > 0, tokens, np.nan)
+
+
+def scored_tokens(shard: Shard, context: Context, pool: QuestionPool) -> NDArray[np.float64]:
+    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,); NaN if not known.
+
+    Tokens that the trajectories of a question share, such as its prompt, are counted once where the PRM reads
+    them once.
+    """
+    read = context.optional_table(shard, "score", "scored_tokens")
+    if read is None:
+        return np.full(len(pool.question_ids), np.nan)
+    means = read.groupby("question_id")["tokens"].mean()
+    tokens: NDArray[np.float64] = means.reindex(pool.question_ids).to_numpy(np.float64)
+    return tokens
 
 
 def last_scores(shard: Shard, context: Context) -> NDArray[np.float64]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from harness.context import Context, Output, plugin_guard, require, require_length
 from harness.plan import Shard
 from registry.contracts.data import PrefixScores, ScoringRequest, split_steps
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["compute"]
 
@@ -45,7 +51,24 @@ def compute(shard: Shard, context: Context) -> Output:
         for trajectory, each in zip(group["trajectory"], scores, strict=True)
     ]
     tokens = sum(each.tokens for scores in scored for each in scores)
-    return Output({"rewards": pd.concat(frames, ignore_index=True)}, scored_tokens=tokens)
+    tables = {"rewards": pd.concat(frames, ignore_index=True), "scored_tokens": _tokens(groups, scored)}
+    return Output(tables, scored_tokens=tokens)
+
+
+def _tokens(
+    groups: Sequence[tuple[Any, pd.DataFrame]], scored: Sequence[Sequence[PrefixScores]]
+) -> pd.DataFrame:
+    """What the PRM read for each trajectory, tokens that trajectories share counted once."""
+    import pandas as pd
+
+    rows = [
+        (key, trajectory, each.tokens)
+        for (key, group), scores in zip(groups, scored, strict=True)
+        for trajectory, each in zip(group["trajectory"], scores, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
+        {"trajectory": "int32", "tokens": "int32"}
+    )
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:

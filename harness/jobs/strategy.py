@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.context import Context, Output, plugin_guard, require
-from harness.jobs.measuring import QuestionPool, last_scores, pool_of, question_output
+from harness.jobs.measuring import QuestionPool, last_scores, pool_of, question_output, scored_tokens
 from harness.plan import Shard
 from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
 from registry.plugins import KINDS
@@ -17,7 +17,7 @@ from registry.plugins import KINDS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compute"]
+__all__ = ["bare_rewards", "compute"]
 
 
 def compute(shard: Shard, context: Context) -> Output:
@@ -36,7 +36,24 @@ def compute(shard: Shard, context: Context) -> Output:
     }
     if answered.pass_at_samples is not None:
         values["pass_at_n"] = answered.pass_at_samples
+    values |= _costs(shard, context, trajectories, answered.samples)
     return question_output(shard, trajectories, values, trajectories.correct.shape[1])
+
+
+def _costs(
+    shard: Shard, context: Context, pool: QuestionPool, samples: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Expected tokens per question. What a strategy draws does not hang on its length: means over the pool hold.
+
+    A question's prompt is read once for all of its samples. What the PRM reads of the bare
+    question it reads again with the trajectories, and is not counted twice.
+    """
+    costs = {"generated_tokens": samples * pool.tokens.mean(axis=1), "prefill_tokens": pool.prompt_tokens}
+    if "score" in shard.inputs:
+        costs["prm_tokens"] = samples * scored_tokens(shard, context, pool)
+    elif "calibrated" not in shard.inputs:
+        costs["prm_tokens"] = np.zeros(len(samples))
+    return {name: tokens for name, tokens in costs.items() if np.isfinite(tokens).all()}
 
 
 def _readable(shard: Shard, context: Context, pool: QuestionPool, reads: Sequence[str]) -> Pool:
@@ -45,15 +62,15 @@ def _readable(shard: Shard, context: Context, pool: QuestionPool, reads: Sequenc
         pool.correct,
         pool.answers,
         scores=last_scores(shard, context) if "scores" in reads else None,
-        rewards=_bare_rewards(shard, context, pool) if "rewards" in reads else None,
+        rewards=bare_rewards(shard, context, pool, shard.parameters["level"]) if "rewards" in reads else None,
         success=_success_rates(shard, context, pool) if "success" in reads else None,
     )
 
 
-def _bare_rewards(shard: Shard, context: Context, pool: QuestionPool) -> NDArray[np.float64]:
-    """The calibrated reward of each bare question at the shard's level; NaN where it was too long."""
+def bare_rewards(shard: Shard, context: Context, pool: QuestionPool, level: float) -> NDArray[np.float64]:
+    """The calibrated reward of each bare question at a level; NaN where it was too long."""
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
-    at_level = np.isclose(rewards["level"], shard.parameters["level"])
+    at_level = np.isclose(rewards["level"], level)
     return _by_question(rewards[(rewards["step"] == 0) & at_level], "reward", pool)
 
 

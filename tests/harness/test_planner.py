@@ -57,7 +57,7 @@ def test_adding_a_calibrator_costs_no_generation_and_no_scoring() -> None:
     before = plan(calibrators=["uncalibrated"])
     after = plan(calibrators=["uncalibrated", "isotonic"])
     added = refs(after) - refs(before)
-    assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "strategy"}
+    assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "strategy", "curves"}
 
 
 def test_growing_the_pool_reuses_the_first_samples() -> None:
