@@ -20,8 +20,8 @@ from db.files import published_path
 from db.models import QuestionResult
 from db.queries import leaderboard
 from db.reader import frame
-from harness.metrics.adaptive import adaptive_samples
 from harness.metrics.bootstrap import Bootstrap, QuestionMean, estimate
+from registry.strategies.budgets import adaptive_samples
 
 _HEAD = (
     "data set",

@@ -4,6 +4,8 @@
     db.models    every table, described
     db.writer    Writer: short transactions, bulk loads from Parquet, publishing
     db.reader    short read-only connections on the published copy
+    db.curves    accuracy against cost: curves, areas, the frontier
+    db.costs     what every strategy cost
     db.queries   what the leaderboard, ``prmcal show`` and the dashboard ask for
     db.errors    everything that can go wrong with a database file
 

@@ -29,7 +29,7 @@ def cell_id(
     """
     parts = [leaderboard, llm, prm, calibrator, dataset]
     if strategy is not None:
-        parts.append(strategy.replace(" ", "").lower())
+        parts.append(strategy.replace(" + ", "+").replace(" ", "-").lower())
     if target is not None:
         parts.append(f"C={target:g}")
     if level is not None:

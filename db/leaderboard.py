@@ -20,12 +20,9 @@ from db.standings import SIGNIFICANCE, standings
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COORDINATES", "METRICS", "SIGNIFICANCE", "STRATEGIES", "Metric", "leaderboard", "measurements"]
+__all__ = ["COORDINATES", "COSTS", "METRICS", "SIGNIFICANCE", "Metric", "leaderboard", "measurements"]
 
 Leaderboard = Literal["calibration", "scaling"]
-
-STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
-"""Strategies in the order of the leaderboard; others follow by name."""
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """What tells one cell of a leaderboard from another, in the order of rows."""
@@ -53,6 +50,9 @@ class Metric:
     better: Literal["lower", "higher", "near zero"] | None
     description: str
 
+
+COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
+"""Metrics that say what a strategy cost, beside its samples. Nothing competes in them."""
 
 METRICS = {
     metric.name: metric
@@ -127,7 +127,7 @@ METRICS = {
             None,
             "Mean generations per question over those of the fixed budget.",
         ),
-        Metric("samples", "Samples", "scaling", None, "Mean generations per question."),
+        Metric("samples", "Samples", "scaling", None, "LLM calls: mean generations per question."),
         Metric(
             "pass_at_n",
             "pass@N",
@@ -135,6 +135,21 @@ METRICS = {
             "higher",
             "Share of questions with a right answer among the samples that were drawn.",
         ),
+        Metric(
+            "generated_tokens",
+            "Generated tokens",
+            "scaling",
+            None,
+            "Mean tokens per question that the LLM writes.",
+        ),
+        Metric(
+            "prefill_tokens",
+            "Prefill tokens",
+            "scaling",
+            None,
+            "Mean prompt tokens per question that the LLM reads; a prompt of several samples counts once.",
+        ),
+        Metric("prm_tokens", "PRM tokens", "scaling", None, "Mean tokens per question that the PRM reads."),
     )
 }
 
@@ -249,17 +264,16 @@ def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:
         plugins = {
             kind: (name is not None, place.get((kind, name), len(place)), name or "")
             for kind, name in (
-                (kind, _or_none(getattr(row, kind))) for kind in ("dataset", "llm", "prm", "calibrator")
+                (kind, _or_none(getattr(row, kind)))
+                for kind in ("dataset", "llm", "prm", "strategy", "calibrator")
             )
         }
-        strategy = _or_none(row.strategy) or ""
         metric = _or_none(row.metric) or ""
         return (
             plugins["dataset"],
             plugins["llm"],
             plugins["prm"],
-            STRATEGIES.index(strategy) if strategy in STRATEGIES else len(STRATEGIES),
-            strategy,
+            plugins["strategy"],
             _or_none(row.target) or 0.0,
             _or_none(row.level) or 0.0,
             plugins["calibrator"],

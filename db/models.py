@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from db.base import SCHEMA_VERSION, Base
+from db.curve_tables import CurveArea, CurvePoint, RiskPoint
 from db.result_tables import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
 from db.run_tables import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
 from db.trajectory_tables import CalibratedReward, Reward, SuccessCount, Trajectory
@@ -13,6 +14,8 @@ __all__ = [
     "CalibratedReward",
     "Cell",
     "Comparison",
+    "CurveArea",
+    "CurvePoint",
     "Dataset",
     "Job",
     "JobInput",
@@ -22,6 +25,7 @@ __all__ = [
     "ReliabilityBin",
     "Result",
     "Reward",
+    "RiskPoint",
     "Run",
     "SchemaVersion",
     "SignedErrorBin",

@@ -74,7 +74,9 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         row = _cell_row(connection, cell_id)
         jobs = _upstream_jobs(connection, row)
         names = [
-            (kind, row[kind]) for kind in ("llm", "prm", "calibrator", "dataset") if row[kind] is not None
+            (kind, row[kind])
+            for kind in ("llm", "prm", "calibrator", "dataset", "strategy")
+            if row[kind] is not None
         ]
         used = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
         datasets = sa.tuple_(Dataset.name, Dataset.split).in_(

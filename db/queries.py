@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, STRATEGIES, Metric, leaderboard, measurements
+from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 from db.provenance import CellDetail, cell, prefixes, trajectories
 from db.reader import Source, fingerprint, frame, reading
@@ -18,7 +18,6 @@ __all__ = [
     "COORDINATES",
     "METRICS",
     "SIGNIFICANCE",
-    "STRATEGIES",
     "CellDetail",
     "Metric",
     "cell",

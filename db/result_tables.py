@@ -25,16 +25,20 @@ class Cell(Base):
     )
     leaderboard: Mapped[str] = mapped_column(comment="calibration or scaling")
     llm: Mapped[str] = mapped_column(comment="LLM: plugins.name")
-    prm: Mapped[str | None] = mapped_column(comment="PRM: plugins.name; null where none is used (pass@1)")
+    prm: Mapped[str | None] = mapped_column(
+        comment="PRM: plugins.name; null where none is used (pass@1, majority vote)"
+    )
     calibrator: Mapped[str | None] = mapped_column(
         comment="Calibrator: plugins.name; null where none is used"
     )
     dataset: Mapped[str] = mapped_column(comment="Data set tested on: plugins.name")
     strategy: Mapped[str | None] = mapped_column(
-        comment="pass@1, best-of-n, best-of-n + IAS; null for calibration"
+        comment="Strategy: plugins.name, e.g. best-of-n + IAS; null for calibration"
     )
-    target: Mapped[float | None] = mapped_column(comment="Target probability C in (0, 1), with IAS")
-    level: Mapped[float | None] = mapped_column(comment="Quantile level beta in (0, 1), with IAS")
+    target: Mapped[float | None] = mapped_column(
+        comment="Target probability C in (0, 1), if the strategy has one"
+    )
+    level: Mapped[float | None] = mapped_column(comment="Quantile level beta in (0, 1), if it reads rewards")
     job_key: Mapped[str | None] = mapped_column(comment="Job that measured it: jobs.job_key")
     status: Mapped[str] = mapped_column(comment="done, failed or pending")
     reason: Mapped[str | None] = mapped_column(comment="Why it failed")

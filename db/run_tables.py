@@ -52,11 +52,11 @@ class Plugin(Base):
 
     __tablename__ = "plugins"
     __table_args__ = (
-        sa.CheckConstraint("kind IN ('llm', 'prm', 'calibrator', 'dataset')"),
+        sa.CheckConstraint("kind IN ('llm', 'prm', 'calibrator', 'dataset', 'strategy')"),
         {"comment": "Plugins of the grid: what a name on the leaderboard stands for."},
     )
 
-    kind: Mapped[str] = mapped_column(primary_key=True, comment="llm, prm, calibrator or dataset")
+    kind: Mapped[str] = mapped_column(primary_key=True, comment="llm, prm, calibrator, dataset or strategy")
     name: Mapped[str] = mapped_column(primary_key=True, comment="Label in the grid and on the leaderboard")
     plugin: Mapped[str] = mapped_column(comment="Registered name of the plugin")
     arguments: Mapped[dict[str, Any]] = mapped_column(comment="Constructor arguments")
@@ -108,7 +108,9 @@ class Job(Base):
     job_key: Mapped[str] = mapped_column(
         primary_key=True, comment="Content key: hash of all that decides the output"
     )
-    kind: Mapped[str] = mapped_column(comment="rollout, success, score, fit, calibrated, or a measurement")
+    kind: Mapped[str] = mapped_column(
+        comment="rollout, success, score, fit, calibrated, strategy, or a measurement"
+    )
     llm: Mapped[str | None] = mapped_column(comment="LLM: plugins.name")
     prm: Mapped[str | None] = mapped_column(comment="PRM: plugins.name")
     calibrator: Mapped[str | None] = mapped_column(comment="Calibrator: plugins.name")

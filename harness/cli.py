@@ -95,7 +95,7 @@ def status(directory: FolderArgument) -> None:
 @app.command()
 def leaderboard(
     directory: FolderArgument,
-    table: Annotated[str, typer.Option(help="calibration or scaling.")] = "calibration",
+    table: Annotated[str, typer.Option(help="calibration, scaling or costs.")] = "calibration",
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
 ) -> None:
     """Print a leaderboard: every value with its 95% interval."""
@@ -161,7 +161,7 @@ def rebuild(directory: FolderArgument) -> None:
 
 @app.command(name="list")
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator or dataset.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator, dataset or strategy.")] = None,
     plugin: PluginOption = None,
 ) -> None:
     """List the registered plugins."""
@@ -175,7 +175,7 @@ def list_plugins(
 def check(
     name: Annotated[str, typer.Argument(help="A plugin's name, or a Python file that registers plugins.")],
     kind: Annotated[
-        str | None, typer.Option(help="llm, prm, calibrator or dataset, where a name has several.")
+        str | None, typer.Option(help="llm, prm, calibrator, dataset or strategy, where a name has several.")
     ] = None,
     argument: Annotated[
         list[str] | None,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
-from db.leaderboard import METRICS
+from db.leaderboard import COSTS, METRICS
 from db.models import Comparison
 from harness.metrics.comparison import Replicated, compare_replicates, holm
 from harness.plan import ArtifactRef, Cell
@@ -35,7 +35,11 @@ def compare_cells(cells: Sequence[Cell], store: Store) -> list[Comparison]:
 
 def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
     measured = {
-        cell.cell_id: {name: comparable(name, each) for name, each in replicated(store, _ref(cell)).items()}
+        cell.cell_id: {
+            name: comparable(name, each)
+            for name, each in replicated(store, _ref(cell)).items()
+            if name not in COSTS
+        }
         for cell in cells
     }
     rows: list[Comparison] = []

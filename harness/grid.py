@@ -1,9 +1,9 @@
-"""The grid file: which LLMs, PRMs, calibrators and data sets, and how they are sampled and measured."""
+"""The grid file: which LLMs, PRMs, calibrators, data sets and strategies, and how they are sampled and measured."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import (
@@ -18,11 +18,22 @@ from pydantic import (
 from registry.contracts.data import Sampling
 from registry.errors import GridError
 
-__all__ = ["CalibrationSpec", "DatasetSpec", "GridSpec", "PluginSpec", "SamplingSpec", "read_grid"]
+__all__ = [
+    "CalibrationSpec",
+    "DatasetSpec",
+    "GridSpec",
+    "PluginSpec",
+    "SamplingSpec",
+    "StrategySpec",
+    "read_grid",
+]
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+StrategyName = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+
+DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
 class _Spec(BaseModel):
@@ -47,6 +58,16 @@ class PluginSpec(_Spec):
         if isinstance(value, dict) and "plugin" not in value and "name" in value:
             return {**value, "plugin": value["name"]}
         return value
+
+
+class StrategySpec(PluginSpec):
+    """A strategy under the name that the leaderboard shows.
+
+    One that reads calibrated rewards is run for every calibrator, or for those that `calibrators` names.
+    """
+
+    name: StrategyName
+    calibrators: Annotated[list[Name], Field(min_length=1)] | None = None
 
 
 class DatasetSpec(PluginSpec):
@@ -94,11 +115,14 @@ class MeasurementSpec(_Spec):
 
 
 class ScalingSpec(_Spec):
-    """Best-of-n with `samples` trajectories, and IAS for every target C and quantile level beta."""
+    """What strategies are run with: the fixed budget N (`samples`), every target C and every quantile level beta."""
 
     samples: Count = 64
     targets: Annotated[list[Share], Field(min_length=1)] = [0.99]
     levels: Annotated[list[Share], Field(min_length=1)] = [0.1]
+
+
+AnySpec = TypeVar("AnySpec", bound=PluginSpec)
 
 
 class ShardSpec(_Spec):
@@ -108,7 +132,7 @@ class ShardSpec(_Spec):
     trajectories: Count = 8
 
 
-def _unique_names(specs: list[PluginSpec]) -> list[PluginSpec]:
+def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
     names = [spec.name for spec in specs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -118,10 +142,11 @@ def _unique_names(specs: list[PluginSpec]) -> list[PluginSpec]:
 
 Plugins = Annotated[list[PluginSpec], Field(min_length=1), AfterValidator(_unique_names)]
 Datasets = Annotated[list[DatasetSpec], Field(min_length=1), AfterValidator(_unique_names)]
+Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_unique_names)]
 
 
 class GridSpec(_Spec):
-    """A whole grid. Every LLM meets every PRM, every calibrator and every data set.
+    """A whole grid. Every LLM meets every PRM, every calibrator, every data set and every strategy.
 
     `limit` cuts every data set to its first questions, for a quick look.
     """
@@ -137,6 +162,7 @@ class GridSpec(_Spec):
     sampling: SamplingSpec = SamplingSpec()
     measurement: MeasurementSpec = MeasurementSpec()
     scaling: ScalingSpec = ScalingSpec()
+    strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
     shards: ShardSpec = ShardSpec()
 
     @model_validator(mode="after")
@@ -146,6 +172,13 @@ class GridSpec(_Spec):
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}): measured trajectories come from the pool"
             )
+        known = [each.name for each in self.calibrators]
+        for strategy in self.strategies:
+            unknown = [name for name in strategy.calibrators or () if name not in known]
+            if unknown:
+                raise ValueError(
+                    f"the strategy '{strategy.name}' names the calibrator '{unknown[0]}', which the grid does not have"
+                )
         same = [each for each in self.datasets if each.name == self.calibration.name]
         if same and (same[0].plugin, same[0].arguments) != (
             self.calibration.plugin,

@@ -14,6 +14,7 @@ from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
 from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
 from registry.contracts.calibrator import Calibrator
 from registry.contracts.dataset import content_hash
+from registry.contracts.strategy import Strategy
 from registry.errors import GridError
 
 __all__ = ["build_plan"]
@@ -82,6 +83,33 @@ class _Scored:
     hidden: Job | None
 
 
+@dataclass(frozen=True)
+class _Pool:
+    """The jobs that hold a pool, and what there is to read of it: scores, and rewards at a level beta."""
+
+    data: GridQuestions
+    rollout: Job
+    success: Job
+    scores: Job | None = None
+    calibrated: Job | None = None
+    level: float | None = None
+
+    def suits(self, strategy: Strategy) -> bool:
+        """Whether the strategy reads the last of what is here, so that it is run once for each of them."""
+        if self.calibrated is not None:
+            return "rewards" in strategy.reads
+        if self.scores is not None:
+            return "scores" in strategy.reads and "rewards" not in strategy.reads
+        return "scores" not in strategy.reads and "rewards" not in strategy.reads
+
+    def inputs(self, strategy: Strategy) -> dict[str, list[Job]]:
+        """The jobs whose artifacts the strategy reads, by role."""
+        found = {"scores": ("score", self.scores), "rewards": ("calibrated", self.calibrated)}
+        found["success"] = ("success", self.success)
+        read = {role: [job] for name, (role, job) in found.items() if job and name in strategy.reads}
+        return {"rollout": [self.rollout], **read}
+
+
 def _read_jobs(data: _Scored, calibrator: GridPlugin) -> list[Job]:
     """The jobs whose artifacts a calibrator reads."""
     extra = {"hidden": data.hidden, "prm": data.rollout}.get(calibrator.built.reads)
@@ -118,14 +146,16 @@ class _Planner:
             measurement = grid.measurement
             success = self._success(llm, test, rollout, measurement.measured, measurement.follow_ups)
             tested.append((test, rollout, success))
-            self._pass_at_1(llm, test, rollout)
+            self._strategies(rollout.labels, _Pool(test, rollout, success))
         for prm in self.resolved.prms:
             fit_on = self._scored(
                 llm, prm, self.resolved.calibration, fit_rollout, fit_success, calibration.trajectories
             )
             scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
             for each in scored:
-                self._best_of_n(each)
+                pool = _Pool(each.data, each.rollout, each.success, each.scores)
+                self._strategies(each.scores.labels, pool)
+                self._curves(each.scores.labels, pool)
             for calibrator in self.resolved.calibrators:
                 fit = self._fit(prm, calibrator, fit_on)
                 for each in scored:
@@ -257,9 +287,10 @@ class _Planner:
         labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
         calibrated = self._add(_job("calibrated", labels, [shard], [fit, *_read_jobs(test, calibrator)]))
         self._calibration_metrics(labels, test.data, calibrated, test.success)
+        self._curves(labels, _Pool(test.data, test.rollout, test.success, test.scores, calibrated))
         for level in self._levels(calibrator.built):
-            for target in self.grid.scaling.targets:
-                self._adaptive(labels, test, calibrated, target, level)
+            pool = _Pool(test.data, test.rollout, test.success, test.scores, calibrated, level)
+            self._strategies(labels, pool)
 
     def _read(
         self,
@@ -315,8 +346,12 @@ class _Planner:
         test: GridQuestions,
         parameters: Mapping[str, Any],
         inputs: Mapping[str, Sequence[Job]],
+        identity: Mapping[str, Any] | None = None,
     ) -> Job:
-        """A job of pure computation. Its bootstrap seed hangs on the questions only: comparisons are paired."""
+        """A job of pure computation. Its bootstrap seed hangs on the questions only: comparisons are paired.
+
+        `identity` stands for the parameters in its key where they hold names that are no part of it.
+        """
         replicates = self.grid.measurement.replicates
         bootstrap = {
             "replicates": replicates,
@@ -325,7 +360,7 @@ class _Planner:
         shard = _shard(
             kind,
             {
-                "parameters": dict(parameters),
+                "parameters": dict(parameters if identity is None else identity),
                 "bootstrap": bootstrap,
                 "data": test.key(0, len(test.questions)),
             },
@@ -348,25 +383,28 @@ class _Planner:
         job = self._measure("calibration_metrics", labels, test, parameters, inputs)
         self.cells.append(Cell("calibration", labels, job))
 
-    def _pass_at_1(self, llm: GridPlugin, test: GridQuestions, rollout: Job) -> None:
-        job = self._measure("pass_at_1", rollout.labels, test, {}, {"rollout": [rollout]})
-        self.cells.append(Cell("scaling", rollout.labels, job, "pass@1"))
+    def _strategies(self, labels: Labels, pool: _Pool) -> None:
+        """Every strategy that is run once for each such pool, with every target C if it has one."""
+        for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
+            chosen = not labels.calibrator or labels.calibrator in (spec.calibrators or [labels.calibrator])
+            if pool.suits(strategy.built) and chosen:
+                for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
+                    self._strategy(labels, pool, strategy, target)
 
-    def _best_of_n(self, test: _Scored) -> None:
-        inputs = {"rollout": [test.rollout], "score": [test.scores]}
-        labels, parameters = test.scores.labels, {"samples": self.grid.scaling.samples}
-        job = self._measure("best_of_n", labels, test.data, parameters, inputs)
-        self.cells.append(Cell("scaling", labels, job, "best-of-n"))
+    def _strategy(self, labels: Labels, pool: _Pool, strategy: GridPlugin, target: float | None) -> None:
+        setting = {"samples": self.grid.scaling.samples, "target": target, "level": pool.level}
+        job = self._measure(
+            "strategy",
+            labels,
+            pool.data,
+            {**setting, "strategy": strategy.parameters},
+            pool.inputs(strategy.built),
+            {**setting, "strategy": strategy.identity},
+        )
+        self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
 
-    def _adaptive(
-        self,
-        labels: Labels,
-        test: _Scored,
-        calibrated: Job,
-        target: float,
-        level: float,
-    ) -> None:
-        parameters = {"samples": self.grid.scaling.samples, "target": target, "level": level}
-        inputs = {"rollout": [test.rollout], "score": [test.scores], "calibrated": [calibrated]}
-        job = self._measure("adaptive_best_of_n", labels, test.data, parameters, inputs)
-        self.cells.append(Cell("scaling", labels, job, "best-of-n + IAS", target, level))
+    def _curves(self, labels: Labels, pool: _Pool) -> None:
+        """Accuracy against budget, all settings at once: of fixed n, and of IAS with each calibrator."""
+        found = {"rollout": pool.rollout, "score": pool.scores, "calibrated": pool.calibrated}
+        inputs = {role: [job] for role, job in found.items() if job is not None}
+        self._measure("curves", labels, pool.data, {"samples": self.grid.scaling.samples}, inputs)

@@ -37,7 +37,7 @@ __all__ = [
     "text_table",
 ]
 
-_TABLES = ("calibration", "scaling")
+_TABLES = ("calibration", "scaling", "costs")
 FORMATS = ("table", "json", "csv", "markdown")
 # What a terminal has room for; the other formats have every metric.
 _TABLE_METRICS = {
@@ -108,6 +108,10 @@ def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
     one_of("--table", table, _TABLES)
     one_of("--format", output_format, FORMATS)
     RunFolder(directory).record()
+    if table == "costs":
+        from harness.render_costs import render_costs
+
+        return render_costs(RunFolder(directory).published, output_format)
     frame = leaderboard(RunFolder(directory).published, table)  # type: ignore[arg-type]
     if output_format == "csv":
         text: str = frame.to_csv(index=False, lineterminator="\n")

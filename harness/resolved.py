@@ -60,6 +60,7 @@ class ResolvedGrid:
     llms: tuple[GridPlugin, ...]
     prms: tuple[GridPlugin, ...]
     calibrators: tuple[GridPlugin, ...]
+    strategies: tuple[GridPlugin, ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
 
@@ -68,7 +69,7 @@ class ResolvedGrid:
         datasets = {each.dataset.spec.name: each.dataset for each in (*self.tests, self.calibration)}
         return tuple(
             {"position": position, **plugin.parameters, "identity": dict(plugin.identity)}
-            for plugins in (self.llms, self.prms, self.calibrators, datasets.values())
+            for plugins in (self.llms, self.prms, self.calibrators, datasets.values(), self.strategies)
             for position, plugin in enumerate(plugins)
         )
 
@@ -99,6 +100,7 @@ def resolve(grid: GridSpec) -> ResolvedGrid:
         llms=tuple(_build("llm", spec) for spec in grid.llms),
         prms=tuple(_build("prm", spec) for spec in grid.prms),
         calibrators=tuple(_build("calibrator", spec) for spec in grid.calibrators),
+        strategies=tuple(_build("strategy", spec) for spec in grid.strategies),
         tests=tuple(_questions(grid, spec) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration),
     )

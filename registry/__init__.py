@@ -1,4 +1,4 @@
-"""What can be benchmarked: the contracts of LLMs, PRMs, calibrators and data sets, and their plugins.
+"""What can be benchmarked: the contracts of LLMs, PRMs, calibrators, data sets and strategies, and their plugins.
 
     from registry import Calibrator, calibrator
 
@@ -17,49 +17,60 @@ if TYPE_CHECKING:
     from registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
     from registry.contracts.llm import LLM
     from registry.contracts.prm import PRM
-    from registry.plugins import calibrator, dataset, llm, prm
+    from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+    from registry.plugins import calibrator, dataset, llm, prm, strategy
     from registry.prms.transformers import TransformersPRM
 
 __all__ = [
     "LLM",
     "PRM",
+    "Answered",
     "Calibrator",
     "Completion",
     "Dataset",
     "FitSupport",
     "HiddenStates",
+    "Pool",
+    "PoolStrategy",
     "Prefix",
     "PrefixScores",
     "Question",
     "Sampling",
     "ScoredPrefixes",
     "ScoringRequest",
+    "Setting",
     "TransformersPRM",
     "calibrator",
     "dataset",
     "llm",
     "prm",
+    "strategy",
 ]
 
 _HOME = {
     "LLM": "registry.contracts.llm",
     "PRM": "registry.contracts.prm",
+    "Answered": "registry.contracts.strategy",
     "Calibrator": "registry.contracts.calibrator",
     "Completion": "registry.contracts.data",
     "Dataset": "registry.contracts.dataset",
     "FitSupport": "registry.contracts.features",
     "HiddenStates": "registry.contracts.features",
+    "Pool": "registry.contracts.strategy",
+    "PoolStrategy": "registry.contracts.strategy",
     "Prefix": "registry.contracts.data",
     "PrefixScores": "registry.contracts.data",
     "Question": "registry.contracts.data",
     "Sampling": "registry.contracts.data",
     "ScoredPrefixes": "registry.contracts.features",
     "ScoringRequest": "registry.contracts.data",
+    "Setting": "registry.contracts.strategy",
     "TransformersPRM": "registry.prms.transformers",
     "calibrator": "registry.plugins",
     "dataset": "registry.plugins",
     "llm": "registry.plugins",
     "prm": "registry.plugins",
+    "strategy": "registry.plugins",
 }
 
 

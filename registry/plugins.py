@@ -2,7 +2,8 @@
 
 A name resolves, in this order, to what was registered by decorator (built-in, or a file given
 with ``--plugin``), to a built-in that is loaded only when asked for, or to an entry point of an
-installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``).
+installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``,
+``prmcal.strategies``).
 Nothing here imports torch.
 """
 
@@ -29,6 +30,7 @@ from registry.contracts.dataset import Dataset
 from registry.contracts.llm import LLM
 from registry.contracts.plugin import Plugin
 from registry.contracts.prm import PRM
+from registry.contracts.strategy import Strategy
 from registry.errors import (
     DuplicatePluginError,
     InvalidArgumentsError,
@@ -49,6 +51,8 @@ __all__ = [
     "load_plugin_file",
     "prm",
     "prms",
+    "strategies",
+    "strategy",
 ]
 
 P = TypeVar("P", bound=Plugin)
@@ -65,12 +69,14 @@ class Registry(Generic[P]):
         The class that every plugin of this kind derives from.
     builtin : mapping of str to str
         Name to ``module:Class``, imported only when the plugin is asked for.
+    plural : str, optional
+        Names the entry points' group; by default the kind with an s.
     """
 
-    def __init__(self, kind: str, contract: type[P], builtin: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, contract: type[P], builtin: Mapping[str, str], plural: str = "") -> None:
         self.kind = kind
         self.contract = contract
-        self.group = f"prmcal.{kind}s"
+        self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = dict(builtin)
         self._registered: dict[str, type[P]] = {}
 
@@ -261,14 +267,33 @@ datasets = Registry(
     },
 )
 
+strategies = Registry(
+    "strategy",
+    Strategy,
+    {
+        "best-of-n": "registry.strategies.fixed:BestOfN",
+        "best-of-n + IAS": "registry.strategies.adaptive:BestOfNWithIAS",
+        "fixed n of equal cost": "registry.strategies.reference:FixedOfEqualCost",
+        "majority vote": "registry.strategies.votes:MajorityVote",
+        "oracle IAS": "registry.strategies.reference:OracleIAS",
+        "pass@1": "registry.strategies.fixed:PassAt1",
+        "pass@N": "registry.strategies.fixed:PassAtN",
+        "random budget": "registry.strategies.reference:RandomBudget",
+        "weighted best-of-n": "registry.strategies.votes:WeightedBestOfN",
+    },
+    plural="strategies",
+)
+
 KINDS: dict[str, Registry[Any]] = {
     "llm": llms,
     "prm": prms,
     "calibrator": calibrators,
     "dataset": datasets,
+    "strategy": strategies,
 }
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
+strategy = strategies.register
 
 
 def load_plugin_file(path: Path) -> None:

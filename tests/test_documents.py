@@ -23,7 +23,9 @@ def example(marker: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("marker", ['@prm("blunt")', '@calibrator("platt")', '@calibrator("shrink")'])
+@pytest.mark.parametrize(
+    "marker", ['@prm("blunt")', '@calibrator("platt")', '@calibrator("shrink")', '@strategy("careful")']
+)
 def test_the_examples_for_plugin_authors_pass_their_checks(
     tmp_path: Path, prmcal: Prmcal, marker: str
 ) -> None:
@@ -37,6 +39,10 @@ def test_the_examples_for_plugin_authors_pass_their_checks(
 
 def test_a_prm_takes_under_30_lines() -> None:
     assert len(example('@prm("blunt")').strip().splitlines()) < 30
+
+
+def test_a_strategy_takes_under_40_lines() -> None:
+    assert len(example('@strategy("careful")').strip().splitlines()) < 40
 
 
 def test_the_readme_names_every_command(prmcal: Prmcal) -> None:

@@ -1,6 +1,6 @@
 """A slice of the shipped grid, end to end, with real models: rollouts to leaderboard, killed and resumed.
 
-A package of someone else's, installed by pip, brings another PRM and another calibrator.
+A package of someone else's, installed by pip, brings another PRM, another calibrator and another strategy.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.conftest import ROOT, command, environment
 
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
 CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "platt"]
+STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "two tiers"]
 Run = tuple[Path, Path, dict[str, str]]
 
 
@@ -43,6 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     }
     data["prms"] = [data["prms"][0], terse]
     data["calibrators"] = CALIBRATORS
+    data["strategies"] = STRATEGIES
     data["measurement"]["replicates"] = 200
     data["scaling"]["samples"] = 8
     path = folder / "grid.yaml"
@@ -78,7 +80,9 @@ def test_every_cell_is_filled(finished: Run) -> None:
     assert len(calibration) == 2 * len(CALIBRATORS) * 2
     assert {row["prm"] for row in calibration} == {"nano-prm", "terse"}
     assert {row["calibrator"] for row in calibration} == set(CALIBRATORS)
-    for row in [*calibration, *rows(finished, "scaling")]:
+    scaling = rows(finished, "scaling")
+    assert {row["strategy"] for row in scaling} == set(STRATEGIES)
+    for row in [*calibration, *scaling]:
         assert row["status"] == "done"
         assert row["questions"] == 6
         assert row["rows"] >= 6

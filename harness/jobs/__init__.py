@@ -16,16 +16,15 @@ __all__ = ["JOB_VERSIONS", "compute"]
 
 # Part of every key: raise a number when the same inputs give another output.
 JOB_VERSIONS = {
-    "rollout": 1,
+    "rollout": 2,
     "success": 1,
-    "score": 1,
+    "score": 2,
     "hidden": 1,
     "fit": 2,
     "calibrated": 2,
     "calibration_metrics": 2,
-    "pass_at_1": 2,
-    "best_of_n": 2,
-    "adaptive_best_of_n": 2,
+    "strategy": 1,
+    "curves": 1,
 }
 
 

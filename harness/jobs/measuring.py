@@ -18,11 +18,19 @@ from registry.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pool", "bootstrap_of", "last_scores", "measured", "pool_of", "question_output"]
+__all__ = [
+    "QuestionPool",
+    "bootstrap_of",
+    "last_scores",
+    "measured",
+    "pool_of",
+    "question_output",
+    "scored_tokens",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class QuestionPool:
     """The trajectories of all questions as arrays, questions and trajectories in the order of their ids.
 
     Attributes
@@ -31,25 +39,62 @@ class Pool:
     question_levels : ndarray of shape (questions,), float64
         Difficulty 1 to 5; NaN where it is not known.
     correct : ndarray of shape (questions, M), bool
+    answers : ndarray of shape (questions, M), int64
+        The final answers as numbers: equal where their texts are, -1 where there is none.
+    tokens : ndarray of shape (questions, M), float64
+        Tokens generated for each.
+    prompt_tokens : ndarray of shape (questions,), float64
+        Tokens of each question's prompt; NaN where the LLM does not tell.
     """
 
     question_ids: NDArray[Any]
     question_levels: NDArray[np.float64]
     correct: NDArray[np.bool_]
+    answers: NDArray[np.int64]
+    tokens: NDArray[np.float64]
+    prompt_tokens: NDArray[np.float64]
 
 
-def pool_of(shard: Shard, context: Context) -> Pool:
+def pool_of(shard: Shard, context: Context) -> QuestionPool:
     """The graded trajectories of a shard's rollout."""
     levels = {question.id: question.level for question in context.questions(shard)}
-    correct = _matrix(context.table(shard, "rollout", "trajectories"), "correct")
+    table = context.table(shard, "rollout", "trajectories")
+    correct = _matrix(table, "correct")
     ids = correct.index.to_numpy()
-    return Pool(
+    answered = table["answer"].where(table["verdict"] != "unparsed")
+    numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
+    return QuestionPool(
         question_ids=ids,
         question_levels=np.array(
             [np.nan if levels[each] is None else levels[each] for each in ids], dtype=float
         ),
         correct=correct.to_numpy(dtype=bool),
+        answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
+        tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
+        prompt_tokens=_prompt_tokens(table, ids),
     )
+
+
+def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+    # Artifacts of earlier versions do not have the column.
+    told = table.get("prompt_tokens", np.nan)
+    prompts = table[["question_id"]].assign(tokens=told).groupby("question_id")["tokens"].max()
+    tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
+    return np.where(tokens > 0, tokens, np.nan)
+
+
+def scored_tokens(shard: Shard, context: Context, pool: QuestionPool) -> NDArray[np.float64]:
+    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,); NaN if not known.
+
+    Tokens that the trajectories of a question share, such as its prompt, are counted once where the PRM reads
+    them once.
+    """
+    read = context.optional_table(shard, "score", "scored_tokens")
+    if read is None:
+        return np.full(len(pool.question_ids), np.nan)
+    means = read.groupby("question_id")["tokens"].mean()
+    tokens: NDArray[np.float64] = means.reindex(pool.question_ids).to_numpy(np.float64)
+    return tokens
 
 
 def last_scores(shard: Shard, context: Context) -> NDArray[np.float64]:
@@ -104,7 +149,9 @@ def measured(
     return results, pd.concat(replicates, ignore_index=True)
 
 
-def question_output(shard: Shard, pool: Pool, values: Mapping[str, NDArray[np.float64]], rows: int) -> Output:
+def question_output(
+    shard: Shard, pool: QuestionPool, values: Mapping[str, NDArray[np.float64]], rows: int
+) -> Output:
     """The output of a job that has one value per question and metric: in all, by level, and by question.
 
     Parameters

@@ -16,6 +16,7 @@ _COLUMNS = [
     "text",
     "steps",
     "tokens",
+    "prompt_tokens",
     "finish_reason",
     "answer",
     "verdict",
@@ -42,6 +43,7 @@ def compute(shard: Shard, context: Context) -> Output:
                     completion.text,
                     len(split_steps(completion.text)),
                     completion.tokens,
+                    completion.prompt_tokens,
                     completion.finish_reason,
                     answer,
                     verdict,
@@ -49,7 +51,13 @@ def compute(shard: Shard, context: Context) -> Output:
                 )
             )
     frame = pd.DataFrame(rows, columns=_COLUMNS).astype(
-        {"trajectory": "int32", "steps": "int32", "tokens": "int32", "answer": "str"}
+        {
+            "trajectory": "int32",
+            "steps": "int32",
+            "tokens": "int32",
+            "prompt_tokens": "int32",
+            "answer": "str",
+        }
     )
     return Output({"trajectories": frame}, samples=len(rows), generated_tokens=int(frame["tokens"].sum()))
 

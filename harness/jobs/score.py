@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ def compute(shard: Shard, context: Context) -> Output:
 
     trajectories = context.table(shard, "rollout", "trajectories")
     requests = scoring_requests(context, shard, trajectories)
+    groups = list(trajectories.groupby("question_id", sort=False))
     name = shard.parameters["prm"]["name"]
     with plugin_guard("prm", name, "score"):
         scored = context.prm(shard.parameters["prm"]).score_batch(list(requests.values()))
@@ -50,11 +52,28 @@ def compute(shard: Shard, context: Context) -> Output:
                 "over_long": np.asarray(each.over_long, dtype=bool),
             }
         )
-        for (key, group), scores in zip(trajectories.groupby("question_id", sort=False), scored, strict=True)
+        for (key, group), scores in zip(groups, scored, strict=True)
         for trajectory, each in zip(group["trajectory"], scores, strict=True)
     ]
     tokens = sum(each.tokens for scores in scored for each in scores)
-    return Output({"rewards": pd.concat(frames, ignore_index=True)}, scored_tokens=tokens)
+    tables = {"rewards": pd.concat(frames, ignore_index=True), "scored_tokens": _tokens(groups, scored)}
+    return Output(tables, scored_tokens=tokens)
+
+
+def _tokens(
+    groups: Sequence[tuple[Any, pd.DataFrame]], scored: Sequence[Sequence[PrefixScores]]
+) -> pd.DataFrame:
+    """What the PRM read for each trajectory, tokens that trajectories share counted once."""
+    import pandas as pd
+
+    rows = [
+        (key, trajectory, each.tokens)
+        for (key, group), scores in zip(groups, scored, strict=True)
+        for trajectory, each in zip(group["trajectory"], scores, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
+        {"trajectory": "int32", "tokens": "int32"}
+    )
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -137,9 +138,15 @@ class Bootstrap:
 
     def weights(self, questions: int) -> NDArray[np.float64]:
         """How often each question is drawn: (replicates, questions), each row summing to `questions`."""
-        generator = np.random.default_rng(self.seed)
-        shares = np.full(questions, 1 / questions)
-        return generator.multinomial(questions, shares, size=self.replicates).astype(np.float64)
+        return _weights(self.seed, self.replicates, questions)
+
+
+@lru_cache(maxsize=8)  # A job asks for those of the same few sets of questions again and again.
+def _weights(seed: int, replicates: int, questions: int) -> NDArray[np.float64]:
+    shares = np.full(questions, 1 / questions)
+    drawn = np.random.default_rng(seed).multinomial(questions, shares, size=replicates).astype(np.float64)
+    drawn.setflags(write=False)
+    return drawn
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import SkipTest
 
-from registry.conformance import calibrator, dataset, llm, plugin, prm
+from registry.conformance import calibrator, dataset, llm, plugin, prm, strategy
 from registry.contracts.calibrator import Calibrator
 from registry.contracts.dataset import Dataset
 from registry.contracts.llm import LLM
 from registry.contracts.plugin import Plugin
 from registry.contracts.prm import PRM
+from registry.contracts.strategy import PoolStrategy
 
 __all__ = ["CheckResult", "checks_of", "parametrize_with_checks", "run_checks"]
 
@@ -21,6 +22,7 @@ _CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
     Dataset: dataset.CHECKS,
     LLM: llm.CHECKS,
     PRM: prm.CHECKS,
+    PoolStrategy: strategy.CHECKS,
 }
 
 
@@ -58,7 +60,7 @@ def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
         if isinstance(plugin_, contract):
             return plugin.CHECKS + checks
     raise TypeError(
-        f"Only an LLM, a PRM, a calibrator or a data set can be checked. Got {plugin_!r} instead; "
+        f"Only an LLM, a PRM, a calibrator, a data set or a strategy can be checked. Got {plugin_!r} instead; "
         "build the plugin first if this is its class."
     )
 

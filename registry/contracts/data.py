@@ -86,11 +86,24 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One sampled continuation of a prefix: its own text only, the prefix not repeated."""
+    """One sampled continuation of a prefix.
+
+    Attributes
+    ----------
+    text : str
+        Its own text only, the prefix not repeated.
+    tokens : int
+        Tokens that were generated.
+    finish_reason : {"stop", "length"}
+        Whether it came to an end of its own.
+    prompt_tokens : int
+        Tokens of the prefix that it continues, for the costs; 0 if the LLM does not tell.
+    """
 
     text: str
     tokens: int
     finish_reason: Literal["stop", "length"]
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ __all__ = ["Plugin"]
 
 
 class Plugin:
-    """Base of LLM, PRM, Calibrator and Dataset.
+    """Base of LLM, PRM, Calibrator, Dataset and Strategy.
 
     Constructor arguments are plain data (what YAML can hold). ``__init__`` only stores them under their own
     names; whatever is derived from them is computed when it is needed, so that building a plugin is free.

@@ -188,6 +188,7 @@ class TransformersLLM(LLM):
             text=stops.cut(row.tokens),
             tokens=len(row.tokens),
             finish_reason="stop" if row.stopped else "length",
+            prompt_tokens=len(row.prompt),
         )
 
 

@@ -149,6 +149,7 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
         for calibrator in CALIBRATORS:
             _write_calibration(writer, directory / "artifacts", llm, calibrator, dataset)
         _write_scaling(writer, directory / "artifacts", llm, dataset)
+        _write_curves(writer, directory / "artifacts", llm, dataset)
     if publish:
         writer.publish()
     return writer
@@ -318,3 +319,40 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
             )
             path = results_file(folder / f"{cell.replace('/', '_')}.parquet", values)
             transaction.load("results", [path], cell_id=cell)
+
+
+def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+    key = f"curves-{llm}-{dataset}"
+    interval = {"low": [0.4, 0.6], "high": [0.6, 0.8]}
+    tables: dict[str, dict[str, list[Any]]] = {
+        "curve_points": {
+            "level": [0.1, 0.1],
+            "target": [0.5, 0.99],
+            "point": [0, 1],
+            "samples": [4.0, 20.0],
+            "accuracy": [0.5, 0.7],
+            "accuracy_low": interval["low"],
+            "accuracy_high": interval["high"],
+            "questions": [100, 100],
+        },
+        "curve_areas": {
+            "name": ["area", "risk_coverage_area"],
+            "level": [0.1, 0.1],
+            "value": [0.5, 0.7],
+            **interval,
+            "questions": [100, 100],
+        },
+        "risk_points": {
+            "level": [0.1, 0.1],
+            "threshold": [0.0, 0.5],
+            "coverage": [1.0, 0.5],
+            "risk": [0.5, 0.2],
+            "questions": [100, 100],
+        },
+    }
+    here = {"llm": llm, "prm": "qwen", "calibrator": CALIBRATORS[0], "dataset": dataset}
+    with writer.transaction() as transaction:
+        transaction.record(job(key, "curves", f"rollout-{llm}-{dataset}", **here))
+        for table, columns in tables.items():
+            path = write_parquet(folder / key / f"{table}.parquet", columns)
+            transaction.load(table, [path], job_key=key)

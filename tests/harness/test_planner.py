@@ -57,7 +57,7 @@ def test_adding_a_calibrator_costs_no_generation_and_no_scoring() -> None:
     before = plan(calibrators=["uncalibrated"])
     after = plan(calibrators=["uncalibrated", "isotonic"])
     added = refs(after) - refs(before)
-    assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "adaptive_best_of_n"}
+    assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "strategy", "curves"}
 
 
 def test_growing_the_pool_reuses_the_first_samples() -> None:
@@ -155,3 +155,35 @@ def test_a_failure_takes_only_what_depends_on_it() -> None:
     assert failed in blocked
     assert lost == {"weak"}
     assert all(schedule.failed[ref] == "no luck" for ref in blocked)
+
+
+def test_a_strategy_is_run_once_for_what_it_reads() -> None:
+    names = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS"]
+    planned = plan(prms=[{"name": name, "plugin": "synthetic-prm"} for name in "ab"], strategies=names)
+    one = [c for c in planned.cells if (c.labels.llm, c.labels.dataset) == ("weak", "long")]
+    cells = {name: [cell for cell in one if cell.strategy == name] for name in names}
+    assert {name: len(found) for name, found in cells.items()} == {
+        "pass@1": 1,
+        "majority vote": 1,
+        "best-of-n": 2,  # PRMs
+        "best-of-n + IAS": 2 * 4 * 2,  # PRMs x calibrators x targets
+        "oracle IAS": 2 * 2,  # PRMs x targets
+    }
+    roles = {name: set(found[0].job.shards[0].inputs) for name, found in cells.items()}
+    assert roles["pass@1"] == roles["majority vote"] == {"rollout"}
+    assert roles["best-of-n"] == {"rollout", "score"}
+    assert roles["best-of-n + IAS"] == {"rollout", "score", "calibrated"}
+    assert roles["oracle IAS"] == {"rollout", "score", "success"}
+
+
+def test_adding_a_strategy_generates_and_scores_nothing() -> None:
+    before = plan(strategies=["pass@1"])
+    after = plan(strategies=["pass@1", "best-of-n", "weighted best-of-n"])
+    assert {ref.kind for ref in refs(after) - refs(before)} == {"strategy"}
+
+
+def test_a_strategy_can_be_kept_to_some_calibrators() -> None:
+    planned = plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotonic"]}])
+    assert {cell.labels.calibrator for cell in planned.cells if cell.strategy} == {"isotonic"}
+    with pytest.raises(ValueError, match=r"names the calibrator 'isotone', which the grid does not have"):
+        plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotone"]}])

@@ -320,3 +320,28 @@ def test_a_database_of_another_version_is_left_alone(
         assert refused.returncode == 2
         assert ("newer" if layout else "older") in refused.stderr
     assert (out / "results.duckdb").read_bytes() == content
+
+
+BROKEN_STRATEGY = """
+import numpy as np
+from registry import Answered, PoolStrategy, strategy
+
+@strategy("too good")
+class TooGood(PoolStrategy):
+    def answer(self, pool, setting):
+        return Answered(np.full(pool.questions, 1.5), np.ones(pool.questions))
+"""
+
+
+def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(BROKEN_STRATEGY)
+    out = tmp_path / "out"
+    path = grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
+    done = prmcal(*run_arguments(path, out), "--plugin", mine)
+    assert done.returncode == 2
+    assert (
+        "The strategy 'too good' failed to answer: its 'accuracy' holds [1.5], outside [0, 1]" in done.stderr
+    )
+    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
+    assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}

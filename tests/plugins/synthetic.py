@@ -74,7 +74,7 @@ class SyntheticLLM(LLM):
             steps.append(f"step {number + 1} {'right' if right else 'wrong'} {random.integers(1000)}")
         answer = "0" if "wrong" in "".join(steps) else "1"
         text = "\n\n".join([*steps[len(prefix.steps) :], f"so \\boxed{{{answer}}}"])
-        return Completion(text, 10 * text.count("step") + 5, "stop")
+        return Completion(text, 10 * text.count("step") + 5, "stop", 8 + 10 * len(prefix.steps))
 
 
 @prm("synthetic-prm")

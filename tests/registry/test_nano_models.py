@@ -17,9 +17,9 @@ from sklearn.metrics import roc_auc_score
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.metrics.best_of_n import best_of_n
 from registry.contracts.data import Prefix, Sampling, split_steps
 from registry.plugins import datasets, llms, prms
+from registry.strategies.exact import best_of_n
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "registry" / "nano" / "models"

@@ -1,1 +1,1 @@
-"""A PRM and a calibrator from outside of prmcal; its entry points name them."""
+"""A PRM, a calibrator and a strategy from outside of prmcal; its entry points name them."""

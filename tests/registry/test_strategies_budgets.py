@@ -3,10 +3,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.metrics.adaptive import adaptive_best_of_n, adaptive_samples, samples_needed
-from harness.metrics.best_of_n import best_of_n, pass_at_n
+from registry.contracts.strategy import Answered, Pool, Setting
+from registry.plugins import strategies
+from registry.strategies.budgets import adaptive_samples, samples_needed
+from registry.strategies.exact import best_of_n, pass_at_n
 
 SHARE = st.floats(1e-3, 1 - 1e-3)
+
+
+def adaptive(rewards, scores, correct, target, maximum) -> Answered:
+    pool = Pool(correct, np.where(correct, 0, 1), scores=scores, rewards=np.asarray(rewards, dtype=float))
+    return strategies.create("best-of-n + IAS").answer(pool, Setting(maximum, target))
 
 
 def test_samples_needed_at_known_points():
@@ -53,31 +60,31 @@ def test_each_question_gets_its_own_budget():
     generator = np.random.default_rng(4)
     scores, correct = generator.normal(size=(50, 64)), generator.random((50, 64)) < 0.3
     calibrated = generator.random(50)
-    result = adaptive_best_of_n(calibrated, scores, correct, 0.99, 48)
+    result = adaptive(calibrated, scores, correct, 0.99, 48)
     for question, n in enumerate(adaptive_samples(calibrated, 0.99, 48)):
         assert result.samples[question] == n
         own = slice(question, question + 1)
         assert result.accuracy[question] == best_of_n(scores[own], correct[own], [n])[0, 0]
         assert result.pass_at_samples[question] == pass_at_n(correct[own], [n])[0, 0]
-    assert result.budget_ratio.mean() == pytest.approx(result.samples.mean() / 48)
+    assert result.samples.max() <= 48
     assert len(set(result.samples)) > 5
 
 
 def test_a_question_without_hope_makes_it_the_fixed_budget():
     generator = np.random.default_rng(5)
     scores, correct = generator.normal(size=(20, 64)), generator.random((20, 64)) < 0.3
-    result = adaptive_best_of_n(np.zeros(20), scores, correct, 0.99, 64)
+    result = adaptive(np.zeros(20), scores, correct, 0.99, 64)
     np.testing.assert_array_equal(result.accuracy, best_of_n(scores, correct, [64])[:, 0])
-    assert (result.budget_ratio == 1).all()
+    assert (result.samples == 64).all()
 
 
 def test_target_is_reached_where_rewards_and_ranking_are_right():
     generator = np.random.default_rng(6)
     p = generator.uniform(0.1, 0.9, 400)
     correct = generator.random((400, 256)) < p[:, None]
-    result = adaptive_best_of_n(p, correct.astype(float), correct, 0.9, 64)
+    result = adaptive(p, correct.astype(float), correct, 0.9, 64)
     assert result.accuracy.mean() == pytest.approx((1 - (1 - p) ** result.samples).mean(), abs=0.01)
-    assert result.accuracy.mean() > 0.9 and result.budget_ratio.mean() < 0.2
+    assert result.accuracy.mean() > 0.9 and result.samples.mean() < 0.2 * 64
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, -0.5, np.nan])
@@ -91,7 +98,3 @@ def test_out_of_range_is_refused():
         samples_needed([0.5, 1.5], 0.9)
     with pytest.raises(ValueError, match="Got 0 instead"):
         adaptive_samples(0.5, 0.9, 0)
-    pool = np.zeros((2, 4))
-    for calibrated, maximum in [([0.5], 4), ([0.5, 0.5], 5)]:
-        with pytest.raises(ValueError, match="N_max samples of each"):
-            adaptive_best_of_n(calibrated, pool, pool, 0.9, maximum)

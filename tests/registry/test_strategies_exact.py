@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.metrics.best_of_n import best_of_n, pass_at_1, pass_at_n
+from registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -np.inf, np.nan])
 

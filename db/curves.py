@@ -1,0 +1,82 @@
+"""Accuracy against cost: the curves and their areas, and which strategies nothing beats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import ArrayLike, NDArray
+
+from db.leaderboard import COORDINATES, leaderboard
+from db.models import CurveArea, CurvePoint, Job, RiskPoint
+from db.reader import Source, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["curve_areas", "curve_points", "frontier", "risk_points", "unbeaten"]
+
+_OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
+
+
+def curve_points(source: Source) -> pd.DataFrame:
+    """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n), then the table's columns."""
+    return _of_jobs(source, CurvePoint, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
+
+
+def curve_areas(source: Source) -> pd.DataFrame:
+    """Return the areas under all curves: dataset, llm, prm, calibrator (null: fixed n), then the table's columns."""
+    return _of_jobs(source, CurveArea, CurveArea.name, CurveArea.level)
+
+
+def risk_points(source: Source) -> pd.DataFrame:
+    """Return risk and coverage at every threshold: dataset, llm, prm, calibrator, then the table's columns."""
+    return _of_jobs(source, RiskPoint, RiskPoint.level, RiskPoint.threshold)
+
+
+def frontier(source: Source) -> pd.DataFrame:
+    """Return the strategies of each (data set, LLM, PRM) that no other beats in both samples and accuracy.
+
+    Strategies without a PRM compete with those of every PRM. Reference points that no one could run (pass@N, oracle
+    IAS) compete too: leave them out by name where they are not wanted. Values are compared as they are, not their
+    intervals.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, those of :data:`db.leaderboard.COORDINATES` (prm: the group's), accuracy, samples and
+        unbeaten, a row for each cell in each group it competes in.
+    """
+    import pandas as pd
+
+    table = leaderboard(source, "scaling")[["cell_id", *COORDINATES, "accuracy", "samples"]]
+    table = table.dropna(subset=["accuracy", "samples"])
+    parts = []
+    for keys, group in table[table["prm"].notna()].groupby(["dataset", "llm", "prm"], sort=False):
+        alone = table[table["prm"].isna() & (table["dataset"] == keys[0]) & (table["llm"] == keys[1])]
+        both = pd.concat([alone.assign(prm=keys[2]), group], ignore_index=True)
+        parts.append(both.assign(unbeaten=unbeaten(both["samples"], both["accuracy"])))
+    return pd.concat(parts, ignore_index=True) if parts else table.assign(unbeaten=True)
+
+
+def unbeaten(samples: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
+    """Which points no other beats: as accurate at less cost, or more accurate at no more. Equal points all stay."""
+    cost, gain = np.asarray(samples, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
+    no_worse = (cost[None, :] <= cost[:, None]) & (gain[None, :] >= gain[:, None])
+    better = (cost[None, :] < cost[:, None]) | (gain[None, :] > gain[:, None])
+    beaten: NDArray[np.bool_] = np.any(no_worse & better, axis=1)
+    return ~beaten
+
+
+def _of_jobs(
+    source: Source,
+    table: type[CurvePoint] | type[CurveArea] | type[RiskPoint],
+    *order: sa.orm.InstrumentedAttribute[object],
+) -> pd.DataFrame:
+    query = (
+        sa.select(*_OF_JOB, table.__table__)
+        .join(Job, Job.job_key == table.job_key)
+        .order_by(*(column.nulls_first() for column in (*_OF_JOB, *order)))
+    )
+    return frame(source, query).drop(columns="job_key")

@@ -1,0 +1,176 @@
+"""Accuracy against budget for many settings at once, and the area under such a curve.
+
+The area is the mean accuracy over budgets from 1 sample to N where every doubling counts the same, since budgets are
+chosen over orders of magnitude:
+
+    A = 1 / log N  *  integral from 1 to N of a(b) d log b.
+
+Between two settings a(b) is what mixing them gives: some questions at random are run with the one, the others with the
+other, so that accuracy is linear in the mean budget. Both ends are the same for every curve of a pool: one sample of
+each question (pass@1), and all N of each. The area lies in [0, 1] and reads as an accuracy. Differences of areas say
+which way of spending is better over the whole range; they do not say that one is better at each budget, they count
+samples and not tokens, they hang on N, and the shared ends make them smaller than the differences in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.metrics.bootstrap import Bootstrap, percentile_interval, weighted_totals
+from registry.strategies.budgets import adaptive_samples
+from registry.strategies.exact import best_of_n
+
+__all__ = ["TARGETS", "Curve", "accuracy_table", "adaptive_curve", "area_under", "fixed_curve"]
+
+TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
+"""The eight values of C of the paper's ablation: log(1 - C) from -0.125 to -5."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Points of accuracy against budget, with replicates of both.
+
+    Attributes
+    ----------
+    samples, accuracy : ndarray of shape (points,), float64
+        Mean samples per question, and accuracy.
+    sample_replicates, accuracy_replicates : ndarray of shape (replicates, points), float64
+        The same for the same resamples of the questions.
+    questions : int
+    """
+
+    samples: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    sample_replicates: NDArray[np.float64]
+    accuracy_replicates: NDArray[np.float64]
+    questions: int
+
+    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The 95% intervals of samples and of accuracy, each of shape (points, 2); NaN for a single question."""
+        found = [
+            np.array([_interval(column, self.questions) for column in replicates.T]).reshape(-1, 2)
+            for replicates in (self.sample_replicates, self.accuracy_replicates)
+        ]
+        return found[0], found[1]
+
+    def joined(self, other: Curve) -> Curve:
+        """The points of both, which must be of the same questions and resamples."""
+        return Curve(
+            np.append(self.samples, other.samples),
+            np.append(self.accuracy, other.accuracy),
+            np.concatenate([self.sample_replicates, other.sample_replicates], axis=1),
+            np.concatenate([self.accuracy_replicates, other.accuracy_replicates], axis=1),
+            self.questions,
+        )
+
+
+def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int) -> NDArray[np.float64]:
+    """Expected accuracy of best-of-n for every n from 1 to N: shape (questions, N)."""
+    return best_of_n(scores, correct, np.arange(1, maximum + 1))
+
+
+def fixed_curve(table: NDArray[np.float64], counts: Sequence[int], bootstrap: Bootstrap) -> Curve:
+    """Best-of-n with the same n for every question.
+
+    Parameters
+    ----------
+    table : ndarray of shape (questions, N)
+        ``best_of_n(scores, correct, 1..N)``.
+    counts : sequence of int
+        The values of n, each in [1, N].
+    """
+    samples = np.tile(np.asarray(counts, dtype=np.int64), (len(table), 1))
+    return _curve(table, samples, bootstrap)
+
+
+def adaptive_curve(
+    table: NDArray[np.float64], rewards: ArrayLike, targets: Sequence[float], bootstrap: Bootstrap
+) -> Curve:
+    """Best-of-n + IAS for every target probability C, each a point.
+
+    Parameters
+    ----------
+    table : ndarray of shape (questions, N)
+        ``best_of_n(scores, correct, 1..N)``: computed once for all calibrators and levels.
+    rewards : array-like of shape (questions,) or (settings, questions)
+        Calibrated rewards of the bare questions, at one level or at several (of several calibrators).
+    targets : sequence of float
+        Values of C in (0, 1).
+
+    Returns
+    -------
+    Curve
+        Its points are those of the first setting, in the order of `targets`, then of the next.
+    """
+    settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64))
+    samples = [
+        adaptive_samples(setting, target, table.shape[1]) for setting in settings for target in targets
+    ]
+    return _curve(table, np.array(samples).T, bootstrap)
+
+
+def area_under(ends: Curve, points: Curve, maximum: int) -> tuple[float, float, float]:
+    """The area under the curve through `points` and its two `ends`, with its 95% interval.
+
+    Parameters
+    ----------
+    ends : Curve
+        ``fixed_curve(table, [1, N], bootstrap)``.
+    points : Curve
+        Of one setting, in any order.
+    maximum : int
+        N, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If N is below 2: there is no range of budgets.
+    """
+    if maximum < 2:
+        raise ValueError(f"An area needs budgets from 1 to N with N at least 2. Got N = {maximum}.")
+    curve = ends.joined(points)
+    (value,) = _areas(curve.samples[None], curve.accuracy[None], maximum)
+    replicates = _areas(curve.sample_replicates, curve.accuracy_replicates, maximum)
+    low, high = _interval(replicates, curve.questions)
+    return float(value), low, high
+
+
+def _curve(table: NDArray[np.float64], samples: NDArray[Any], bootstrap: Bootstrap) -> Curve:
+    questions = len(table)
+    accuracy = np.take_along_axis(table, samples - 1, axis=1)
+    both = np.concatenate([samples.astype(np.float64), accuracy], axis=1)
+    weights = bootstrap.weights(questions) if questions > 1 else np.empty((0, 1))
+    drawn = weighted_totals(weights, both) / questions
+    points = samples.shape[1]
+    return Curve(
+        both[:, :points].mean(axis=0),
+        both[:, points:].mean(axis=0),
+        drawn[:, :points],
+        drawn[:, points:],
+        questions,
+    )
+
+
+def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
+    """Areas of several curves: (curves, points) gives (curves,). Exact between points, linear in the budget."""
+    # By cost, and by accuracy where costs are equal, so that the value does not hang on the order given.
+    order = np.lexsort((accuracy, samples), axis=-1)
+    cost = np.take_along_axis(samples, order, axis=-1)
+    gain = np.take_along_axis(accuracy, order, axis=-1)
+    left, right = cost[..., :-1], cost[..., 1:]
+    wide = right > left
+    slope = np.divide(np.diff(gain, axis=-1), right - left, out=np.zeros_like(left), where=wide)
+    parts = (gain[..., :-1] - slope * left) * np.log(right / left) + slope * (right - left)
+    areas: NDArray[np.float64] = np.where(wide, parts, 0.0).sum(axis=-1) / np.log(maximum)
+    return areas
+
+
+def _interval(replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
+    if not replicates.size:
+        return float("nan"), float("nan")
+    return percentile_interval(replicates, questions)

@@ -1,0 +1,149 @@
+"""What is checked of a strategy, on pools of a small world whose numbers are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.conformance.plugin import expect
+from registry.contracts.strategy import READS, Answered, Pool, PoolStrategy, Setting, Strategy
+from registry.strategies.exact import pass_at_n
+
+__all__ = ["CHECKS"]
+
+_QUESTIONS, _SIZE, _TARGET = 30, 16, 0.9
+# What a strategy that draws at random with a fixed seed may differ by where its draws fall otherwise.
+_ERROR = 0.02
+_ROUNDING = 1e-9
+
+
+def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    chance = random.beta(1.0, 1.0, _QUESTIONS)
+    correct = random.random((_QUESTIONS, _SIZE)) < chance[:, None]
+    answers = np.where(correct, 0, random.integers(-1, 4, correct.shape))
+    correct[answers == 0] = True
+    return {
+        "correct": correct,
+        "answers": answers,
+        "scores": np.round(random.normal(correct * 1.5, 1.0), 1),
+        "rewards": np.clip(chance + random.normal(0, 0.1, _QUESTIONS), 0, 1),
+        "success": chance,
+    }
+
+
+def _pool(plugin: Strategy, arrays: dict[str, NDArray[Any]]) -> Pool:
+    """A pool that holds what the strategy declares, and no more."""
+    declared = {name: arrays[name] for name in READS if name in plugin.reads}
+    return Pool(arrays["correct"], arrays["answers"], **declared)
+
+
+def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
+    """What it answers, of the right shape and range."""
+    setting = Setting(_SIZE, target if plugin.targeted else None)
+    result = plugin.answer(_pool(plugin, arrays), setting)
+    expect(isinstance(result, Answered), f"answer() must return an Answered. Got {type(result).__name__}.")
+    shape = (len(arrays["correct"]),)
+    for name in ("accuracy", "samples"):
+        values = getattr(result, name)
+        found = getattr(values, "shape", type(values).__name__)
+        expect(found == shape, f"'{name}' must have shape (questions,) = {shape}. Got {found}.")
+        expect(bool(np.isfinite(values).all()), f"'{name}' must be finite. Got {values}.")
+    low, high = result.accuracy.min(), result.accuracy.max()
+    expect(low >= 0 and high <= 1 + _ROUNDING, f"Accuracies must lie in [0, 1]. Got {low} to {high}.")
+    low, high = result.samples.min(), result.samples.max()
+    expect(
+        low > 0 and high <= _SIZE + _ROUNDING,
+        f"Samples must be above 0 and at most N = {_SIZE}. Got {low} to {high}.",
+    )
+    return result
+
+
+def check_reads_are_known(plugin: Strategy) -> None:
+    """What it reads decides what it is run for."""
+    unknown = sorted(set(plugin.reads) - set(READS))
+    expect(not unknown, f"'reads' may hold {', '.join(READS)}. Got {', '.join(unknown)}.")
+
+
+def check_it_uses_what_it_declares(plugin: PoolStrategy) -> None:
+    """It works on a pool that holds what it declares and nothing else; shapes and ranges are right."""
+    _answer(plugin, _arrays())
+
+
+def check_the_same_pool_gives_the_same(plugin: PoolStrategy) -> None:
+    """Nothing in it is random from one call to the next."""
+    first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
+    same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
+    expect(same, "answer() must give the same for the same pool. A second call gave something else.")
+
+
+def check_the_order_of_the_pool_is_nothing(plugin: PoolStrategy) -> None:
+    """Trajectories are drawn from the pool, not taken from its beginning."""
+    arrays = _arrays()
+    order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
+    shuffled = dict(arrays)
+    for name in ("correct", "answers", "scores"):
+        shuffled[name] = np.take_along_axis(arrays[name], order, axis=1)
+    first, second = _answer(plugin, arrays), _answer(plugin, shuffled)
+    gap = abs(first.accuracy.mean() - second.accuracy.mean())
+    expect(
+        gap < _ERROR,
+        f"The accuracy must not hang on the order of the pool. It changed by {gap:.3f} when it was shuffled.",
+    )
+
+
+def check_it_knows_no_more_than_its_samples(plugin: PoolStrategy) -> None:
+    """No choice among some samples is right more often than one of them is."""
+    arrays = _arrays()
+    result = _answer(plugin, arrays)
+    counts = np.ceil(result.samples - _ROUNDING).astype(np.int64)
+    bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
+    over = (result.accuracy - bound).max()
+    expect(
+        over < _ERROR,
+        f"The accuracy of a question must not exceed the chance that one of its samples is right. It does by "
+        f"{over:.3f}: does it look at more samples than it counts, or at 'correct'?",
+    )
+
+
+def check_hopeless_and_certain_questions(plugin: PoolStrategy) -> None:
+    """Where no trajectory is right the accuracy is 0; where all are, with an answer each, it is 1."""
+    for right in (False, True):
+        arrays = _arrays()
+        arrays["correct"] = np.full_like(arrays["correct"], right)
+        arrays["answers"] = np.zeros_like(arrays["answers"])
+        found = _answer(plugin, arrays).accuracy
+        expect(
+            bool(np.allclose(found, float(right))),
+            f"The accuracy must be {int(right)} where {'all' if right else 'no'} trajectories are right. Got {found}.",
+        )
+
+
+def check_over_long_questions(plugin: PoolStrategy) -> None:
+    """A question or trajectory that the PRM could not read (NaN) is answered too."""
+    arrays = _arrays()
+    arrays["scores"][:3], arrays["rewards"][:3] = np.nan, np.nan
+    _answer(plugin, arrays)
+
+
+def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
+    """For strategies that aim at a target probability C."""
+    if plugin.targeted:
+        low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
+        expect(
+            low <= high, f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples."
+        )
+
+
+CHECKS = (
+    check_reads_are_known,
+    check_it_uses_what_it_declares,
+    check_the_same_pool_gives_the_same,
+    check_the_order_of_the_pool_is_nothing,
+    check_it_knows_no_more_than_its_samples,
+    check_hopeless_and_certain_questions,
+    check_over_long_questions,
+    check_a_higher_target_costs_no_less,
+)

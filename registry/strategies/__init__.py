@@ -1,0 +1,1 @@
+"""The built-in strategies, and the mathematics of sampling from a pool."""

@@ -1,0 +1,72 @@
+"""Reference points for IAS: what it could save at best, and what its choice of questions is worth by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from registry.strategies.adaptive import best_of_own, target_of
+from registry.strategies.budgets import adaptive_samples
+from registry.strategies.exact import best_of_n, pass_at_n
+
+__all__ = ["FixedOfEqualCost", "OracleIAS", "RandomBudget"]
+
+
+class OracleIAS(PoolStrategy):
+    """Best-of-n + IAS with the true success rate of each question in place of the calibrated reward.
+
+    The rate is measured, over the pool and the follow-ups of the bare question: with M samples it has a standard
+    error of up to 1 / (2 sqrt(M)).
+    """
+
+    reads = ("scores", "success")
+    targeted = True
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        return best_of_own(pool, adaptive_samples(pool.success, target_of(setting), setting.samples))
+
+
+class RandomBudget(PoolStrategy):
+    """The budgets of best-of-n + IAS, dealt to the questions at random: the same mean, and nothing known of them.
+
+    What IAS is better by comes from knowing which questions are hard. Every question is equally likely to get each
+    of the budgets, so that it costs the mean of all and is as accurate as the mean over all.
+    """
+
+    reads = ("scores", "rewards")
+    targeted = True
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        counts, times = np.unique(samples, return_counts=True)
+        return _mixed(pool, counts, times / times.sum())
+
+
+class FixedOfEqualCost(PoolStrategy):
+    """Best-of-n with one n for every question, and the mean cost of best-of-n + IAS.
+
+    That mean is seldom whole: each question gets the whole number below or above it, with the chances that give it.
+    """
+
+    reads = ("scores", "rewards")
+    targeted = True
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        mean = adaptive_samples(pool.rewards, target_of(setting), setting.samples).mean()
+        below = int(np.floor(mean))
+        above = min(below + 1, setting.samples)
+        share = mean - below
+        return _mixed(pool, np.array([below, above]), np.array([1 - share, share]))
+
+
+def _mixed(pool: Pool, counts: NDArray[np.int64], chances: NDArray[np.float64]) -> Answered:
+    """Best-of-n where each question has the same chances of each n."""
+    return Answered(
+        accuracy=np.einsum("qn,n->q", best_of_n(pool.scores, pool.correct, counts), chances),
+        samples=np.full(pool.questions, float(np.sum(counts * chances))),
+        pass_at_samples=np.einsum("qn,n->q", pass_at_n(pool.correct, counts), chances),
+    )

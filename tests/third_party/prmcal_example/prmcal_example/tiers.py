@@ -1,0 +1,31 @@
+"""A strategy with two budgets: a few samples where the calibrated reward calls a question easy, all elsewhere."""
+
+import numpy as np
+
+from registry import Answered, PoolStrategy
+from registry.strategies.exact import best_of_n
+
+
+class TwoTiers(PoolStrategy):
+    """Best-of-n with n of two sizes."""
+
+    reads = ("scores", "rewards")
+
+    def __init__(self, easy: float = 0.9, few: int = 4) -> None:
+        self.easy = easy
+        self.few = few
+
+    def check_arguments(self):
+        if not (0 < self.easy <= 1 and self.few >= 1):
+            raise ValueError(
+                f"'easy' must be in (0, 1] and 'few' at least 1. Got {self.easy} and {self.few}."
+            )
+
+    def answer(self, pool, setting):
+        few = min(self.few, setting.samples)
+        both = best_of_n(pool.scores, pool.correct, np.array([few, setting.samples]))
+        easy = pool.rewards >= self.easy  # false for a question that the PRM could not read (NaN)
+        return Answered(
+            accuracy=np.where(easy, both[:, 0], both[:, 1]),
+            samples=np.where(easy, float(few), float(setting.samples)),
+        )
