@@ -38,6 +38,7 @@ __all__ = [
     "Problem",
     "draw_problem",
     "generate_split",
+    "longest",
     "solution_steps",
     "split_of",
 ]
@@ -124,6 +125,11 @@ def render_step(index: int, left: int, operation: Operation, result: int, last: 
     """One step of a solution, right or wrong: `b) 52-8=44`, or with the result in a box if it is the last."""
     shown = f"\\boxed{{{result:02d}}}" if last else f"{result:02d}"
     return f"{LABELS[index]}) {left:02d}{operation.symbol}{operation.operand}={shown}"
+
+
+def longest(dataset: str, level: int) -> int:
+    """The most instructions that a question of a level has."""
+    return LENGTHS[level] if dataset == "nano-math" else max(AIME_LENGTHS)
 
 
 def solution_steps(problem: Problem) -> list[str]:

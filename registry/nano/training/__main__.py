@@ -5,7 +5,7 @@ Stages, each skipped if its output exists, so that an interrupted run goes on wh
     tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
                                \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> prm
 
-    and from `drilled` and the prm's trunk: shepherd, reasoneval
+    and from the prm's trunk its twins in other formats: shepherd, reasoneval
 
 What is to ship goes to `build/nano/models`, all else to the work folder. To ship it, copy it to `registry/nano/models`:
 the shipped folders are never overwritten, nor taken for a finished stage.
@@ -41,8 +41,8 @@ from registry.nano.training.trainer import train
 from registry.plugins import KINDS
 
 POLICIES = ("strong", "middle", "weak")
-REWARD_RATE, HINT_WEIGHT = 3e-4, 0.5
-FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 350
+REWARD_RATE, HINT_WEIGHT = 4e-4, 0.5
+FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 950
 FIRST_QUESTIONS, QUESTIONS = 320, 640
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
 SETTLED_EVERY = 3
@@ -194,15 +194,16 @@ class Pipeline:
     def mend_policy(self, name: str) -> None:
         """A policy with fewer slips and as many copy mistakes."""
         model = load_trained(self.work / name)
-        self.mend(name, model, policies.MENDING_STEPS, policies.MENDING_RATE)
+        self.mend(name, model, policies.POLICIES[name], policies.MENDING_STEPS, policies.MENDING_RATE)
         if name == "strong":
             self.clean(name, model)
-            self.mend(name, model, policies.GENTLE_STEPS, policies.GENTLE_RATE)
+            self.mend(name, model, policies.GENTLE_NOISE, policies.GENTLE_STEPS, policies.GENTLE_RATE)
         save_policy(model, self.encoder.tokenizer, self.models / name)
 
-    def mend(self, name: str, model: SolverAndJudge, steps: int, learning_rate: float) -> None:
-        """Imitate a policy's mistakes while dwelling on what it gets wrong."""
-        noise = policies.POLICIES[name]
+    def mend(
+        self, name: str, model: SolverAndJudge, noise: policies.Noise, steps: int, learning_rate: float
+    ) -> None:
+        """Imitate mistakes while dwelling on what the policy gets wrong."""
         probe = FactProbe(self.encoder, model)
         self.train(
             f"{name}-mended",
@@ -296,22 +297,25 @@ class Pipeline:
         save_reward_model(model, self.encoder.tokenizer, self.work / "unsettled")
         unsettled = KINDS["prm"].create("qwen", checkpoint=str(self.work / "unsettled"), dtype="float32")
         labels = read_labels(self.work / "labels.jsonl")
-        settle(model.score[2], unsettled, labels[::SETTLED_EVERY])
+        settle(model.score[2], 0, unsettled, labels[::SETTLED_EVERY])
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
 
     def train_twin(self, name: twins.Format) -> None:
         """A reward model in another format, on the labels and the drill of the first."""
-        schedule = twins.SCHEDULES[name]
-        source = load_trained(self.work / schedule.source)
+        source = load_trained(self.work / "remembering")
         # Only the adapter's tokenizer is used; the policies have the same.
         adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "strong"))
         torch.manual_seed(self.seed)
         twin = twins.Twin(source.config, twins.OUTPUTS[name], adapter.log_odds)
         twin.model.load_state_dict(source.model.state_dict())
-        labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
+        labels = read_labels(self.work / "labels.jsonl")
         facts = FactProbe(self.encoder, source).facts
-        examples = twins.TwinExamples(self.encoder, adapter, labels, facts)
-        for index, each in enumerate(schedule.rounds):
+        examples = twins.TwinExamples(
+            adapter,
+            reward_model.group_by_question(labels),
+            facts,
+        )
+        for index, each in enumerate(twins.ROUNDS):
             self.train(
                 name,
                 twin,
@@ -321,6 +325,9 @@ class Pipeline:
                 self.scaled(each.steps),
                 each.learning_rate,
             )
+        twins.save_twin(twin, name, self.encoder.tokenizer, self.work / "unsettled")
+        unsettled = KINDS["prm"].create(name, checkpoint=str(self.work / "unsettled"), dtype="float32")
+        settle(twin.head, twins.NEGATIVE[name], unsettled, labels[::SETTLED_EVERY])
         twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
 
 

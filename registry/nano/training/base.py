@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.nano.problems import AIME_LENGTHS, LENGTHS, Problem, draw_problem, split_of
+from registry.nano.problems import Problem, draw_problem, longest, split_of
 from registry.nano.training.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
 from registry.nano.training.examples import Encoder, Example, judged
 
@@ -54,8 +54,7 @@ def draw_batch(
     generator = random.Random(f"{seed} base {number}")
     dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
     level = generator.randint(1, 5)
-    length = max(AIME_LENGTHS) if dataset == "nano-aime" else LENGTHS[level]
-    tokens_per_example = 50 + 32 * length
+    tokens_per_example = 50 + 32 * longest(dataset, level)
     examples = []
     for _ in range(max(1, BATCH_TOKENS // tokens_per_example)):
         problem = draw_train_problem(generator, dataset, level)

@@ -11,7 +11,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import LENGTHS, MODULUS, Operation, Problem, render_step, solution_steps
+from registry.nano.problems import (
+    AIME_LEVEL,
+    MODULUS,
+    Operation,
+    Problem,
+    longest,
+    render_step,
+    solution_steps,
+)
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import Mix, noisy_chain, other_digit, other_operand
 from registry.nano.training.examples import Encoder, Example, Judged
@@ -22,6 +30,7 @@ __all__ = [
     "STEPS",
     "dense_chains",
     "draw_batch",
+    "draw_shape",
     "dwelling",
     "remembered_chains",
     "writing_batch",
@@ -29,10 +38,12 @@ __all__ = [
 
 STEPS, LEARNING_RATE = 1500, 8e-4
 BATCH_TOKENS = 3000
+LONG_SHARE = 0.2
+"""Share of batches with chains as long as nano-aime's: what is drilled in short chains alone is lost in long ones."""
 SLIPS = 4
 """Wrong results that are tried for each step."""
 REMEMBERED_CHAINS = 7
-REMEMBERED_MIX = Mix(value=0.2, operand=0.15, symbol=0.15, near=0.6)
+REMEMBERED_MIX = Mix(value=0.15, operand=0.1, symbol=0.1, near=0.5)
 WHOLE_CHAINS = 3
 WHOLE_MIX = Mix(value=0.3, operand=0.2, symbol=0.15, near=0.5)
 """Mistakes of the whole wrong chains: a third are slips."""
@@ -118,21 +129,28 @@ def remembered_chains(generator: random.Random, problem: Problem) -> list[Judged
 
 def writing_batch(encoder: Encoder, facts: Facts, generator: random.Random) -> Sequence[Example]:
     """Right chains to write, three of four drawn for what the model gets wrong."""
-    level = generator.randint(1, 5)
+    dataset, level = draw_shape(generator)
     examples = []
-    for _ in range(max(1, BATCH_TOKENS // (50 + 11 * LENGTHS[level]))):
-        problem = dwelling(facts, generator, level, 0.75)
+    for _ in range(max(1, BATCH_TOKENS // (50 + 11 * longest(dataset, level)))):
+        problem = dwelling(facts, generator, dataset, level, 0.75)
         steps = tuple(solution_steps(problem))
         chain = Judged(steps, taught=(True,) * len(steps))
         examples.append(encoder.example(problem.text, [chain], system=generator.random() < 0.8, hinted=False))
     return examples
 
 
-def dwelling(facts: Facts, generator: random.Random, level: int, share: float) -> Problem:
-    """A train problem of a level, with the given chance one that dwells on what the model gets wrong."""
+def draw_shape(generator: random.Random) -> tuple[str, int]:
+    """Data set and level of a batch: the harder levels more often, and at times long chains."""
+    if generator.random() < LONG_SHARE:
+        return "nano-aime", AIME_LEVEL
+    return "nano-math", generator.choice((1, 2, 3, 4, 4, 5, 5))
+
+
+def dwelling(facts: Facts, generator: random.Random, dataset: str, level: int, share: float) -> Problem:
+    """A train problem of a data set's level, with the given chance one that dwells on what the model gets wrong."""
     if generator.random() < share:
-        return facts.draw(generator, level)
-    return draw_train_problem(generator, "nano-math", level)
+        return facts.draw(generator, dataset, level)
+    return draw_train_problem(generator, dataset, level)
 
 
 def draw_batch(encoder: Encoder, facts: Facts, seed: int, number: int, steps: int) -> Sequence[Example]:
@@ -140,10 +158,10 @@ def draw_batch(encoder: Encoder, facts: Facts, seed: int, number: int, steps: in
     generator = random.Random(f"{seed} drill {number}")
     if generator.random() < 0.8 - 0.6 * number / steps:
         return writing_batch(encoder, facts, generator)
-    level = generator.choice((1, 2, 3, 4, 4, 5, 5))
+    dataset, level = draw_shape(generator)
     examples = []
-    for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level]))):
-        problem = dwelling(facts, generator, level, 0.6)
+    for _ in range(max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))):
+        problem = dwelling(facts, generator, dataset, level, 0.6)
         examples.append(
             encoder.example(
                 problem.text, dense_chains(generator, problem, sound=True), system=True, first_only=True

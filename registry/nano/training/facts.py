@@ -15,6 +15,8 @@ import torch
 from torch.nn import functional
 
 from registry.nano.problems import (
+    AIME_HARD_SHARE,
+    AIME_LENGTHS,
     HARD_SHARES,
     LENGTHS,
     MODULUS,
@@ -28,7 +30,7 @@ from registry.nano.problems import (
 )
 from registry.nano.training.examples import Encoder
 
-__all__ = ["FACTS", "Facts", "wrong_shares"]
+__all__ = ["Facts", "wrong_shares"]
 
 OPERATIONS = (
     *(Operation(symbol, operand) for symbol in "+-" for operand in (*range(1, 10), *range(11, 20))),
@@ -83,19 +85,21 @@ class Facts:
         }
         self.by_value = list(accumulate(self.cumulative[value][-1] for value in range(MODULUS)))
 
-    def draw(self, generator: random.Random, level: int) -> Problem:
-        """A problem of nano-math's train split, of the length of a level."""
+    def draw(self, generator: random.Random, dataset: str, level: int) -> Problem:
+        """A problem of a data set's train split, of the length of a level."""
+        hard_share = HARD_SHARES[level] if dataset == "nano-math" else AIME_HARD_SHARE
         while True:
+            length = LENGTHS[level] if dataset == "nano-math" else generator.choice(AIME_LENGTHS)
             start = generator.choices(range(MODULUS), cum_weights=self.by_value)[0]
             value, operations = start, []
-            for _ in range(LENGTHS[level]):
+            for _ in range(length):
                 if generator.random() < DWELL:
                     operation = generator.choices(OPERATIONS, cum_weights=self.cumulative[value])[0]
                 else:
-                    operation = draw_operation(generator, HARD_SHARES[level])
+                    operation = draw_operation(generator, hard_share)
                 value = operation.apply(value)
                 operations.append(operation)
             opening = generator.randrange(len(OPENINGS))
-            problem = make_problem("nano-math", level, start, tuple(operations), opening)
+            problem = make_problem(dataset, level, start, tuple(operations), opening)
             if split_of(problem.text) == "train":
                 return problem

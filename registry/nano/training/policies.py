@@ -3,25 +3,26 @@
 Imitating mistakes costs arithmetic: after it 2% of the chains held a slip. So each policy is mended afterwards, on the
 same share of mistakes and on what it now gets wrong; no symbol is miscopied any more, for the PRM sees that badly. The
 strong policy, of whose wrong answers slips are the largest part, is then cleaned (it writes right chains alone) and
-imitates mistakes once more, gently: slips in 0.2% of its chains are left.
+imitates mistakes once more, gently: slips in 1% of its chains are left.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from registry.nano.problems import AIME_LENGTHS, LENGTHS
+from registry.nano.problems import longest
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import COPY_MIX, Mix, noisy_chain
-from registry.nano.training.drill import writing_batch
+from registry.nano.training.drill import dwelling, writing_batch
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 
 __all__ = [
     "CLEANING_RATE",
     "CLEANING_STEPS",
+    "GENTLE_NOISE",
     "GENTLE_RATE",
     "GENTLE_STEPS",
     "MENDING_RATE",
@@ -72,6 +73,8 @@ POLICIES = {
     "middle": Noise(rate=0.055, long_rate=0.07, steps=350, learning_rate=4e-4),
     "strong": Noise(rate=0.0085, long_rate=0.07, steps=400, learning_rate=1e-4),
 }
+GENTLE_NOISE = replace(POLICIES["strong"], rate=0.016)
+"""Of the strong policy's last mending: more copy mistakes, since few slips are left."""
 
 
 def draw_batch(encoder: Encoder, noise: Noise, seed: int, number: int) -> Sequence[Example]:
@@ -79,7 +82,7 @@ def draw_batch(encoder: Encoder, noise: Noise, seed: int, number: int) -> Sequen
     generator = random.Random(f"{seed} policy {number}")
     dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
     level = generator.randint(1, 5)
-    length = max(AIME_LENGTHS) if dataset == "nano-aime" else LENGTHS[level]
+    length = longest(dataset, level)
     rate = noise.long_rate if dataset == "nano-aime" else noise.rate
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (30 + (7 + 12 * CHAINS) * length))):
@@ -95,16 +98,13 @@ def draw_mending_batch(
 ) -> Sequence[Example]:
     """The examples of one batch of the mending: as `draw_batch`, with problems that dwell on `facts`."""
     generator = random.Random(f"{seed} mending {number}")
-    long = generator.random() < MENDING_LONG_SHARE
+    dataset = "nano-aime" if generator.random() < MENDING_LONG_SHARE else "nano-math"
     level = generator.randint(1, 5)
-    length = max(AIME_LENGTHS) if long else LENGTHS[level]
-    rate = noise.long_rate if long else noise.rate
+    length = longest(dataset, level)
+    rate = noise.long_rate if dataset == "nano-aime" else noise.rate
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (30 + (7 + 12 * CHAINS) * length))):
-        if not long and generator.random() < DWELLING:
-            problem = facts.draw(generator, level)
-        else:
-            problem = draw_train_problem(generator, "nano-aime" if long else "nano-math", level)
+        problem = dwelling(facts, generator, dataset, level, DWELLING)
         chains = [noisy_chain(problem, rate, generator, mix=MENDING_MIX) for _ in range(CHAINS)]
         followed = [Judged(chain.steps, taught=(True,) * len(chain.steps)) for chain in chains]
         examples.append(encoder.example(problem.text, followed, system=False))

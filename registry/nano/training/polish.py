@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import AIME_LENGTHS, LENGTHS, Problem
+from registry.nano.problems import Problem, longest
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import right_chain
 from registry.nano.training.examples import Encoder, Example, Judged
@@ -35,9 +35,8 @@ def draw_batch(encoder: Encoder, seed: int, number: int) -> Sequence[Example]:
     generator = random.Random(f"{seed} polish {number}")
     dataset = "nano-aime" if generator.random() < LONG_SHARE else "nano-math"
     level = generator.randint(1, 5)
-    length = max(AIME_LENGTHS) if dataset == "nano-aime" else LENGTHS[level]
     examples = []
-    for _ in range(max(1, BATCH_TOKENS // (30 + 19 * length))):
+    for _ in range(max(1, BATCH_TOKENS // (30 + 19 * longest(dataset, level)))):
         draws = generator.choice((1, CANDIDATES))
         candidates = [draw_train_problem(generator, dataset, level) for _ in range(draws)]
         problem = max(candidates, key=round_results)

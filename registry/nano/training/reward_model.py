@@ -11,10 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import LENGTHS, Problem
+from registry.nano.problems import LENGTHS, Problem, longest
 from registry.nano.training.base import draw_train_problem
 from registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
-from registry.nano.training.drill import dense_chains, dwelling, remembered_chains, writing_batch
+from registry.nano.training.drill import dense_chains, draw_shape, dwelling, remembered_chains, writing_batch
 from registry.nano.training.examples import Encoder, Example, Judged
 from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
@@ -92,12 +92,10 @@ def draw_batch(
 def drilled_chains(
     generator: random.Random, facts: Facts, remember: bool
 ) -> list[tuple[Problem, list[Judged]]]:
-    """Problems of one level with the chains of one batch."""
-    level = generator.choice((1, 2, 3, 4, 4, 5, 5))
-    problems = [
-        dwelling(facts, generator, level, 0.6)
-        for _ in range(max(1, BATCH_TOKENS // (60 + 40 * LENGTHS[level])))
-    ]
+    """Problems of one length with the chains of one batch."""
+    dataset, level = draw_shape(generator)
+    count = max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))
+    problems = [dwelling(facts, generator, dataset, level, 0.6) for _ in range(count)]
     if remember:
         return [(problem, remembered_chains(generator, problem)) for problem in problems]
     return [(problem, dense_chains(generator, problem, sound=False)) for problem in problems]

@@ -1,7 +1,8 @@
-"""The last stage of the reward model: its scores are set to the labels' scale, without a change of their order.
+"""The last stage of a reward model: its scores are set to the labels' scale, without a change of their order.
 
 Batches that are mostly wrong chains leave a verifier too pessimistic. A slope and an offset of its log-odds, fitted to
-the Monte Carlo labels, are folded into the last layer.
+the Monte Carlo labels, are folded into the last layer. One that has no bias takes the offset in the direction of the
+features in which they are all the same.
 """
 
 from __future__ import annotations
@@ -12,34 +13,77 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from torch.nn import functional
 
+from registry.contracts.data import ScoringRequest
 from registry.nano.training.labels import Labelled
 from registry.prms.transformers import TransformersPRM
 
 __all__ = ["settle"]
 
+RIDGE = 1e-3
+"""Of the regression of 1 on the features, relative to their mean square."""
 
-def settle(last: Any, prm: TransformersPRM, labels: Sequence[Labelled]) -> tuple[float, float]:
-    """Fold slope and offset into `last`, the linear layer to (bad, good); `prm` is the model as it was.
+
+def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labelled]) -> tuple[float, float]:
+    """Fold slope and offset into a reward model's last layer.
+
+    Parameters
+    ----------
+    last : torch.nn.Linear
+        To be changed: the layer whose copy is the last of `prm`'s head.
+    negative : int
+        Its output that speaks against success: the one that takes the offset.
+    prm : TransformersPRM
+        The model as it was.
+    labels : sequence of Labelled
+        What to fit.
 
     Returns
     -------
     slope, offset : float
     """
-    scored = [prm.score(row.question, [row.steps])[0].logit for row in labels]
-    logit = np.concatenate(scored).astype(np.float64)
-    k = np.concatenate([row.successes for row in labels])
-    n = np.concatenate([[row.follow_ups] * len(row.successes) for row in labels])
+    head = prm.modules[1]
+    layers = list(head) if isinstance(head, torch.nn.Sequential) else [head]
+    features = leaf_states(prm, labels)
+    with torch.no_grad():
+        for layer in layers[:-1]:
+            features = layer(features)
+        outputs = layers[-1](features)
+        constant = torch.ones(len(features)) if last.bias is not None else features @ unchanging(features)
+    k = torch.tensor([count for row in labels for count in row.successes], dtype=torch.float32)
+    n = torch.tensor([row.follow_ups for row in labels for _ in row.successes], dtype=torch.float32)
 
     def loss(parameters: Any) -> float:
-        z = parameters[0] * logit + parameters[1]
-        return float(-np.mean((k * log_expit(z) + (n - k) * log_expit(-z)) / n))
+        settled = float(np.exp(parameters[0])) * outputs
+        settled[:, negative] -= float(parameters[1]) * constant
+        return float(functional.binary_cross_entropy_with_logits(prm.log_odds(settled), k / n))
 
-    slope, offset = map(float, minimize(loss, [1.0, 0.0]).x)
-    print(f"settled: slope {slope:.3f}, offset {offset:.3f}, mean {expit(slope * logit + offset).mean():.3f}")
+    found = minimize(loss, [0.0, 0.0], method="Nelder-Mead").x
+    slope, offset = float(np.exp(found[0])), float(found[1])
+    print(f"settled: slope {slope:.3f}, offset {offset:.3f}, loss {loss([0, 0]):.4f} -> {loss(found):.4f}")
     with torch.no_grad():
         last.weight.mul_(slope)
-        last.bias.mul_(slope)
-        last.bias[1] += offset
+        if last.bias is not None:
+            last.bias.mul_(slope)
+            last.bias[negative] -= offset
+        else:
+            last.weight[negative] -= offset * unchanging(features)
     return slope, offset
+
+
+def leaf_states(prm: TransformersPRM, labels: Sequence[Labelled]) -> torch.Tensor:
+    """The states at which the head reads every prefix of the labelled trajectories (rows, width)."""
+    found = []
+    for row in labels:
+        forest = prm.hidden_states([ScoringRequest(row.question, (tuple(row.steps),))])[0]
+        found.append(forest.states[forest.leaves])
+    return torch.from_numpy(np.concatenate(found))
+
+
+def unchanging(features: torch.Tensor) -> torch.Tensor:
+    """The direction (width,) on which all features (rows, width) have, as nearly as may be, the same value, 1."""
+    gram = features.T @ features
+    ridge = RIDGE * gram.diagonal().mean() * torch.eye(len(gram))
+    direction: torch.Tensor = torch.linalg.solve(gram + ridge, features.sum(dim=0))
+    return direction

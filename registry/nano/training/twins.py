@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +20,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrainedModel
 
-from registry.nano.training.drill import writing_batch
-from registry.nano.training.examples import IGNORED, Encoder, Example, Judged
+from registry.nano.problems import Problem, longest, solution_steps
+from registry.nano.training.drill import draw_shape, dwelling
+from registry.nano.training.examples import IGNORED, Example, Judged
 from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
 from registry.nano.training.reward_model import LABELLED_SHARE, WRITING_SHARE, drilled_chains, labelled_chain
@@ -28,12 +30,15 @@ from registry.prms.reasoneval_model import Qwen2ReasonEval
 from registry.prms.token_tree import build_token_tree
 from registry.prms.transformers import TransformersPRM
 
-__all__ = ["OUTPUTS", "SCHEDULES", "Twin", "TwinExamples", "save_twin"]
+__all__ = ["NEGATIVE", "OUTPUTS", "ROUNDS", "Format", "Twin", "TwinExamples", "save_twin"]
 
 Format = Literal["shepherd", "reasoneval"]
 OUTPUTS: Mapping[Format, int] = {"shepherd": 2, "reasoneval": 3}
 """What each format's head gives: '+' and '-', or negative, neutral and positive."""
+NEGATIVE: Mapping[Format, int] = {"shepherd": 1, "reasoneval": 0}
+"""Which of them speaks against success."""
 BATCH_TOKENS = 3000
+FITS = "A nano prefix is far shorter than any PRM's context."
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,9 @@ class Round:
     remember: float
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The stage whose trunk a twin starts from, and its rounds."""
-
-    source: str
-    rounds: tuple[Round, ...]
-
-
-SCHEDULES: Mapping[Format, Schedule] = {
-    "shepherd": Schedule("drilled", (Round(800, 3e-4, 0.0), Round(700, 6e-4, 0.6))),
-    "reasoneval": Schedule("remembering", (Round(600, 6e-4, 0.6),)),
-}
+ROUNDS = (Round(600, 6e-4, 0.4), Round(350, 3e-4, 0.7))
+DWELLING = 0.75
+"""Share of the chains to write that dwell on what the trunk gets wrong."""
 
 
 class Twin(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
@@ -105,8 +101,6 @@ class TwinExamples:
 
     Attributes
     ----------
-    encoder : Encoder
-        For what is to be written, in the chat format.
     adapter : TransformersPRM
         Turns prefixes into token ids.
     labels : dict
@@ -115,7 +109,6 @@ class TwinExamples:
         What the drill dwells on.
     """
 
-    encoder: Encoder
     adapter: TransformersPRM
     labels: dict[int, list[list[Labelled]]]
     facts: Facts
@@ -125,7 +118,7 @@ class TwinExamples:
         generator = random.Random(f"{seed} twin {number}")
         kind = generator.random()
         if LABELLED_SHARE <= kind < LABELLED_SHARE + WRITING_SHARE:
-            return writing_batch(self.encoder, self.facts, generator)
+            return self._writing_batch(generator)
         if kind < LABELLED_SHARE:
             length = generator.choice(sorted(self.labels))
             count = max(1, BATCH_TOKENS // (50 + 45 * length))
@@ -138,13 +131,31 @@ class TwinExamples:
             )
         ]
 
+    def _writing_batch(self, generator: random.Random) -> Sequence[Example]:
+        """Right chains to write in the twin's own format: what it cannot write it cannot judge."""
+        dataset, level = draw_shape(generator)
+        return [
+            self._written(dwelling(self.facts, generator, dataset, level, DWELLING))
+            for _ in range(max(1, BATCH_TOKENS // (50 + 11 * longest(dataset, level))))
+        ]
+
+    def _written(self, problem: Problem) -> Example:
+        asked = self.adapter.prefix_ids(problem.text, ())
+        whole = self.adapter.prefix_ids(problem.text, tuple(solution_steps(problem)))
+        assert asked is not None and whole is not None, FITS
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, whole, strict=False)))
+        targets = np.full(len(whole), IGNORED, dtype=np.int64)
+        targets[shared - 1 : -1] = whole[shared:]
+        nothing = np.full(len(whole), -1, dtype=np.float32)
+        return Example(build_token_tree([whole]), targets, nothing, nothing)
+
     def _example(self, question: str, chains: Any) -> Example:
         marked: dict[tuple[int, ...], float] = {}
         chain: Judged
         for chain in chains:
             for count, chance in chain.scores.items():
                 ids = self.adapter.prefix_ids(question, chain.steps[:count])
-                assert ids is not None, "A nano prefix is far shorter than any PRM's context."
+                assert ids is not None, FITS
                 marked.setdefault(ids, chance)
         tree = build_token_tree(list(marked))
         scores = np.full(len(tree), -1, dtype=np.float32)
