@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from harness.grid import GridSpec
+from harness.grid import GridSpec, PluginSpec
 from harness.jobs import JOB_VERSIONS
 from harness.keys import content_key, seed_from_key
 from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
-from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
+from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, build_plugin, resolve
 from registry.contracts.calibrator import Calibrator
 from registry.contracts.dataset import content_hash
+from registry.contracts.search import SearchStrategy
 from registry.contracts.strategy import Strategy
 from registry.errors import GridError
 
 __all__ = ["build_plan"]
+
+_SEARCH_ARGUMENTS = ("width", "expansions", "every", "most_steps")
 
 
 def build_plan(grid: GridSpec) -> Plan:
@@ -85,7 +88,10 @@ class _Scored:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The jobs that hold a pool, and what there is to read of it: scores, and rewards at a level beta."""
+    """The jobs that hold a pool, and what there is to read of it: scores, and rewards at a level beta.
+
+    A search starts from the same place, but with the models themselves: LLM, PRM and calibrator, and its fit.
+    """
 
     data: GridQuestions
     rollout: Job
@@ -93,6 +99,8 @@ class _Pool:
     scores: Job | None = None
     calibrated: Job | None = None
     level: float | None = None
+    models: tuple[GridPlugin, ...] = ()
+    fit: Job | None = None
 
     def suits(self, strategy: Strategy) -> bool:
         """Whether the strategy reads the last of what is here, so that it is run once for each of them."""
@@ -153,13 +161,13 @@ class _Planner:
             )
             scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
             for each in scored:
-                pool = _Pool(each.data, each.rollout, each.success, each.scores)
+                pool = _Pool(each.data, each.rollout, each.success, each.scores, models=(llm, prm))
                 self._strategies(each.scores.labels, pool)
                 self._curves(each.scores.labels, pool)
             for calibrator in self.resolved.calibrators:
                 fit = self._fit(prm, calibrator, fit_on)
                 for each in scored:
-                    self._test(prm, calibrator, each, fit)
+                    self._test(llm, prm, calibrator, each, fit)
 
     def _add(self, job: Job) -> Job:
         self.jobs.append(job)
@@ -282,14 +290,18 @@ class _Planner:
         labels = replace(data.scores.labels, calibrator=calibrator.spec.name)
         return self._add(_job("fit", labels, [shard], [*_read_jobs(data, calibrator), data.success]))
 
-    def _test(self, prm: GridPlugin, calibrator: GridPlugin, test: _Scored, fit: Job) -> None:
+    def _test(
+        self, llm: GridPlugin, prm: GridPlugin, calibrator: GridPlugin, test: _Scored, fit: Job
+    ) -> None:
         shard = self._read("calibrated", prm, calibrator, test, {"fit": _refs(fit)})
         labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
         calibrated = self._add(_job("calibrated", labels, [shard], [fit, *_read_jobs(test, calibrator)]))
         self._calibration_metrics(labels, test.data, calibrated, test.success)
         self._curves(labels, _Pool(test.data, test.rollout, test.success, test.scores, calibrated))
         for level in self._levels(calibrator.built):
-            pool = _Pool(test.data, test.rollout, test.success, test.scores, calibrated, level)
+            models = (llm, prm, calibrator)
+            jobs = (test.rollout, test.success, test.scores, calibrated)
+            pool = _Pool(test.data, *jobs, level, models, fit)
             self._strategies(labels, pool)
 
     def _read(
@@ -388,8 +400,9 @@ class _Planner:
         for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
             chosen = not labels.calibrator or labels.calibrator in (spec.calibrators or [labels.calibrator])
             if pool.suits(strategy.built) and chosen:
+                plan = self._searched if isinstance(strategy.built, SearchStrategy) else self._strategy
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
-                    self._strategy(labels, pool, strategy, target)
+                    plan(labels, pool, strategy, target)
 
     def _strategy(self, labels: Labels, pool: _Pool, strategy: GridPlugin, target: float | None) -> None:
         setting = {"samples": self.grid.scaling.samples, "target": target, "level": pool.level}
@@ -408,3 +421,53 @@ class _Planner:
         found = {"rollout": pool.rollout, "score": pool.scores, "calibrated": pool.calibrated}
         inputs = {role: [job] for role, job in found.items() if job is not None}
         self._measure("curves", labels, pool.data, {"samples": self.grid.scaling.samples}, inputs)
+
+    def _searched(self, labels: Labels, pool: _Pool, strategy: GridPlugin, target: float | None) -> None:
+        """A search, and beside it the one of fixed width that its budget is measured by."""
+        found = self._search(labels, pool, strategy, target)
+        arguments = {name: getattr(strategy.built, name) for name in _SEARCH_ARGUMENTS}
+        fixed = build_plugin(
+            "strategy", PluginSpec(name="beam-search", plugin="beam search", arguments=arguments)
+        )
+        plain = replace(pool, level=None, models=pool.models[:2], fit=None)
+        baseline = self._search(replace(labels, calibrator=""), plain, fixed, None)
+        inputs = {"search": [found], "fixed": [baseline]}
+        job = self._measure("search_results", labels, pool.data, {}, inputs)
+        self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
+
+    def _search(self, labels: Labels, pool: _Pool, strategy: GridPlugin, target: float | None) -> Job:
+        """Equal searches are one job: the search of fixed width is there once for all that rest on it."""
+        setting = {
+            "sampling": asdict(self.grid.sampling.sampling()),
+            "target": target,
+            "level": pool.level,
+        }
+        named = dict(zip(("llm", "prm", "calibrator"), pool.models, strict=False))
+        llm, prm = pool.models[:2]
+        shards = [
+            _shard(
+                "search",
+                {
+                    **setting,
+                    **{kind: model.identity for kind, model in named.items()},
+                    "strategy": strategy.identity,
+                    "data": pool.data.key(first, last),
+                    "seed": self.grid.seed,
+                },
+                {
+                    **setting,
+                    **{kind: model.parameters for kind, model in named.items()},
+                    "strategy": strategy.parameters,
+                    "candidates": strategy.built.width * strategy.built.expansions,
+                    "dataset": pool.data.dataset.parameters,
+                    "split": pool.data.split,
+                    "questions": [first, last],
+                },
+                {"fit": _refs(pool.fit)} if pool.fit is not None else {},
+                resource=f"search:{llm.spec.name}+{prm.spec.name}",
+            )
+            for first, last in pool.data.slices()
+        ]
+        job = _job("search", labels, shards, [pool.fit] if pool.fit is not None else [])
+        known = [each for each in self.jobs if each.key == job.key]
+        return known[0] if known else self._add(job)

@@ -25,6 +25,8 @@ JOB_VERSIONS = {
     "calibration_metrics": 2,
     "strategy": 1,
     "curves": 1,
+    "search": 1,
+    "search_results": 1,
 }
 
 

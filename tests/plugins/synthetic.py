@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,13 @@ def steps_of(question: str) -> int:
     return int(question.split()[-2])
 
 
+def cut(completion: Completion, stop: tuple[str, ...]) -> Completion:
+    """A completion up to its first stop string."""
+    text = completion.text
+    text = text[: min((text.find(each) for each in stop if each in text), default=len(text))]
+    return replace(completion, text=text, tokens=10 * text.count("step") + 5 * ("boxed" in text))
+
+
 @llm("synthetic-llm")
 class SyntheticLLM(LLM):
     def __init__(self, skill: float = 0.8, pause: float = 0.0, log: str = "") -> None:
@@ -65,7 +73,8 @@ class SyntheticLLM(LLM):
             with Path(self.log).open("a") as file:
                 file.write(f"{len(prefixes)} {n}\n")
         random = np.random.default_rng(seed)
-        return [[self._complete(prefix, random) for _ in range(n)] for prefix in prefixes]
+        drawn = [[self._complete(prefix, random) for _ in range(n)] for prefix in prefixes]
+        return [[cut(each, sampling.stop) for each in of_prefix] for of_prefix in drawn]
 
     def _complete(self, prefix: Prefix, random: np.random.Generator) -> Completion:
         steps = list(prefix.steps)
