@@ -26,9 +26,7 @@ class Trajectory(Base):
     text: Mapped[str] = mapped_column(comment="What the LLM wrote")
     steps: Mapped[int] = mapped_column(comment="Number of steps T")
     tokens: Mapped[int] = mapped_column(comment="Tokens generated")
-    prompt_tokens: Mapped[int | None] = mapped_column(
-        comment="Tokens of its prompt; 0 if the LLM does not tell, null in artifacts of earlier versions"
-    )
+    prompt_tokens: Mapped[int] = mapped_column(comment="Tokens of its prompt; 0 if the LLM does not tell")
     finish_reason: Mapped[str] = mapped_column(comment="stop, or length if it was cut off")
     answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
     verdict: Mapped[str] = mapped_column(comment="correct, incorrect or unparsed")

@@ -114,12 +114,6 @@ class Context:
         frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
         return pd.concat(frames, ignore_index=True)
 
-    def optional_table(self, shard: Shard, role: str, table: str) -> pd.DataFrame | None:
-        """The same, or None if an artifact is of an earlier version and lacks the table."""
-        folders = (self.store.folder(ref.kind, ref.key) for ref in shard.inputs.get(role, ()))
-        held = [(folder / f"{table}.parquet").exists() for folder in folders]
-        return self.table(shard, role, table) if held and all(held) else None
-
     def input_folder(self, shard: Shard, role: str) -> Path:
         """The folder of the only input artifact of a role."""
         (ref,) = shard.inputs[role]

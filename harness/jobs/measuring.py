@@ -92,22 +92,18 @@ def pool_of(shard: Shard, context: Context) -> QuestionPool:
 
 
 def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
-    # Artifacts of earlier versions do not have the column.
-    told = table.get("prompt_tokens", np.nan)
-    prompts = table[["question_id"]].assign(tokens=told).groupby("question_id")["tokens"].max()
+    prompts = table.groupby("question_id")["prompt_tokens"].max()
     tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
     return np.where(tokens > 0, tokens, np.nan)
 
 
 def scored_tokens(shard: Shard, context: Context, pool: QuestionPool) -> NDArray[np.float64]:
-    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,); NaN if not known.
+    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,).
 
     Tokens that the trajectories of a question share, such as its prompt, are counted once where the PRM reads
     them once.
     """
-    read = context.optional_table(shard, "score", "scored_tokens")
-    if read is None:
-        return np.full(len(pool.question_ids), np.nan)
+    read = context.table(shard, "score", "scored_tokens")
     means = read.groupby("question_id")["tokens"].mean()
     tokens: NDArray[np.float64] = means.reindex(pool.question_ids).to_numpy(np.float64)
     return tokens

@@ -137,11 +137,14 @@ def _ablation(
     if points["calibrator"].dropna().empty:
         return None
     most = points["samples"].max()
+    ticks = [4**power for power in range(20) if 4**power <= most]
 
     def limited(axes: Axes, place: Place) -> None:
         axes.set_xscale("log", base=2)
         draw(axes, place)
         axes.set(xlim=(0.9, most * 1.1), ylim=(-0.03, 1.05))
+        # As numbers: powers would be set as formulas, which names must not be.
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
 
     return _chart(
         evidence,

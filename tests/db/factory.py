@@ -49,6 +49,7 @@ def trajectory_file(path: Path, questions: range = range(QUESTIONS)) -> Path:
             "text": [SCRIPT if row == (0, 0) else f"Step of {row}\n\n\\boxed{{{row[1]}}}" for row in rows],
             "steps": [STEPS] * len(rows),
             "tokens": [20 + index for _, index in rows],
+            "prompt_tokens": [40] * len(rows),
             "finish_reason": ["stop"] * len(rows),
             "answer": [None if row == (1, 1) else str(row[1]) for row in rows],
             "verdict": ["correct" if each else "incorrect" for each in right],

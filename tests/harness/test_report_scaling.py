@@ -97,6 +97,8 @@ def test_the_figures_show_every_point(run: Path) -> None:
     by_difficulty, by_target, by_level = (
         chart.pictures[0].axes[0].lines for chart in charts if chart is not None
     )
+    axes = charts[1].pictures[0].axes[0] if charts[1] else None
+    assert axes and [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "16"]
     stars = by_difficulty[-1]
     assert list(stars.get_xdata()) == [1, 2, 3, 4, 5]
     # A line of fixed n, then one of eight targets for each calibrator, or for each level.
