@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.metrics.bootstrap import Bootstrap
-from harness.metrics.curves import TARGETS, accuracy_table, adaptive_curve, area_under, fixed_curve
+from harness.metrics.curves import (
+    DENSE_TARGETS,
+    TARGETS,
+    accuracy_table,
+    adaptive_curve,
+    area_under,
+    fixed_curve,
+)
 from registry.strategies.budgets import adaptive_samples
 
 QUESTIONS, POOL, LEVELS, CALIBRATORS, TRIALS = 500, 64, 3, 6, 100
@@ -47,7 +54,8 @@ def main() -> None:
     curves = [adaptive_curve(table, reward, TARGETS, bootstrap) for reward in rewards]
     for curve in curves:
         curve.intervals()
-    areas = [area_under(ends, curve, POOL) for curve in curves]
+    dense = [adaptive_curve(table, reward, DENSE_TARGETS, bootstrap) for reward in rewards]
+    areas = [area_under(ends, curve, POOL) for curve in dense]
     exact = time.perf_counter() - begun
     points = len(curves) * len(TARGETS)
     print(f"{points} points with intervals and {len(areas)} areas, exactly: {exact:.2f} s")

@@ -46,11 +46,13 @@ def costs(source: Source) -> pd.DataFrame:
 
 def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
     """By scaling cell: seconds per generated and per scored token of the jobs that it rests on."""
+    generating = Job.kind.in_(["rollout", "search"])
     query = (
         sa.select(
             Cell.cell_id,
-            sa.func.sum(sa.case((Job.kind == "rollout", Job.generated_tokens), else_=0)).label("generated"),
-            sa.func.sum(sa.case((Job.kind == "rollout", Job.seconds), else_=0.0)).label("rollout_seconds"),
+            sa.func.bool_or(Job.kind == "search").label("searched"),
+            sa.func.sum(sa.case((generating, Job.generated_tokens), else_=0)).label("generated"),
+            sa.func.sum(sa.case((generating, Job.seconds), else_=0.0)).label("rollout_seconds"),
             sa.func.sum(sa.case((Job.kind == "score", Job.scored_tokens), else_=0)).label("scored"),
             sa.func.sum(sa.case((Job.kind == "score", Job.seconds), else_=0.0)).label("score_seconds"),
         )
@@ -60,7 +62,9 @@ def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
         .group_by(Cell.cell_id)
     )
     sums = frame(connection, query).set_index("cell_id").astype(float)
+    # The seconds of a search hold its scoring.
     rates = sums[[]].copy()
     rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
     rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)
+    rates.loc[sums["searched"] > 0, "scored"] = 0.0
     return rates

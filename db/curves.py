@@ -35,34 +35,42 @@ def risk_points(source: Source) -> pd.DataFrame:
     return _of_jobs(source, RiskPoint, RiskPoint.level, RiskPoint.threshold)
 
 
-def frontier(source: Source) -> pd.DataFrame:
-    """Return the strategies of each (data set, LLM, PRM) that no other beats in both samples and accuracy.
+def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
+    """Return the strategies of each (data set, LLM, PRM) that no other beats in both cost and accuracy.
 
     Strategies without a PRM compete with those of every PRM. Reference points that no one could run (pass@N, oracle
     IAS) compete too: leave them out by name where they are not wanted. Values are compared as they are, not their
     intervals.
 
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    cost : str
+        A cost of the scaling leaderboard. A sample of a search is a step and of all other strategies a trajectory, so
+        that tokens are what compares them.
+
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`db.leaderboard.COORDINATES` (prm: the group's), accuracy, samples and
+        Columns cell_id, those of :data:`db.leaderboard.COORDINATES` (prm: the group's), accuracy, the cost and
         unbeaten, a row for each cell in each group it competes in.
     """
     import pandas as pd
 
-    table = leaderboard(source, "scaling")[["cell_id", *COORDINATES, "accuracy", "samples"]]
-    table = table.dropna(subset=["accuracy", "samples"])
+    table = leaderboard(source, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
+    table = table.dropna(subset=["accuracy", cost])
     parts = []
     for keys, group in table[table["prm"].notna()].groupby(["dataset", "llm", "prm"], sort=False):
         alone = table[table["prm"].isna() & (table["dataset"] == keys[0]) & (table["llm"] == keys[1])]
         both = pd.concat([alone.assign(prm=keys[2]), group], ignore_index=True)
-        parts.append(both.assign(unbeaten=unbeaten(both["samples"], both["accuracy"])))
+        parts.append(both.assign(unbeaten=unbeaten(both[cost], both["accuracy"])))
     return pd.concat(parts, ignore_index=True) if parts else table.assign(unbeaten=True)
 
 
-def unbeaten(samples: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
+def unbeaten(costs: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
     """Which points no other beats: as accurate at less cost, or more accurate at no more. Equal points all stay."""
-    cost, gain = np.asarray(samples, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
+    cost, gain = np.asarray(costs, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
     no_worse = (cost[None, :] <= cost[:, None]) & (gain[None, :] >= gain[:, None])
     better = (cost[None, :] < cost[:, None]) | (gain[None, :] > gain[:, None])
     beaten: NDArray[np.bool_] = np.any(no_worse & better, axis=1)

@@ -127,7 +127,13 @@ METRICS = {
             None,
             "Mean generations per question over those of the fixed budget.",
         ),
-        Metric("samples", "Samples", "scaling", None, "LLM calls: mean generations per question."),
+        Metric(
+            "samples",
+            "Samples",
+            "scaling",
+            None,
+            "LLM calls per question: trajectories that are drawn, or steps of a beam search.",
+        ),
         Metric(
             "pass_at_n",
             "pass@N",

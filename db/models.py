@@ -6,7 +6,7 @@ from db.base import SCHEMA_VERSION, Base
 from db.curve_tables import CurveArea, CurvePoint, RiskPoint
 from db.result_tables import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
 from db.run_tables import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
-from db.trajectory_tables import CalibratedReward, Reward, SuccessCount, Trajectory
+from db.trajectory_tables import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -28,6 +28,7 @@ __all__ = [
     "RiskPoint",
     "Run",
     "SchemaVersion",
+    "Search",
     "SignedErrorBin",
     "SuccessCount",
     "Trajectory",

@@ -109,7 +109,7 @@ class Job(Base):
         primary_key=True, comment="Content key: hash of all that decides the output"
     )
     kind: Mapped[str] = mapped_column(
-        comment="rollout, success, score, fit, calibrated, strategy, or a measurement"
+        comment="rollout, success, score, fit, calibrated, search, strategy, or another measurement"
     )
     llm: Mapped[str | None] = mapped_column(comment="LLM: plugins.name")
     prm: Mapped[str | None] = mapped_column(comment="PRM: plugins.name")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from db.base import Base, identified_by
 
-__all__ = ["CalibratedReward", "Reward", "SuccessCount", "Trajectory"]
+__all__ = ["CalibratedReward", "Reward", "Search", "SuccessCount", "Trajectory"]
 
 
 class Trajectory(Base):
@@ -26,9 +26,7 @@ class Trajectory(Base):
     text: Mapped[str] = mapped_column(comment="What the LLM wrote")
     steps: Mapped[int] = mapped_column(comment="Number of steps T")
     tokens: Mapped[int] = mapped_column(comment="Tokens generated")
-    prompt_tokens: Mapped[int | None] = mapped_column(
-        comment="Tokens of its prompt; 0 if the LLM does not tell, null in artifacts of earlier versions"
-    )
+    prompt_tokens: Mapped[int] = mapped_column(comment="Tokens of its prompt; 0 if the LLM does not tell")
     finish_reason: Mapped[str] = mapped_column(comment="stop, or length if it was cut off")
     answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
     verdict: Mapped[str] = mapped_column(comment="correct, incorrect or unparsed")
@@ -93,3 +91,34 @@ class CalibratedReward(Base):
     )
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step, level)
+
+
+class Search(Base):
+    """What a beam search came to."""
+
+    __tablename__ = "searches"
+    __table_args__ = (
+        {"comment": "Beam searches: the answer that was chosen for each question, and its cost."},
+    )
+
+    job_key: Mapped[str] = mapped_column(comment="Search job: jobs.job_key")
+    question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
+    text: Mapped[str] = mapped_column(comment="The chosen trajectory")
+    steps: Mapped[int] = mapped_column(comment="Its number of steps T")
+    reward: Mapped[float | None] = mapped_column(
+        comment="Its median reward, which chose it; null if over-long"
+    )
+    answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
+    verdict: Mapped[str] = mapped_column(comment="correct, incorrect or unparsed")
+    correct: Mapped[bool] = mapped_column(comment="Whether the answer is right")
+    finished: Mapped[int] = mapped_column(comment="Finished trajectories that it was chosen from")
+    any_correct: Mapped[bool] = mapped_column(comment="Whether any of them is right")
+    rounds: Mapped[int] = mapped_column(comment="How often the PRM was asked which prefixes go on")
+    generations: Mapped[int] = mapped_column(comment="LLM calls: steps that were drawn")
+    generated_tokens: Mapped[int] = mapped_column(sa.BigInteger, comment="Tokens that the LLM generated")
+    prefill_tokens: Mapped[int] = mapped_column(
+        sa.BigInteger, comment="Tokens of prefixes, each once for all of its continuations; 0 if not told"
+    )
+    scored_tokens: Mapped[int] = mapped_column(sa.BigInteger, comment="Tokens that the PRM read")
+
+    __mapper_args__ = identified_by(job_key, question_id)

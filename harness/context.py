@@ -78,17 +78,16 @@ class Context:
     def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
         self.store = store
         self.report = report
-        self._model_key = ""
-        self._model: LLM | PRM | None = None
+        self._models: dict[str, tuple[str, LLM | PRM]] = {}
         self._datasets: dict[str, Dataset] = {}
 
-    def llm(self, parameters: Mapping[str, Any]) -> LLM:
-        """The LLM of a shard; stays loaded until another model is asked for."""
-        return cast(LLM, self._load("llm", parameters))
+    def llm(self, parameters: Mapping[str, Any], beside: bool = False) -> LLM:
+        """The LLM of a shard; stays loaded until another model is asked for, but for a PRM `beside` it."""
+        return cast(LLM, self._load("llm", parameters, beside))
 
-    def prm(self, parameters: Mapping[str, Any]) -> PRM:
-        """The PRM of a shard; stays loaded until another model is asked for."""
-        return cast(PRM, self._load("prm", parameters))
+    def prm(self, parameters: Mapping[str, Any], beside: bool = False) -> PRM:
+        """The PRM of a shard; stays loaded until another model is asked for, but for an LLM `beside` it."""
+        return cast(PRM, self._load("prm", parameters, beside))
 
     def calibrator(self, parameters: Mapping[str, Any]) -> Calibrator:
         """A fresh, unfitted calibrator."""
@@ -115,30 +114,28 @@ class Context:
         frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
         return pd.concat(frames, ignore_index=True)
 
-    def optional_table(self, shard: Shard, role: str, table: str) -> pd.DataFrame | None:
-        """The same, or None if an artifact is of an earlier version and lacks the table."""
-        folders = (self.store.folder(ref.kind, ref.key) for ref in shard.inputs.get(role, ()))
-        held = [(folder / f"{table}.parquet").exists() for folder in folders]
-        return self.table(shard, role, table) if held and all(held) else None
-
     def input_folder(self, shard: Shard, role: str) -> Path:
         """The folder of the only input artifact of a role."""
         (ref,) = shard.inputs[role]
         return self.store.folder(ref.kind, ref.key)
 
     def close(self) -> None:
-        """Unload the model."""
-        if self._model is not None:
-            self._model.close()
-        self._model, self._model_key = None, ""
+        """Unload the models."""
+        for kind in list(self._models):
+            self._close(kind)
 
-    def _load(self, kind: str, parameters: Mapping[str, Any]) -> LLM | PRM:
+    def _close(self, kind: str) -> None:
+        _, model = self._models.pop(kind)
+        model.close()
+
+    def _load(self, kind: str, parameters: Mapping[str, Any], beside: bool) -> LLM | PRM:
         key = content_key([kind, parameters])
-        if self._model is None or key != self._model_key:
-            self.close()
-            self._model = KINDS[kind].create(parameters["plugin"], **parameters["arguments"])
-            self._model_key = key
-        return self._model
+        for other, (held, _) in list(self._models.items()):
+            if (other == kind and held != key) or (other != kind and not beside):
+                self._close(other)
+        if kind not in self._models:
+            self._models[kind] = key, KINDS[kind].create(parameters["plugin"], **parameters["arguments"])
+        return self._models[kind][1]
 
 
 def successes_of(context: Context, shard: Shard) -> pd.DataFrame:

@@ -66,13 +66,15 @@ class CostModel:
         return total
 
     def samples(self, shard: Shard) -> float:
-        """Completions that a shard will draw: known for rollouts, estimated for follow-ups."""
+        """Completions that a shard will draw: known for rollouts, estimated for follow-ups and searches."""
         if shard.ref.kind == "rollout":
             return shard.size
-        if shard.ref.kind != "success":
+        if shard.ref.kind not in ("success", "search"):
             return 0
         seen = self._for(shard)
-        return shard.size * (seen.samples / seen.size if seen.size else _ASSUMED_PREFIXES)
+        # A search draws all of its candidates for every step.
+        assumed = _ASSUMED_PREFIXES * shard.parameters.get("candidates", 1)
+        return shard.size * (seen.samples / seen.size if seen.size else assumed)
 
     def tokens_per_sample(self, shard: Shard) -> float | None:
         """Mean tokens of a completion; None if there was none yet."""

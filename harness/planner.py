@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from harness.grid import GridSpec
-from harness.jobs import JOB_VERSIONS
+from harness.grid import GridSpec, PluginSpec
 from harness.keys import content_key, seed_from_key
 from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
-from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
+from harness.plan_parts import PoolJobs, Scored, first_trajectories, make_job, make_shard, read_jobs, refs_of
+from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, build_plugin, resolve
 from registry.contracts.calibrator import Calibrator
 from registry.contracts.dataset import content_hash
-from registry.contracts.strategy import Strategy
+from registry.contracts.search import SearchStrategy
 from registry.errors import GridError
 
 __all__ = ["build_plan"]
+
+_SEARCH_ARGUMENTS = ("width", "expansions", "every", "most_steps")
 
 
 def build_plan(grid: GridSpec) -> Plan:
@@ -29,91 +30,6 @@ def build_plan(grid: GridSpec) -> Plan:
         If a plugin or a data set of the grid cannot be had. No model is loaded.
     """
     return _Planner(resolve(grid)).plan()
-
-
-def _job(kind: str, labels: Labels, shards: Sequence[Shard], inputs: Sequence[Job] = ()) -> Job:
-    key = content_key({"job": kind, "shards": [shard.ref.key for shard in shards]})
-    return Job(key, kind, labels, tuple(shards), tuple(inputs), seed_from_key(shards[0].ref.key))
-
-
-def _shard(
-    kind: str,
-    identity: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    inputs: Mapping[str, Sequence[ArtifactRef]],
-    resource: str = "",
-) -> Shard:
-    references = {role: tuple(refs) for role, refs in inputs.items()}
-    key = content_key(
-        {
-            "kind": kind,
-            "version": JOB_VERSIONS[kind],
-            "identity": identity,
-            "inputs": {role: [ref.key for ref in refs] for role, refs in references.items()},
-        }
-    )
-    seeded = {**parameters, "seed": seed_from_key(key)}
-    return Shard(ArtifactRef(kind, key), seeded, references, resource, _size(parameters))
-
-
-def _size(parameters: Mapping[str, Any]) -> int:
-    ranges = [parameters[name] for name in ("questions", "trajectories", "follow_ups") if name in parameters]
-    return math.prod(stop - start for start, stop in ranges)
-
-
-def _refs(*jobs: Job) -> list[ArtifactRef]:
-    return [shard.ref for job in jobs for shard in job.shards]
-
-
-def _first(rollout: Shard, measured: int) -> list[int]:
-    """Which trajectories of a rollout shard are among the first `measured`."""
-    start, stop = rollout.parameters["trajectories"]
-    return [start, min(stop, measured)]
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """One data set's jobs under one (LLM, PRM). `hidden` is there if a calibrator of the grid reads it."""
-
-    data: GridQuestions
-    measured: int
-    rollout: Job
-    success: Job
-    scores: Job
-    hidden: Job | None
-
-
-@dataclass(frozen=True)
-class _Pool:
-    """The jobs that hold a pool, and what there is to read of it: scores, and rewards at a level beta."""
-
-    data: GridQuestions
-    rollout: Job
-    success: Job
-    scores: Job | None = None
-    calibrated: Job | None = None
-    level: float | None = None
-
-    def suits(self, strategy: Strategy) -> bool:
-        """Whether the strategy reads the last of what is here, so that it is run once for each of them."""
-        if self.calibrated is not None:
-            return "rewards" in strategy.reads
-        if self.scores is not None:
-            return "scores" in strategy.reads and "rewards" not in strategy.reads
-        return "scores" not in strategy.reads and "rewards" not in strategy.reads
-
-    def inputs(self, strategy: Strategy) -> dict[str, list[Job]]:
-        """The jobs whose artifacts the strategy reads, by role."""
-        found = {"scores": ("score", self.scores), "rewards": ("calibrated", self.calibrated)}
-        found["success"] = ("success", self.success)
-        read = {role: [job] for name, (role, job) in found.items() if job and name in strategy.reads}
-        return {"rollout": [self.rollout], **read}
-
-
-def _read_jobs(data: _Scored, calibrator: GridPlugin) -> list[Job]:
-    """The jobs whose artifacts a calibrator reads."""
-    extra = {"hidden": data.hidden, "prm": data.rollout}.get(calibrator.built.reads)
-    return [data.scores, *([extra] if extra is not None else [])]
 
 
 class _Planner:
@@ -146,20 +62,20 @@ class _Planner:
             measurement = grid.measurement
             success = self._success(llm, test, rollout, measurement.measured, measurement.follow_ups)
             tested.append((test, rollout, success))
-            self._strategies(rollout.labels, _Pool(test, rollout, success))
+            self._strategies(rollout.labels, PoolJobs(test, rollout, success))
         for prm in self.resolved.prms:
             fit_on = self._scored(
                 llm, prm, self.resolved.calibration, fit_rollout, fit_success, calibration.trajectories
             )
             scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
             for each in scored:
-                pool = _Pool(each.data, each.rollout, each.success, each.scores)
+                pool = PoolJobs(each.data, each.rollout, each.success, each.scores, models=(llm, prm))
                 self._strategies(each.scores.labels, pool)
                 self._curves(each.scores.labels, pool)
             for calibrator in self.resolved.calibrators:
                 fit = self._fit(prm, calibrator, fit_on)
                 for each in scored:
-                    self._test(prm, calibrator, each, fit)
+                    self._test(llm, prm, calibrator, each, fit)
 
     def _add(self, job: Job) -> Job:
         self.jobs.append(job)
@@ -169,7 +85,7 @@ class _Planner:
         size = self.grid.shards.trajectories
         sampling = asdict(self.grid.sampling.sampling())
         shards = [
-            _shard(
+            make_shard(
                 "rollout",
                 {
                     "llm": llm.identity,
@@ -193,7 +109,7 @@ class _Planner:
             for first, last in data.slices()
         ]
         labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-        return self._add(_job("rollout", labels, shards))
+        return self._add(make_job("rollout", labels, shards))
 
     def _success(
         self, llm: GridPlugin, data: GridQuestions, rollout: Job, measured: int, follow_ups: int
@@ -201,11 +117,11 @@ class _Planner:
         sampling = asdict(self.grid.sampling.sampling())
         size = self.grid.shards.trajectories
         shards = [
-            _shard(
+            make_shard(
                 "success",
                 {
                     "llm": llm.identity,
-                    "trajectories": _first(source, measured),
+                    "trajectories": first_trajectories(source, measured),
                     "follow_ups": [start, min(start + size, follow_ups)],
                     "sampling": sampling,
                     "seed": self.grid.seed,
@@ -215,7 +131,7 @@ class _Planner:
                     "dataset": data.dataset.parameters,
                     "split": data.split,
                     "questions": source.parameters["questions"],
-                    "trajectories": _first(source, measured),
+                    "trajectories": first_trajectories(source, measured),
                     "follow_ups": [start, min(start + size, follow_ups)],
                     "sampling": sampling,
                 },
@@ -226,11 +142,11 @@ class _Planner:
             if source.parameters["trajectories"][0] < measured
             for start in range(0, follow_ups, size)
         ]
-        return self._add(_job("success", rollout.labels, shards, [rollout]))
+        return self._add(make_job("success", rollout.labels, shards, [rollout]))
 
     def _score(self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job) -> Job:
         shards = [
-            _shard(
+            make_shard(
                 "score",
                 {"prm": prm.identity},
                 {
@@ -246,20 +162,20 @@ class _Planner:
             for source in rollout.shards
         ]
         labels = Labels(llm.spec.name, prm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-        return self._add(_job("score", labels, shards, [rollout]))
+        return self._add(make_job("score", labels, shards, [rollout]))
 
     def _scored(
         self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job, success: Job, measured: int
-    ) -> _Scored:
+    ) -> Scored:
         scores = self._score(llm, prm, data, rollout)
         hidden = None
         if any(calibrator.built.reads == "hidden" for calibrator in self.resolved.calibrators):
             hidden = self._hidden(prm, data, rollout, scores, measured)
-        return _Scored(data, measured, rollout, success, scores, hidden)
+        return Scored(data, measured, rollout, success, scores, hidden)
 
     def _hidden(self, prm: GridPlugin, data: GridQuestions, rollout: Job, scores: Job, measured: int) -> Job:
         shards = [
-            _shard(
+            make_shard(
                 "hidden",
                 {"prm": prm.identity, "measured": measured},
                 {
@@ -267,7 +183,7 @@ class _Planner:
                     "dataset": data.dataset.parameters,
                     "split": data.split,
                     "questions": source.parameters["questions"],
-                    "trajectories": _first(source, measured),
+                    "trajectories": first_trajectories(source, measured),
                 },
                 {"rollout": [source.ref], "score": [scored.ref]},
                 resource=f"prm:{prm.spec.name}",
@@ -275,21 +191,23 @@ class _Planner:
             for source, scored in zip(rollout.shards, scores.shards, strict=True)
             if source.parameters["trajectories"][0] < measured
         ]
-        return self._add(_job("hidden", scores.labels, shards, [rollout, scores]))
+        return self._add(make_job("hidden", scores.labels, shards, [rollout, scores]))
 
-    def _fit(self, prm: GridPlugin, calibrator: GridPlugin, data: _Scored) -> Job:
-        shard = self._read("fit", prm, calibrator, data, {"success": _refs(data.success)})
+    def _fit(self, prm: GridPlugin, calibrator: GridPlugin, data: Scored) -> Job:
+        shard = self._read("fit", prm, calibrator, data, {"success": refs_of(data.success)})
         labels = replace(data.scores.labels, calibrator=calibrator.spec.name)
-        return self._add(_job("fit", labels, [shard], [*_read_jobs(data, calibrator), data.success]))
+        return self._add(make_job("fit", labels, [shard], [*read_jobs(data, calibrator), data.success]))
 
-    def _test(self, prm: GridPlugin, calibrator: GridPlugin, test: _Scored, fit: Job) -> None:
-        shard = self._read("calibrated", prm, calibrator, test, {"fit": _refs(fit)})
+    def _test(self, llm: GridPlugin, prm: GridPlugin, calibrator: GridPlugin, test: Scored, fit: Job) -> None:
+        shard = self._read("calibrated", prm, calibrator, test, {"fit": refs_of(fit)})
         labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
-        calibrated = self._add(_job("calibrated", labels, [shard], [fit, *_read_jobs(test, calibrator)]))
+        calibrated = self._add(make_job("calibrated", labels, [shard], [fit, *read_jobs(test, calibrator)]))
         self._calibration_metrics(labels, test.data, calibrated, test.success)
-        self._curves(labels, _Pool(test.data, test.rollout, test.success, test.scores, calibrated))
+        self._curves(labels, PoolJobs(test.data, test.rollout, test.success, test.scores, calibrated))
         for level in self._levels(calibrator.built):
-            pool = _Pool(test.data, test.rollout, test.success, test.scores, calibrated, level)
+            models = (llm, prm, calibrator)
+            jobs = (test.rollout, test.success, test.scores, calibrated)
+            pool = PoolJobs(test.data, *jobs, level, models, fit)
             self._strategies(labels, pool)
 
     def _read(
@@ -297,7 +215,7 @@ class _Planner:
         kind: str,
         prm: GridPlugin,
         calibrator: GridPlugin,
-        data: _Scored,
+        data: Scored,
         inputs: Mapping[str, Sequence[ArtifactRef]],
     ) -> Shard:
         """A shard that hands a calibrator what it reads of the measured trajectories."""
@@ -309,10 +227,10 @@ class _Planner:
         ]
         read = {"score": [data.scores.shards[index].ref for index in measured]}
         if reads == "hidden" and data.hidden is not None:
-            read["hidden"] = _refs(data.hidden)
+            read["hidden"] = refs_of(data.hidden)
         if reads == "prm":
             read["rollout"] = [data.rollout.shards[index].ref for index in measured]
-        return _shard(
+        return make_shard(
             kind,
             {"calibrator": calibrator.identity, "measured": data.measured},
             {
@@ -357,7 +275,7 @@ class _Planner:
             "replicates": replicates,
             "seed": seed_from_key(content_key([content_hash(test.questions)])),
         }
-        shard = _shard(
+        shard = make_shard(
             kind,
             {
                 "parameters": dict(parameters if identity is None else identity),
@@ -371,9 +289,9 @@ class _Planner:
                 "split": test.split,
                 "questions": [0, len(test.questions)],
             },
-            {role: _refs(*jobs) for role, jobs in inputs.items()},
+            {role: refs_of(*jobs) for role, jobs in inputs.items()},
         )
-        return self._add(_job(kind, labels, [shard], [job for jobs in inputs.values() for job in jobs]))
+        return self._add(make_job(kind, labels, [shard], [job for jobs in inputs.values() for job in jobs]))
 
     def _calibration_metrics(
         self, labels: Labels, test: GridQuestions, calibrated: Job, success: Job
@@ -383,15 +301,16 @@ class _Planner:
         job = self._measure("calibration_metrics", labels, test, parameters, inputs)
         self.cells.append(Cell("calibration", labels, job))
 
-    def _strategies(self, labels: Labels, pool: _Pool) -> None:
+    def _strategies(self, labels: Labels, pool: PoolJobs) -> None:
         """Every strategy that is run once for each such pool, with every target C if it has one."""
         for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
             chosen = not labels.calibrator or labels.calibrator in (spec.calibrators or [labels.calibrator])
             if pool.suits(strategy.built) and chosen:
+                plan = self._searched if isinstance(strategy.built, SearchStrategy) else self._strategy
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
-                    self._strategy(labels, pool, strategy, target)
+                    plan(labels, pool, strategy, target)
 
-    def _strategy(self, labels: Labels, pool: _Pool, strategy: GridPlugin, target: float | None) -> None:
+    def _strategy(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> None:
         setting = {"samples": self.grid.scaling.samples, "target": target, "level": pool.level}
         job = self._measure(
             "strategy",
@@ -403,8 +322,58 @@ class _Planner:
         )
         self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
 
-    def _curves(self, labels: Labels, pool: _Pool) -> None:
+    def _curves(self, labels: Labels, pool: PoolJobs) -> None:
         """Accuracy against budget, all settings at once: of fixed n, and of IAS with each calibrator."""
         found = {"rollout": pool.rollout, "score": pool.scores, "calibrated": pool.calibrated}
         inputs = {role: [job] for role, job in found.items() if job is not None}
         self._measure("curves", labels, pool.data, {"samples": self.grid.scaling.samples}, inputs)
+
+    def _searched(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> None:
+        """A search, and beside it the one of fixed width that its budget is measured by."""
+        found = self._search(labels, pool, strategy, target)
+        arguments = {name: getattr(strategy.built, name) for name in _SEARCH_ARGUMENTS}
+        fixed = build_plugin(
+            "strategy", PluginSpec(name="beam-search", plugin="beam search", arguments=arguments)
+        )
+        plain = replace(pool, level=None, models=pool.models[:2], fit=None)
+        baseline = self._search(replace(labels, calibrator=""), plain, fixed, None)
+        inputs = {"search": [found], "fixed": [baseline]}
+        job = self._measure("search_results", labels, pool.data, {}, inputs)
+        self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
+
+    def _search(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> Job:
+        """Equal searches are one job: the search of fixed width is there once for all that rest on it."""
+        setting = {
+            "sampling": asdict(self.grid.sampling.sampling()),
+            "target": target,
+            "level": pool.level,
+        }
+        named = dict(zip(("llm", "prm", "calibrator"), pool.models, strict=False))
+        llm, prm = pool.models[:2]
+        shards = [
+            make_shard(
+                "search",
+                {
+                    **setting,
+                    **{kind: model.identity for kind, model in named.items()},
+                    "strategy": strategy.identity,
+                    "data": pool.data.key(first, last),
+                    "seed": self.grid.seed,
+                },
+                {
+                    **setting,
+                    **{kind: model.parameters for kind, model in named.items()},
+                    "strategy": strategy.parameters,
+                    "candidates": strategy.built.width * strategy.built.expansions,
+                    "dataset": pool.data.dataset.parameters,
+                    "split": pool.data.split,
+                    "questions": [first, last],
+                },
+                {"fit": refs_of(pool.fit)} if pool.fit is not None else {},
+                resource=f"search:{llm.spec.name}+{prm.spec.name}",
+            )
+            for first, last in pool.data.slices()
+        ]
+        job = make_job("search", labels, shards, [pool.fit] if pool.fit is not None else [])
+        known = [each for each in self.jobs if each.key == job.key]
+        return known[0] if known else self._add(job)

@@ -40,6 +40,7 @@ _JOB_TABLES = {
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
     "curves": ("curve_points", "curve_areas", "risk_points"),
+    "search": ("searches",),
 }
 _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins")
 

@@ -13,7 +13,7 @@ from registry.contracts.plugin import Plugin
 from registry.errors import GridError
 from registry.plugins import KINDS
 
-__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "resolve"]
+__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "build_plugin", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def resolve(grid: GridSpec) -> ResolvedGrid:
     """
     resolved = ResolvedGrid(
         spec=grid,
-        llms=tuple(_build("llm", spec) for spec in grid.llms),
-        prms=tuple(_build("prm", spec) for spec in grid.prms),
-        calibrators=tuple(_build("calibrator", spec) for spec in grid.calibrators),
-        strategies=tuple(_build("strategy", spec) for spec in grid.strategies),
+        llms=tuple(build_plugin("llm", spec) for spec in grid.llms),
+        prms=tuple(build_plugin("prm", spec) for spec in grid.prms),
+        calibrators=tuple(build_plugin("calibrator", spec) for spec in grid.calibrators),
+        strategies=tuple(build_plugin("strategy", spec) for spec in grid.strategies),
         tests=tuple(_questions(grid, spec) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration),
     )
@@ -108,13 +108,14 @@ def resolve(grid: GridSpec) -> ResolvedGrid:
     return resolved
 
 
-def _build(kind: str, spec: PluginSpec) -> GridPlugin:
+def build_plugin(kind: str, spec: PluginSpec) -> GridPlugin:
+    """Build one plugin of a grid, or one that a plan adds to it."""
     built: Plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
     return GridPlugin(spec, built, {"kind": kind, **built.identity()})
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec) -> GridQuestions:
-    dataset = _build("dataset", spec)
+    dataset = build_plugin("dataset", spec)
     if spec.split not in dataset.built.splits:
         raise GridError(
             f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."

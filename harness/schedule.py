@@ -119,4 +119,4 @@ class Schedule:
 
 
 def _stage(shard: Shard) -> int:
-    return {"": 0, "llm": 1, "prm": 2}[shard.resource.partition(":")[0]]
+    return {"": 0, "llm": 1, "prm": 2, "search": 3}[shard.resource.partition(":")[0]]

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from registry.contracts.calibrator import Calibrator
-    from registry.contracts.data import Completion, Prefix, PrefixScores, Question, Sampling, ScoringRequest
+    from registry.contracts.data import (
+        Completion,
+        GenerationRequest,
+        Prefix,
+        PrefixScores,
+        Question,
+        Sampling,
+        ScoringRequest,
+    )
     from registry.contracts.dataset import Dataset
     from registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
     from registry.contracts.llm import LLM
     from registry.contracts.prm import PRM
+    from registry.contracts.search import SearchStrategy
     from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
     from registry.plugins import calibrator, dataset, llm, prm, strategy
     from registry.prms.transformers import TransformersPRM
@@ -29,6 +38,7 @@ __all__ = [
     "Completion",
     "Dataset",
     "FitSupport",
+    "GenerationRequest",
     "HiddenStates",
     "Pool",
     "PoolStrategy",
@@ -38,6 +48,7 @@ __all__ = [
     "Sampling",
     "ScoredPrefixes",
     "ScoringRequest",
+    "SearchStrategy",
     "Setting",
     "TransformersPRM",
     "calibrator",
@@ -55,6 +66,7 @@ _HOME = {
     "Completion": "registry.contracts.data",
     "Dataset": "registry.contracts.dataset",
     "FitSupport": "registry.contracts.features",
+    "GenerationRequest": "registry.contracts.data",
     "HiddenStates": "registry.contracts.features",
     "Pool": "registry.contracts.strategy",
     "PoolStrategy": "registry.contracts.strategy",
@@ -64,6 +76,7 @@ _HOME = {
     "Sampling": "registry.contracts.data",
     "ScoredPrefixes": "registry.contracts.features",
     "ScoringRequest": "registry.contracts.data",
+    "SearchStrategy": "registry.contracts.search",
     "Setting": "registry.contracts.strategy",
     "TransformersPRM": "registry.prms.transformers",
     "calibrator": "registry.plugins",

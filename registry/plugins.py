@@ -271,6 +271,9 @@ strategies = Registry(
     "strategy",
     Strategy,
     {
+        "beam search": "registry.strategies.beams:BeamSearch",
+        "beam search + IAS-of-K": "registry.strategies.beams:BeamSearchWithIASOfK",
+        "beam search + IAS-of-M": "registry.strategies.beams:BeamSearchWithIASOfM",
         "best-of-n": "registry.strategies.fixed:BestOfN",
         "best-of-n + IAS": "registry.strategies.adaptive:BestOfNWithIAS",
         "fixed n of equal cost": "registry.strategies.reference:FixedOfEqualCost",

@@ -24,7 +24,14 @@ def example(marker: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "marker", ['@prm("blunt")', '@calibrator("platt")', '@calibrator("shrink")', '@strategy("careful")']
+    "marker",
+    [
+        '@prm("blunt")',
+        '@calibrator("platt")',
+        '@calibrator("shrink")',
+        '@strategy("careful")',
+        '@strategy("narrowing search")',
+    ],
 )
 def test_the_examples_for_plugin_authors_pass_their_checks(
     tmp_path: Path, prmcal: Prmcal, marker: str
@@ -41,8 +48,9 @@ def test_a_prm_takes_under_30_lines() -> None:
     assert len(example('@prm("blunt")').strip().splitlines()) < 30
 
 
-def test_a_strategy_takes_under_40_lines() -> None:
-    assert len(example('@strategy("careful")').strip().splitlines()) < 40
+@pytest.mark.parametrize("marker", ['@strategy("careful")', '@strategy("narrowing search")'])
+def test_a_strategy_takes_under_40_lines(marker: str) -> None:
+    assert len(example(marker).strip().splitlines()) < 40
 
 
 def test_the_readme_names_every_command(prmcal: Prmcal) -> None:

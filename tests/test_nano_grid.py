@@ -23,6 +23,7 @@ from tests.conftest import ROOT, command, environment
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
 CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "platt"]
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "two tiers"]
+SEARCHES = ["beam search", "beam search + IAS-of-K", "beam search + IAS-of-M"]
 Run = tuple[Path, Path, dict[str, str]]
 
 
@@ -44,7 +45,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     }
     data["prms"] = [data["prms"][0], terse]
     data["calibrators"] = CALIBRATORS
-    data["strategies"] = STRATEGIES
+    small = {"arguments": {"width": 2, "expansions": 2}, "calibrators": ["ats", "isotonic", "quantile-lora"]}
+    data["strategies"] = [*STRATEGIES, *({"name": name, **small} for name in SEARCHES)]
     data["measurement"]["replicates"] = 200
     data["scaling"]["samples"] = 8
     path = folder / "grid.yaml"
@@ -81,11 +83,14 @@ def test_every_cell_is_filled(finished: Run) -> None:
     assert {row["prm"] for row in calibration} == {"nano-prm", "terse"}
     assert {row["calibrator"] for row in calibration} == set(CALIBRATORS)
     scaling = rows(finished, "scaling")
-    assert {row["strategy"] for row in scaling} == set(STRATEGIES)
+    assert {row["strategy"] for row in scaling} == {*STRATEGIES, *SEARCHES}
     for row in [*calibration, *scaling]:
         assert row["status"] == "done"
         assert row["questions"] == 6
         assert row["rows"] >= 6
+    searched = [row for row in scaling if row["strategy"] in SEARCHES]
+    assert len(searched) == 2 * 2 * (1 + 2 * 3)
+    assert all(row["samples"] > 1 and row["prefill_tokens"] > 0 for row in searched)
     assert all(row["brier_low"] <= row["brier"] <= row["brier_high"] for row in calibration)
 
 

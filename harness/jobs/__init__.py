@@ -24,7 +24,9 @@ JOB_VERSIONS = {
     "calibrated": 2,
     "calibration_metrics": 2,
     "strategy": 1,
-    "curves": 1,
+    "curves": 2,
+    "search": 1,
+    "search_results": 1,
 }
 
 

@@ -14,7 +14,15 @@ from harness.context import Context, Output
 from harness.jobs.measuring import QuestionPool, bootstrap_of, last_scores, pool_of
 from harness.jobs.strategy import bare_rewards
 from harness.metrics.bootstrap import Bootstrap, Estimate, estimate
-from harness.metrics.curves import TARGETS, Curve, accuracy_table, adaptive_curve, area_under, fixed_curve
+from harness.metrics.curves import (
+    DENSE_TARGETS,
+    TARGETS,
+    Curve,
+    accuracy_table,
+    adaptive_curve,
+    area_under,
+    fixed_curve,
+)
 from harness.metrics.selective import Answering, RiskCoverageArea
 from harness.plan import Shard
 
@@ -71,7 +79,7 @@ def _adaptive(
             curve = adaptive_curve(table[chosen], reward[chosen], TARGETS, bootstrap)
             points.append(_points(curve, level, TARGETS, question_level))
         if most > 1:
-            curve = adaptive_curve(table, reward, TARGETS, bootstrap)
+            curve = adaptive_curve(table, reward, DENSE_TARGETS, bootstrap)
             areas.append(_area("area", level, area_under(_ends(table, bootstrap), curve, most), len(table)))
         answered = (reward, table[:, -1], pool.question_ids)
         selective = estimate(RiskCoverageArea(*answered), bootstrap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,14 @@ from harness.context import Context, Output
 from harness.keys import content_key
 from harness.metrics.bootstrap import Bootstrap, Metric, QuestionMean, estimate
 from harness.plan import Shard
+from registry.contracts.data import Question
 from registry.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "QuestionPlaces",
     "QuestionPool",
     "bootstrap_of",
     "last_scores",
@@ -30,14 +32,33 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class QuestionPool:
-    """The trajectories of all questions as arrays, questions and trajectories in the order of their ids.
+class QuestionPlaces:
+    """Which questions a value stands for, in the order of their ids.
 
     Attributes
     ----------
     question_ids : ndarray of shape (questions,)
     question_levels : ndarray of shape (questions,), float64
         Difficulty 1 to 5; NaN where it is not known.
+    """
+
+    question_ids: NDArray[Any]
+    question_levels: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> QuestionPlaces:
+        """The places of some of the questions, by their ids."""
+        levels = {question.id: question.level for question in questions}
+        known = [np.nan if levels[each] is None else levels[each] for each in ids]
+        return cls(ids, np.array(known, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionPool(QuestionPlaces):
+    """The trajectories of all questions as arrays, questions and trajectories in the order of their ids.
+
+    Attributes
+    ----------
     correct : ndarray of shape (questions, M), bool
     answers : ndarray of shape (questions, M), int64
         The final answers as numbers: equal where their texts are, -1 where there is none.
@@ -47,8 +68,6 @@ class QuestionPool:
         Tokens of each question's prompt; NaN where the LLM does not tell.
     """
 
-    question_ids: NDArray[Any]
-    question_levels: NDArray[np.float64]
     correct: NDArray[np.bool_]
     answers: NDArray[np.int64]
     tokens: NDArray[np.float64]
@@ -57,7 +76,6 @@ class QuestionPool:
 
 def pool_of(shard: Shard, context: Context) -> QuestionPool:
     """The graded trajectories of a shard's rollout."""
-    levels = {question.id: question.level for question in context.questions(shard)}
     table = context.table(shard, "rollout", "trajectories")
     correct = _matrix(table, "correct")
     ids = correct.index.to_numpy()
@@ -65,9 +83,7 @@ def pool_of(shard: Shard, context: Context) -> QuestionPool:
     numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
     return QuestionPool(
         question_ids=ids,
-        question_levels=np.array(
-            [np.nan if levels[each] is None else levels[each] for each in ids], dtype=float
-        ),
+        question_levels=QuestionPlaces.of(context.questions(shard), ids).question_levels,
         correct=correct.to_numpy(dtype=bool),
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
         tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
@@ -76,22 +92,18 @@ def pool_of(shard: Shard, context: Context) -> QuestionPool:
 
 
 def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
-    # Artifacts of earlier versions do not have the column.
-    told = table.get("prompt_tokens", np.nan)
-    prompts = table[["question_id"]].assign(tokens=told).groupby("question_id")["tokens"].max()
+    prompts = table.groupby("question_id")["prompt_tokens"].max()
     tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
     return np.where(tokens > 0, tokens, np.nan)
 
 
 def scored_tokens(shard: Shard, context: Context, pool: QuestionPool) -> NDArray[np.float64]:
-    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,); NaN if not known.
+    """Mean tokens that the PRM reads for a trajectory of each question, shape (questions,).
 
     Tokens that the trajectories of a question share, such as its prompt, are counted once where the PRM reads
     them once.
     """
-    read = context.optional_table(shard, "score", "scored_tokens")
-    if read is None:
-        return np.full(len(pool.question_ids), np.nan)
+    read = context.table(shard, "score", "scored_tokens")
     means = read.groupby("question_id")["tokens"].mean()
     tokens: NDArray[np.float64] = means.reindex(pool.question_ids).to_numpy(np.float64)
     return tokens
@@ -150,7 +162,7 @@ def measured(
 
 
 def question_output(
-    shard: Shard, pool: QuestionPool, values: Mapping[str, NDArray[np.float64]], rows: int
+    shard: Shard, pool: QuestionPlaces, values: Mapping[str, NDArray[np.float64]], rows: int
 ) -> Output:
     """The output of a job that has one value per question and metric: in all, by level, and by question.
 

@@ -25,10 +25,21 @@ from harness.metrics.bootstrap import Bootstrap, percentile_interval, weighted_t
 from registry.strategies.budgets import adaptive_samples
 from registry.strategies.exact import best_of_n
 
-__all__ = ["TARGETS", "Curve", "accuracy_table", "adaptive_curve", "area_under", "fixed_curve"]
+__all__ = [
+    "DENSE_TARGETS",
+    "TARGETS",
+    "Curve",
+    "accuracy_table",
+    "adaptive_curve",
+    "area_under",
+    "fixed_curve",
+]
 
 TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
 """The eight values of C of the paper's ablation: log(1 - C) from -0.125 to -5."""
+
+DENSE_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
+"""Values of C from next to nothing to the largest below 1, for areas: eight would leave long stretches to mixing."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,7 @@
-"""What a report contains, in its order. A new table or figure is one function and one entry here."""
+"""What a report contains, in its order. A new table or figure is one function and one entry here.
+
+A function gives nothing where the grid has nothing of the kind to show.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,21 @@ from collections.abc import Callable
 from harness.report.evidence import Evidence
 from harness.report.exhibits import Exhibit
 from harness.report.figures import figure_2, figure_3, figure_3_adaptive_ce
+from harness.report.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
+from harness.report.scaling_tables import table_2, table_3
 from harness.report.tables import table_1, table_5
 
 __all__ = ["CONTENTS"]
 
-CONTENTS: tuple[Callable[[Evidence], Exhibit], ...] = (
+CONTENTS: tuple[Callable[[Evidence], Exhibit | None], ...] = (
     figure_2,
     table_1,
     figure_3,
     figure_3_adaptive_ce,
     table_5,
+    table_2,
+    table_3,
+    figure_4,
+    ablation_of_target,
+    ablation_of_beta,
 )

@@ -1,4 +1,4 @@
-"""What the database says about a grid's calibration, read once for all tables and figures."""
+"""What the database says about a grid, read once for all tables and figures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from db.queries import METRICS, comparisons, datasets, measurements, plugins, re
 from db.report_queries import measured_by, reward_errors
 from db.standings import standings
 from harness.metrics.bootstrap import Bootstrap, Metric, estimate, weighted_totals
+from harness.report.scaling_evidence import ScalingEvidence, read_scaling
 from registry.errors import PrmcalError
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Evidence:
         Of the PRMs' own rewards; without those places where nothing was measured.
     found, compared : DataFrame
         Values and paired comparisons, as the database has them.
+    scaling : ScalingEvidence
+        What the strategies made of them.
     """
 
     run: dict[str, Any]
@@ -126,6 +129,7 @@ class Evidence:
     errors: dict[Place, RewardErrors]
     found: pd.DataFrame = field(repr=False)
     compared: pd.DataFrame = field(repr=False)
+    scaling: ScalingEvidence = field(repr=False)
 
     @property
     def places(self) -> list[Place]:
@@ -187,6 +191,7 @@ def read_evidence(published: Path) -> Evidence:
     with reading(published) as source:
         found = measurements(source, "calibration")
         named, ran, compared = plugins(source), runs(source), comparisons(source)
+        scaling = read_scaling(source)
         splits, errors, measured = datasets(source), reward_errors(source, _BARS), measured_by(source)
     if found.empty or ran.empty:
         raise PrmcalError(
@@ -208,6 +213,7 @@ def read_evidence(published: Path) -> Evidence:
         errors=_errors(errors, measured),
         found=found,
         compared=compared[compared["leaderboard"] == "calibration"],
+        scaling=scaling,
     )
 
 

@@ -8,7 +8,7 @@ from db.queries import METRICS
 from harness.report.evidence import Evidence, title_of
 from harness.report.exhibits import Panel, Row, Table
 
-__all__ = ["table_1", "table_5"]
+__all__ = ["calibrated", "table_1", "table_5"]
 
 # The method that the paper proposes, under the name by which it is registered.
 _PROPOSED = "quantile-lora"
@@ -22,7 +22,7 @@ _TABLE_5 = ("adaptive_ce", "brier")
 
 def table_1(evidence: Evidence) -> Table:
     """Errors of each PRM as it is and after calibration: Table 1 of the paper, for every PRM of the grid."""
-    before, after = evidence.uncalibrated, _calibrated(evidence)
+    before, after = evidence.uncalibrated, calibrated(evidence)
     pair = [name for name in (before, after) if name is not None]
     metrics = [metric for metric in _TABLE_1 if metric in evidence.metrics] or _TABLE_1
     if len(pair) == 2:
@@ -49,7 +49,7 @@ def table_5(evidence: Evidence) -> Table:
     )
 
 
-def _calibrated(evidence: Evidence) -> str | None:
+def calibrated(evidence: Evidence) -> str | None:
     """The calibrator that stands for "calibrated": the paper's method if the grid has it, else its last one.
 
     Never the one with the smallest error, which would be choosing on the test questions.

@@ -53,7 +53,8 @@ def write_report(directory: Path, out: Path) -> list[Path]:
         run.record()  # says how to start a run, if that is what is missing
     with styled():
         evidence = read_evidence(run.published)
-        exhibits = [exhibit(evidence) for exhibit in CONTENTS]
+        made = [exhibit(evidence) for exhibit in CONTENTS]
+        exhibits = [exhibit for exhibit in made if exhibit is not None]
         with storage_errors(out):
             names = _replace(target, evidence, exhibits)
     return [out / name for name in names]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from unittest import SkipTest
 
 from registry.conformance.plugin import expect
-from registry.contracts.data import Completion, Prefix, Sampling, join_steps, split_steps
+from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling, join_steps, split_steps
 from registry.contracts.llm import LLM
 
 __all__ = ["CHECKS"]
@@ -160,6 +160,24 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
     )
 
 
+def check_a_batch_equals_its_requests(plugin: LLM) -> None:
+    """generate_batch() gives what generate() gives for each; another batch may round differently, but seldom."""
+    requests = [
+        GenerationRequest(prefix, count, _SEED + count) for count, prefix in enumerate(_BARE, start=1)
+    ]
+    together = plugin.generate_batch(requests, _SAMPLING)
+    alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
+    counts = [len(of_request) for of_request in together]
+    expect(
+        counts == [1, 2, 3], f"generate_batch() must give n completions a request: [1, 2, 3]. Got {counts}."
+    )
+    different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
+    expect(
+        different <= 2,
+        f"generate_batch() must give what generate() gives for each request alone. {different} of 6 texts differ.",
+    )
+
+
 CHECKS = (
     check_n_completions_of_each_prefix,
     check_token_counts,
@@ -168,4 +186,5 @@ CHECKS = (
     check_the_seed_decides,
     check_stop_strings,
     check_a_prefix_is_continued,
+    check_a_batch_equals_its_requests,
 )

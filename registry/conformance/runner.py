@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import SkipTest
 
-from registry.conformance import calibrator, dataset, llm, plugin, prm, strategy
+from registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
 from registry.contracts.calibrator import Calibrator
 from registry.contracts.dataset import Dataset
 from registry.contracts.llm import LLM
 from registry.contracts.plugin import Plugin
 from registry.contracts.prm import PRM
+from registry.contracts.search import SearchStrategy
 from registry.contracts.strategy import PoolStrategy
 
 __all__ = ["CheckResult", "checks_of", "parametrize_with_checks", "run_checks"]
@@ -23,6 +24,7 @@ _CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
     LLM: llm.CHECKS,
     PRM: prm.CHECKS,
     PoolStrategy: strategy.CHECKS,
+    SearchStrategy: search.CHECKS,
 }
 
 

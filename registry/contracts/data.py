@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 __all__ = [
     "STEP_SEPARATOR",
     "Completion",
+    "GenerationRequest",
     "Prefix",
     "PrefixScores",
     "Question",
@@ -104,6 +105,15 @@ class Completion:
     tokens: int
     finish_reason: Literal["stop", "length"]
     prompt_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One prefix to continue: how often, and the seed of its completions."""
+
+    prefix: Prefix
+    n: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from registry.contracts.data import Completion, Prefix, Sampling
+from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.plugin import Plugin
 
 __all__ = ["LLM"]
@@ -36,6 +36,16 @@ class LLM(Plugin, ABC):
         list of list of Completion
             ``len(prefixes)`` lists of `n` completions.
         """
+
+    def generate_batch(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue several prefixes, each so many times and with a seed of its own, as a search does.
+
+        A request gives what ``generate([prefix], n, sampling, seed)`` does. An LLM that gains from batching
+        overrides this.
+        """
+        return [self.generate([each.prefix], each.n, sampling, each.seed)[0] for each in requests]
 
     def close(self) -> None:
         """Release the model's memory. Called when no more work needs it."""

@@ -126,7 +126,7 @@ class Answered:
 
 
 class Strategy(Plugin, ABC):
-    """Spends samples on questions and picks answers. Derive from PoolStrategy.
+    """Spends samples on questions and picks answers. Derive from PoolStrategy, or from SearchStrategy.
 
     Attributes
     ----------

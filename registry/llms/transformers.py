@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from registry.checkpoints import check_checkpoint, checkpoint_identity
-from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
+from registry.contracts.data import (
+    STEP_SEPARATOR,
+    Completion,
+    GenerationRequest,
+    Prefix,
+    Sampling,
+    join_steps,
+)
 from registry.contracts.llm import LLM
 from registry.errors import PluginFailedError
 
@@ -92,21 +100,46 @@ class TransformersLLM(LLM):
         PluginFailedError
             If a prefix leaves no room for a completion in the model's context.
         """
-        from registry.llms.sampling import Row, sample_rows
+        rows = [
+            row
+            for index, prefix in enumerate(prefixes)
+            for row in self._rows(prefix, n, sampling, seed, index << 32)
+        ]
+        completions = self._sampled(rows, sampling)
+        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 
-        rows: list[Row] = []
-        for index, prefix in enumerate(prefixes):
-            prompt = self._encode(prefix)
-            limit = min(sampling.max_tokens, self._context - len(prompt))
-            if limit < 1:
-                raise PluginFailedError(
-                    f"A prefix of {len(prompt)} tokens leaves no room for a completion: {self.checkpoint} reads "
-                    f"{self._context} tokens. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
-                    "take an LLM with a longer context."
-                )
-            for sample in range(n):
-                key = np.array([seed % _SEED_RANGE, (index << 32) + sample], dtype=np.uint64)
-                rows.append(Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit)))
+    def generate_batch(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue several prefixes in common batches; see :meth:`registry.LLM.generate_batch`."""
+        rows = [row for each in requests for row in self._rows(each.prefix, each.n, sampling, each.seed)]
+        completions = iter(self._sampled(rows, sampling))
+        return [list(islice(completions, each.n)) for each in requests]
+
+    def close(self) -> None:
+        """Drop the model; it is loaded again when it is needed again."""
+        self.__dict__.pop("_model", None)
+
+    def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
+        """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""
+        from registry.llms.sampling import Row
+
+        prompt = self._encode(prefix)
+        limit = min(sampling.max_tokens, self._context - len(prompt))
+        if limit < 1:
+            raise PluginFailedError(
+                f"A prefix of {len(prompt)} tokens leaves no room for a completion: {self.checkpoint} reads "
+                f"{self._context} tokens. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
+                "take an LLM with a longer context."
+            )
+        for place in range(first, first + n):
+            key = np.array([seed % _SEED_RANGE, place], dtype=np.uint64)
+            yield Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit))
+
+    def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
+        """The rows' completions, in their order."""
+        from registry.llms.sampling import sample_rows
+
         stops = _StopStrings(self._tokenizer, sampling.stop)
         for batch in self._batches(rows):
             sample_rows(
@@ -118,12 +151,7 @@ class TransformersLLM(LLM):
                 end_ids=self._end_ids,
                 stops=stops,
             )
-        completions = [self._completion(row, stops) for row in rows]
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
-
-    def close(self) -> None:
-        """Drop the model; it is loaded again when it is needed again."""
-        self.__dict__.pop("_model", None)
+        return [self._completion(row, stops) for row in rows]
 
     @cached_property
     def _model(self) -> PreTrainedModel:

@@ -49,6 +49,7 @@ def trajectory_file(path: Path, questions: range = range(QUESTIONS)) -> Path:
             "text": [SCRIPT if row == (0, 0) else f"Step of {row}\n\n\\boxed{{{row[1]}}}" for row in rows],
             "steps": [STEPS] * len(rows),
             "tokens": [20 + index for _, index in rows],
+            "prompt_tokens": [40] * len(rows),
             "finish_reason": ["stop"] * len(rows),
             "answer": [None if row == (1, 1) else str(row[1]) for row in rows],
             "verdict": ["correct" if each else "incorrect" for each in right],
@@ -150,6 +151,7 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
             _write_calibration(writer, directory / "artifacts", llm, calibrator, dataset)
         _write_scaling(writer, directory / "artifacts", llm, dataset)
         _write_curves(writer, directory / "artifacts", llm, dataset)
+        _write_search(writer, directory / "artifacts", llm, dataset)
     if publish:
         writer.publish()
     return writer
@@ -319,6 +321,30 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
             )
             path = results_file(folder / f"{cell.replace('/', '_')}.parquet", values)
             transaction.load("results", [path], cell_id=cell)
+
+
+def _write_search(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+    key = f"search-{llm}-{dataset}"
+    columns = {
+        "question_id": [f"q{i}" for i in range(QUESTIONS)],
+        "text": ["So it is\\n\\n\\\\boxed{4}"] * QUESTIONS,
+        "steps": [2] * QUESTIONS,
+        "reward": [0.8] * QUESTIONS,
+        "answer": ["4"] * QUESTIONS,
+        "verdict": ["correct"] * QUESTIONS,
+        "correct": [True] * QUESTIONS,
+        "finished": [3] * QUESTIONS,
+        "any_correct": [True] * QUESTIONS,
+        "rounds": [2] * QUESTIONS,
+        "generations": [128] * QUESTIONS,
+        "generated_tokens": [1200] * QUESTIONS,
+        "prefill_tokens": [90] * QUESTIONS,
+        "scored_tokens": [4000] * QUESTIONS,
+    }
+    with writer.transaction() as transaction:
+        transaction.record(job(key, "search", llm=llm, prm="qwen", dataset=dataset))
+        path = write_parquet(folder / key / "searches.parquet", columns)
+        transaction.load("searches", [path], job_key=key)
 
 
 def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,13 @@ def steps_of(question: str) -> int:
     return int(question.split()[-2])
 
 
+def cut(completion: Completion, stop: tuple[str, ...]) -> Completion:
+    """A completion up to its first stop string."""
+    text = completion.text
+    text = text[: min((text.find(each) for each in stop if each in text), default=len(text))]
+    return replace(completion, text=text, tokens=10 * text.count("step") + 5 * ("boxed" in text))
+
+
 @llm("synthetic-llm")
 class SyntheticLLM(LLM):
     def __init__(self, skill: float = 0.8, pause: float = 0.0, log: str = "") -> None:
@@ -65,7 +73,8 @@ class SyntheticLLM(LLM):
             with Path(self.log).open("a") as file:
                 file.write(f"{len(prefixes)} {n}\n")
         random = np.random.default_rng(seed)
-        return [[self._complete(prefix, random) for _ in range(n)] for prefix in prefixes]
+        drawn = [[self._complete(prefix, random) for _ in range(n)] for prefix in prefixes]
+        return [[cut(each, sampling.stop) for each in of_prefix] for of_prefix in drawn]
 
     def _complete(self, prefix: Prefix, random: np.random.Generator) -> Completion:
         steps = list(prefix.steps)
@@ -126,3 +135,17 @@ class Broken(Calibrator):
         if self.flaw == "wrong shape":
             return np.zeros(len(features))
         return np.full((len(features), 1), 1.5)
+
+
+@calibrator("spread")
+class Spread(Calibrator):
+    """The reward with a fixed spread around it, as quantiles."""
+
+    levels = (0.1, 0.5, 0.9)
+
+    def fit(self, features, k, n):
+        self.bias_ = float(np.mean(features) - np.sum(k) / np.sum(n))
+        return self
+
+    def predict(self, features):
+        return np.clip((features - self.bias_)[:, None] + np.array([-0.2, 0.0, 0.2]), 0, 1)

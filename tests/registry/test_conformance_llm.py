@@ -116,6 +116,11 @@ class IgnoresSteps(Sound):
         return super().one(Prefix(prefix.question), sampling, seed)
 
 
+class OneSeedForAll(Sound):
+    def generate_batch(self, requests: Any, sampling: Any) -> Any:
+        return super().generate_batch([replace(each, seed=1) for each in requests], sampling)
+
+
 BROKEN = {
     OneTooFew: (
         "n completions of each prefix",
@@ -134,6 +139,7 @@ BROKEN = {
     RepeatsThePrefix: ("a prefix is continued", "18 of 18 repeat the prefix's steps"),
     Restarts: ("a prefix is continued", "begin anew with its first step|repeat the prefix's steps"),
     IgnoresSteps: ("a prefix is continued", "are they ignored"),
+    OneSeedForAll: ("a batch equals its requests", "6 of 6 texts differ"),
 }
 
 

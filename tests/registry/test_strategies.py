@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from registry.conformance import parametrize_with_checks, run_checks
+from registry.contracts.search import SearchStrategy
 from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
 from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import strategies
@@ -159,3 +160,26 @@ def test_a_budget_out_of_range_is_refused() -> None:
         strategies.create("best-of-n", samples=0)
     with pytest.raises(ValueError, match=r"the grid's fixed budget is 8. Raise scaling.samples"):
         answer("best-of-n", random_pool(0), 8, samples=9)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "check"),
+    [
+        ({"keep": lambda self, rewards, target: 0}, "the width is in its range"),
+        ({"expand": lambda self, rewards, target: self.expansions + 1}, "the width is in its range"),
+        ({"expand": lambda self, rewards, target: np.float64(1.0)}, "the width is in its range"),
+        (
+            {"keep": lambda self, rewards, target: 1 + np.random.default_rng().integers(8).item()},
+            "the same rewards give the same width",
+        ),
+        ({"reads": ("score",)}, "reads are known"),
+    ],
+)
+def test_the_checks_find_a_search_that_goes_wrong(flaw: dict[str, Any], check: str) -> None:
+    broken = type("Broken", (SearchStrategy,), flaw)()
+    assert check in [each.name for each in run_checks(broken) if not each.passed]
+
+
+def test_a_search_that_goes_nowhere_is_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"'width' parameter must be an int in \[1, inf\). Got 0"):
+        strategies.create("beam search", width=0)

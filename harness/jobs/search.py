@@ -1,0 +1,116 @@
+"""Search: beam search over a slice of questions, the PRM and the LLM side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from harness.context import Context, Output, plugin_guard, require
+from harness.plan import Shard
+from harness.search import Calibrate, beam_search
+from registry.contracts.calibrator import Calibrator
+from registry.contracts.data import Prefix, Sampling, ScoringRequest, join_steps
+from registry.contracts.features import HiddenStates, ScoredPrefixes
+from registry.contracts.prm import PRM
+from registry.contracts.search import SearchStrategy
+from registry.plugins import KINDS
+from registry.prms.transformers import TransformersPRM
+
+__all__ = ["compute"]
+
+_MEDIAN = 0.5
+
+
+def compute(shard: Shard, context: Context) -> Output:
+    """One row per question: the answer that was chosen, and what it cost."""
+    import pandas as pd
+
+    given = shard.parameters
+    sampling = Sampling(**{**given["sampling"], "stop": tuple(given["sampling"]["stop"])})
+    llm = context.llm(given["llm"], beside=True)
+    prm = context.prm(given["prm"], beside=True)
+    dataset = context.dataset(given["dataset"])
+    questions = context.questions(shard)
+    with plugin_guard("strategy", given["strategy"]["name"], "search"):
+        strategy = cast(
+            SearchStrategy,
+            KINDS["strategy"].create(given["strategy"]["plugin"], **given["strategy"]["arguments"]),
+        )
+        calibrate = _calibrate(shard, context, prm)
+        found = beam_search(
+            questions, llm, prm, strategy, calibrate, sampling, given["target"], given["seed"]
+        )
+    rows = []
+    for each in found:
+        text = join_steps(each.answer.steps)
+        verdict, answer = dataset.grade(each.question, text)
+        right = [
+            dataset.grade(each.question, join_steps(beam.steps))[0] == "correct" for beam in each.finished
+        ]
+        rows.append(
+            {
+                "question_id": each.question.id,
+                "text": text,
+                "steps": len(each.answer.steps),
+                "reward": each.answer.median,
+                "answer": answer,
+                "verdict": verdict,
+                "correct": verdict == "correct",
+                "finished": len(each.finished),
+                "any_correct": any(right),
+                "rounds": each.rounds,
+                "generations": each.generations,
+                "generated_tokens": each.generated_tokens,
+                "prefill_tokens": each.prefill_tokens,
+                "scored_tokens": each.scored_tokens,
+            }
+        )
+    counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
+    tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
+    frame = pd.DataFrame(rows).astype({"answer": "str", **counts, **tokens})
+    return Output(
+        {"searches": frame},
+        samples=int(frame["generations"].sum()),
+        generated_tokens=int(frame["generated_tokens"].sum()),
+        scored_tokens=int(frame["scored_tokens"].sum()),
+    )
+
+
+def _calibrate(shard: Shard, context: Context, prm: PRM) -> Calibrate:
+    """What turns logits to rewards: the fitted calibrator, or the logistic function where there is none."""
+    if "fit" not in shard.inputs:
+        return lambda prefixes, logits: (expit(logits), expit(logits))
+    calibrator = context.calibrator(shard.parameters["calibrator"]).load(context.input_folder(shard, "fit"))
+    levels = list(calibrator.levels)
+    columns = [levels.index(level) for level in (_MEDIAN, shard.parameters["level"])]
+
+    def calibrate(
+        prefixes: Sequence[Prefix], logits: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rewards = np.full((len(prefixes), 2), np.nan)
+        readable = np.flatnonzero(~np.isnan(logits))
+        if len(readable):
+            features = _features(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
+            predicted = np.asarray(calibrator.predict(features), dtype=np.float64)
+            require(not np.isnan(predicted).any(), "its calibrator returned NaN.")
+            rewards[readable] = predicted[:, columns]
+        return rewards[:, 0], rewards[:, 1]
+
+    return calibrate
+
+
+def _features(
+    calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: NDArray[np.float64]
+) -> Any:
+    """What a calibrator reads of prefixes that were just scored."""
+    if calibrator.reads == "prm":
+        return ScoredPrefixes(prm, tuple(prefixes), logits)
+    if calibrator.reads == "hidden":
+        requests = [ScoringRequest(prefix.question, (prefix.steps,)) for prefix in prefixes]
+        states = cast(TransformersPRM, prm).hidden_states(requests)
+        return HiddenStates.concatenate([each[-1:] for each in states])
+    return expit(logits) if calibrator.reads == "reward" else logits

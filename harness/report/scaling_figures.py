@@ -1,0 +1,192 @@
+"""The figures of inference: accuracy by difficulty, and against budget for every C and every beta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from harness.report.evidence import Evidence, Place
+from harness.report.exhibits import Chart
+from harness.report.multiples import small_multiples
+from harness.report.style import GUIDE, INK, colours, markers
+from harness.report.tables import calibrated
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["ablation_of_beta", "ablation_of_target", "figure_4"]
+
+_FIXED = (1, 4, 16, 64)
+_DASHES = ((0, (1, 2)), (0, (3, 2)), (0, (6, 2)), (0, (9, 1)))
+
+
+def figure_4(evidence: Evidence) -> Chart | None:
+    """Accuracy by difficulty for several fixed n and for IAS: Figure 4 of the paper, for every place."""
+    method = calibrated(evidence)
+    if evidence.scaling.points["question_level"].dropna().empty or method is None:
+        return None
+    colour = colours(evidence.calibrators)[method]
+
+    def draw(axes: Axes, place: Place) -> None:
+        points = _of(evidence, place)
+        levels = points[points["question_level"].notna()]
+        fixed = levels[levels["calibrator"].isna()]
+        for n, dashes in zip(_FIXED, _DASHES, strict=True):
+            one = fixed[fixed["samples"] == n].sort_values("question_level")
+            axes.plot(one["question_level"], one["accuracy"], color=GUIDE, linestyle=dashes, label=f"n = {n}")
+        own = levels[levels["calibrator"] == method]
+        own = own[(own["target"] == own["target"].max()) & (own["level"] == own["level"].min())]
+        axes.plot(own["question_level"], own["accuracy"], "*", color=colour, markersize=10, label="IAS")
+        for row in own.itertuples():
+            below = (row.question_level, row.accuracy)
+            axes.annotate(
+                f"{row.samples:.3g}",
+                below,
+                xytext=(0, -13),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
+        axes.set(xlim=(0.5, 5.5), ylim=(-0.12, 1.06), xticks=range(1, 6))
+
+    return _chart(
+        evidence,
+        draw,
+        "figure-4",
+        "Figure 4: accuracy by difficulty",
+        f"Accuracy of best-of-n for questions of each difficulty, 1 (easy) to 5. Lines: a fixed n of "
+        f"{', '.join(map(str, _FIXED))} (longer dashes for more, where the pool has so many). Stars: best-of-n + IAS "
+        f"with '{method}' at its lowest level and log(1 - C) = -5; below each the mean number of samples.",
+        ("difficulty", "accuracy"),
+    )
+
+
+def ablation_of_target(evidence: Evidence) -> Chart | None:
+    """Accuracy against budget for eight values of C, every calibrator: the paper's ablation of C."""
+
+    def draw(axes: Axes, place: Place) -> None:
+        points = _of(evidence, place)
+        _fixed_line(axes, points)
+        own = points[points["question_level"].isna() & points["calibrator"].notna()]
+        for calibrator in evidence.calibrators:
+            one = own[own["calibrator"] == calibrator]
+            one = one[one["level"] == one["level"].min()]
+            _curve(
+                axes,
+                one,
+                colours(evidence.calibrators)[calibrator],
+                markers(evidence.calibrators)[calibrator],
+            )
+
+    return _ablation(
+        evidence,
+        draw,
+        "figure-ablation-c",
+        "Ablation: the target probability C",
+        f"Each line is a calibrator at its lowest level beta: {_key(evidence)}.",
+    )
+
+
+def ablation_of_beta(evidence: Evidence) -> Chart | None:
+    """Accuracy against budget for every level beta of the proposed calibrator: the paper's ablation of beta."""
+    method = calibrated(evidence)
+    points = evidence.scaling.points
+    levels = sorted(points[points["calibrator"] == method]["level"].dropna().unique())
+    if method is None or len(levels) < 2:
+        return None
+    named = [f"{level:g}" for level in levels]
+
+    def draw(axes: Axes, place: Place) -> None:
+        points = _of(evidence, place)
+        _fixed_line(axes, points)
+        own = points[points["question_level"].isna() & (points["calibrator"] == method)]
+        for level, name in zip(levels, named, strict=True):
+            _curve(axes, own[own["level"] == level], colours(named)[name], markers(named)[name])
+
+    shapes = ", ".join(f"{name} ({_SHAPES[markers(named)[name]]})" for name in named)
+    return _ablation(
+        evidence,
+        draw,
+        "figure-ablation-beta",
+        "Ablation: the quantile level beta",
+        f"Each line is a level of '{method}': {shapes}.",
+    )
+
+
+_SHAPES = {
+    "o": "circles",
+    "s": "squares",
+    "D": "diamonds",
+    "^": "triangles up",
+    "v": "triangles down",
+    "P": "pluses",
+    "X": "crosses",
+    "*": "stars",
+}
+
+
+def _key(evidence: Evidence) -> str:
+    return ", ".join(f"{name} ({_SHAPES[mark]})" for name, mark in markers(evidence.calibrators).items())
+
+
+def _ablation(
+    evidence: Evidence, draw: Callable[[Axes, Place], None], name: str, title: str, lines: str
+) -> Chart | None:
+    points = evidence.scaling.points
+    if points["calibrator"].dropna().empty:
+        return None
+    most = points["samples"].max()
+    ticks = [4**power for power in range(20) if 4**power <= most]
+
+    def limited(axes: Axes, place: Place) -> None:
+        axes.set_xscale("log", base=2)
+        draw(axes, place)
+        axes.set(xlim=(0.9, most * 1.1), ylim=(-0.03, 1.05))
+        # As numbers: powers would be set as formulas, which names must not be.
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+
+    return _chart(
+        evidence,
+        limited,
+        name,
+        title,
+        "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
+        f"-2, -3, -4 and -5 from left to right. {lines} The dashed line is a fixed n of 1, 2, 4 and so on. Computed "
+        "exactly from the pool; shaded: 95% intervals of the accuracy by bootstrap over questions.",
+        ("samples per question", "accuracy"),
+    )
+
+
+def _chart(
+    evidence: Evidence,
+    draw: Callable[[Axes, Place], None],
+    name: str,
+    title: str,
+    caption: str,
+    labels: tuple[str, str],
+) -> Chart:
+    pictures = small_multiples(evidence, draw, row_height=1.8)
+    for picture in pictures:
+        picture.supxlabel(labels[0], fontsize=11)
+        picture.supylabel(labels[1], fontsize=11)
+    where = (
+        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
+    )
+    return Chart(name, title, caption, f"{labels[1]} against {labels[0]} for {where}.", pictures)
+
+
+def _of(evidence: Evidence, place: Place) -> pd.DataFrame:
+    return evidence.scaling.curves(place.dataset, place.prm, place.llm)
+
+
+def _fixed_line(axes: Axes, points: pd.DataFrame) -> None:
+    fixed = points[points["question_level"].isna() & points["calibrator"].isna()].sort_values("samples")
+    axes.plot(fixed["samples"], fixed["accuracy"], color=INK, linewidth=1, linestyle=(0, (4, 3)))
+
+
+def _curve(axes: Axes, points: pd.DataFrame, colour: str, marker: Any) -> None:
+    drawn = points.sort_values("point")
+    axes.plot(drawn["samples"], drawn["accuracy"], marker, linestyle="-", color=colour, markersize=4)
+    ends = [drawn[name].astype(float) for name in ("samples", "accuracy_low", "accuracy_high")]
+    axes.fill_between(*ends, color=colour, alpha=0.15, linewidth=0)

@@ -1,0 +1,49 @@
+"""What is checked of a search: how wide it says it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from registry.conformance.plugin import expect
+from registry.conformance.strategy import check_reads_are_known
+from registry.contracts.search import SearchStrategy
+
+__all__ = ["CHECKS"]
+
+_TARGET = 0.9
+
+
+def _rewards(plugin: SearchStrategy) -> list[np.ndarray]:
+    """Rewards of the best prefixes, from the highest down, over-long ones last, also at the ends of the scale."""
+    random = np.random.default_rng(0)
+    drawn = [-np.sort(-random.random(count)) for count in range(1, plugin.width + 1)]
+    ends = [np.array([value]) for value in (0.0, 1.0, np.nan)]
+    return [*drawn, *ends, np.append(drawn[0], np.nan)[: plugin.width]]
+
+
+def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
+    """At least one prefix goes on with at least one continuation, and never more than K and M."""
+    target = _TARGET if plugin.targeted else None
+    for rewards in _rewards(plugin):
+        for name, most in (("expand", plugin.expansions), ("keep", plugin.width)):
+            found = getattr(plugin, name)(rewards, target)
+            expect(
+                isinstance(found, int) and 1 <= found <= most,
+                f"{name}() must return an int in [1, {most}] for the rewards {rewards}. Got {found!r}.",
+            )
+
+
+def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
+    """A search is resumed from its beginning, so that nothing may be left of an earlier call."""
+    target = _TARGET if plugin.targeted else None
+    for rewards in _rewards(plugin):
+        for name in ("expand", "keep"):
+            first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
+            expect(first == second, f"{name}() must give the same for the same. Got {first}, then {second}.")
+
+
+CHECKS = (
+    check_reads_are_known,
+    check_the_width_is_in_its_range,
+    check_the_same_rewards_give_the_same_width,
+)
