@@ -10,6 +10,7 @@ from typing import Any
 from registry.contracts.data import Question
 from registry.contracts.dataset import Dataset
 from registry.errors import DataError
+from registry.grading import Grading
 
 __all__ = ["JsonlDataset"]
 
@@ -31,11 +32,14 @@ class JsonlDataset(Dataset):
         The file of the test split.
     calibration : str, optional
         The file of a calibration split, if there is to be one.
+    grading : {"symbolic", "integer", "plain"}
+        What the answers are: any mathematics, integers from 0 to 999, or plain numbers and words.
     """
 
-    def __init__(self, path: str, calibration: str | None = None) -> None:
+    def __init__(self, path: str, calibration: str | None = None, grading: Grading = "symbolic") -> None:
         self.path = path
         self.calibration = calibration
+        self.grading = grading
         self.splits = ("test",) if calibration is None else ("calibration", "test")
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
