@@ -261,7 +261,13 @@ datasets = Registry(
     "dataset",
     Dataset,
     {
+        "aime24": "registry.datasets.published:AIME24",
+        "aime24-25": "registry.datasets.published:AIME2425",
+        "aime25": "registry.datasets.published:AIME25",
+        "gsm8k": "registry.datasets.published:GSM8K",
         "jsonl": "registry.datasets.jsonl:JsonlDataset",
+        "math-calibration": "registry.datasets.published:MathCalibration",
+        "math500": "registry.datasets.published:MATH500",
         "nano-aime": "registry.datasets.nano:NanoAIME",
         "nano-math": "registry.datasets.nano:NanoMath",
     },
