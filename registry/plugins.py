@@ -234,12 +234,20 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
     return list(signature.parameters.values())
 
 
-llms = Registry("llm", LLM, {"transformers": "registry.llms.transformers:TransformersLLM"})
+llms = Registry(
+    "llm",
+    LLM,
+    {
+        "recorded": "registry.llms.recorded:RecordedLLM",
+        "transformers": "registry.llms.transformers:TransformersLLM",
+    },
+)
 prms = Registry(
     "prm",
     PRM,
     {
         "qwen": "registry.prms.qwen:QwenPRM",
+        "recorded": "registry.prms.recorded:RecordedPRM",
         "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
         "shepherd": "registry.prms.shepherd:ShepherdPRM",
     },
