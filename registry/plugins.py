@@ -238,6 +238,7 @@ llms = Registry(
     "llm",
     LLM,
     {
+        "openai": "registry.llms.openai:OpenAILLM",
         "recorded": "registry.llms.recorded:RecordedLLM",
         "transformers": "registry.llms.transformers:TransformersLLM",
     },
