@@ -16,8 +16,8 @@ from registry.conformance import checks_of
 from registry.conformance import llm as llm_checks
 from registry.conformance import plugin as plugin_checks
 from registry.errors import InvalidArgumentsError, PluginFailedError
-from registry.llms.sampling import sample_tokens
 from registry.llms.prompts import prompt_ids
+from registry.llms.sampling import sample_tokens
 from registry.llms.transformers import TransformersLLM
 from registry.plugins import llms
 
