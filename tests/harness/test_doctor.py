@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Prmcal
+from tests.conftest import PLUGINS, Prmcal
 
-NANO: dict[str, Any] = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
+READY: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
 
 
 @pytest.fixture
@@ -23,9 +23,10 @@ def needy(tmp_path: Path) -> Path:
         "key_variable": "NO_SUCH_KEY",
     }
     grid = {
-        **NANO,
+        **READY,
         "llms": [
-            NANO["llms"][0],
+            READY["llms"][0],
+            {"name": "near", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}},
             {"name": "far", "plugin": "transformers", "arguments": {"checkpoint": "some-org/some-model"}},
             {"name": "gone", "plugin": "recorded", "arguments": {"path": "gone.jsonl"}},
             {"name": "served", "plugin": "openai", "arguments": keyed},
@@ -38,20 +39,21 @@ def needy(tmp_path: Path) -> Path:
 
 
 def test_a_grid_that_has_all_it_needs(prmcal: Prmcal) -> None:
-    done = prmcal("doctor", "grids/nano.yaml")
+    done = prmcal("doctor", PLUGINS / "synthetic.yaml", "--plugin", PLUGINS / "synthetic.py")
     assert done.returncode == 0, done.stderr
     assert "transformers" in done.stdout
     assert "GPU" in done.stdout
-    lines = done.stdout.partition("grid nano")[2].splitlines()
-    for name in ("nano-weak", "nano-shepherd", "quantile-lora", "nano-aime"):
-        assert any(f" {name} " in line and line.rstrip().endswith("ready") for line in lines), name
+    lines = done.stdout.partition("grid synthetic")[2].splitlines()
+    for name in ("weak", "verifier", "isotonic", "long", "best-of-n"):
+        assert any(f" {name} " in line and line.endswith("ready") for line in lines), name
 
 
 def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
-    done = prmcal("doctor", needy)
+    done = prmcal("doctor", needy, "--plugin", PLUGINS / "synthetic.py")
     assert done.returncode == 2
     state = {line.split()[1]: line for line in done.stdout.splitlines() if len(line.split()) > 2}
-    assert state["nano-weak"].endswith("ready")
+    assert state["weak"].endswith("ready")
+    assert state["near"].endswith("ready")
     assert "some-org/some-model is not on this machine: hf download some-org/some-model" in state["far"]
     assert "There is no recording gone.jsonl" in state["gone"]
     assert "NO_SUCH_KEY is not set: export NO_SUCH_KEY=" in state["served"]
