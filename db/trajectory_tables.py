@@ -29,7 +29,7 @@ class Trajectory(Base):
     prompt_tokens: Mapped[int] = mapped_column(comment="Tokens of its prompt; 0 if the LLM does not tell")
     finish_reason: Mapped[str] = mapped_column(comment="stop, or length if it was cut off")
     answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
-    verdict: Mapped[str] = mapped_column(comment="correct, incorrect or unparsed")
+    verdict: Mapped[str] = mapped_column(comment="correct, incorrect, unparsed or timed out")
     correct: Mapped[bool] = mapped_column(comment="Whether the answer is right")
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory)

@@ -194,6 +194,24 @@ def check(
 
 
 @app.command()
+def doctor(
+    grid: Annotated[
+        Path | None, typer.Argument(metavar="[GRID]", help="A grid file: what it still needs here.")
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show what is installed, the GPUs, the cached models, and what a grid still needs."""
+    from harness.doctor import grid_needs, machine_report
+
+    typer.echo(machine_report())
+    if grid is not None:
+        needs, ready = grid_needs(_read(grid, None, plugin))
+        typer.echo(f"\n{needs}")
+        if not ready:
+            raise typer.Exit(2)
+
+
+@app.command()
 def dashboard(
     directory: FolderArgument,
     port: Annotated[int, typer.Option(help="The port on this machine.")] = 8501,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from registry.errors import InvalidArgumentsError
 
-__all__ = ["check_checkpoint", "checkpoint_identity", "resolve_checkpoint"]
+__all__ = ["check_checkpoint", "checkpoint_identity", "is_on_this_machine", "resolve_checkpoint"]
 
 NANO_FOLDER = Path(__file__).parent / "nano" / "models"
 NANO_PREFIX = "nano:"
@@ -55,6 +55,28 @@ def resolve_checkpoint(checkpoint: str) -> Path:
         return Path(snapshot_download(name, revision=commit, allow_patterns=list(MODEL_FILES)))
     except Exception as error:
         raise _not_on_hub(checkpoint, error) from error
+
+
+def is_on_this_machine(checkpoint: str) -> bool:
+    """Whether a checkpoint can be loaded without the network.
+
+    Raises
+    ------
+    InvalidArgumentsError
+        As :func:`check_checkpoint`.
+    """
+    if _local_folder(checkpoint) is not None:
+        return True
+    from huggingface_hub import snapshot_download
+
+    name, _, revision = checkpoint.partition("@")
+    try:
+        folder = snapshot_download(
+            name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True
+        )
+    except Exception:  # Its errors for "not in the cache" have no common base.
+        return False
+    return (Path(folder) / "config.json").is_file()
 
 
 def checkpoint_identity(checkpoint: str) -> str:

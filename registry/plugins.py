@@ -234,12 +234,21 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
     return list(signature.parameters.values())
 
 
-llms = Registry("llm", LLM, {"transformers": "registry.llms.transformers:TransformersLLM"})
+llms = Registry(
+    "llm",
+    LLM,
+    {
+        "openai": "registry.llms.openai:OpenAILLM",
+        "recorded": "registry.llms.recorded:RecordedLLM",
+        "transformers": "registry.llms.transformers:TransformersLLM",
+    },
+)
 prms = Registry(
     "prm",
     PRM,
     {
         "qwen": "registry.prms.qwen:QwenPRM",
+        "recorded": "registry.prms.recorded:RecordedPRM",
         "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
         "shepherd": "registry.prms.shepherd:ShepherdPRM",
     },
@@ -261,7 +270,13 @@ datasets = Registry(
     "dataset",
     Dataset,
     {
+        "aime24": "registry.datasets.published:AIME24",
+        "aime24-25": "registry.datasets.published:AIME2425",
+        "aime25": "registry.datasets.published:AIME25",
+        "gsm8k": "registry.datasets.published:GSM8K",
         "jsonl": "registry.datasets.jsonl:JsonlDataset",
+        "math-calibration": "registry.datasets.published:MathCalibration",
+        "math500": "registry.datasets.published:MATH500",
         "nano-aime": "registry.datasets.nano:NanoAIME",
         "nano-math": "registry.datasets.nano:NanoMath",
     },

@@ -29,7 +29,8 @@ __all__ = [
 
 STEP_SEPARATOR = "\n\n"
 
-Verdict = Literal["correct", "incorrect", "unparsed"]
+Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
+"""``unparsed``: there is no final answer. ``timed out``: comparing it ran over its limits of time or memory."""
 
 
 @dataclass(frozen=True, slots=True)

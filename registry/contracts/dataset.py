@@ -10,7 +10,7 @@ from dataclasses import astuple
 
 from registry.contracts.data import Question, Verdict
 from registry.contracts.plugin import Plugin
-from registry.grading import GRADER_VERSION, extract_answer, grade_answer
+from registry.grading import Grading, extract_answer, grade_answer, grader_version
 
 __all__ = ["Dataset", "content_hash"]
 
@@ -22,9 +22,12 @@ class Dataset(Plugin, ABC):
     ----------
     splits : tuple of str
         The splits it has, e.g. ``("train", "calibration", "test")``.
+    grading : {"plain", "integer", "symbolic"}
+        What its answers are: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics.
     """
 
     splits: tuple[str, ...] = ("test",)
+    grading: Grading = "symbolic"
 
     @abstractmethod
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -41,12 +44,12 @@ class Dataset(Plugin, ABC):
         answer = extract_answer(trajectory)
         if answer is None:
             return "unparsed", None
-        return ("correct" if grade_answer(answer, question.answer) else "incorrect"), answer
+        return grade_answer(answer, question.answer, self.grading), answer
 
     @property
     def grader_version(self) -> str:
         """Part of the keys of all graded work; raise it when a verdict can change."""
-        return GRADER_VERSION
+        return grader_version(self.grading)
 
 
 def content_hash(questions: Sequence[Question]) -> str:

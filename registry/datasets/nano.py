@@ -7,6 +7,7 @@ from typing import ClassVar
 from registry.contracts.data import Question
 from registry.contracts.dataset import Dataset
 from registry.errors import DataError
+from registry.grading import Grading
 from registry.nano.problems import generate_split
 
 __all__ = ["NanoAIME", "NanoMath"]
@@ -18,6 +19,7 @@ class _NanoDataset(Dataset):
     generator_name: ClassVar[str]
     sizes: ClassVar[dict[str, int]]
     """How many questions a split has: the generator itself knows no end."""
+    grading: Grading = "plain"
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Generate the first `count` questions of a split; see :meth:`registry.Dataset.questions`."""

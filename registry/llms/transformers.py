@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from registry.checkpoints import check_checkpoint, checkpoint_identity
-from registry.contracts.data import (
-    STEP_SEPARATOR,
-    Completion,
-    GenerationRequest,
-    Prefix,
-    Sampling,
-    join_steps,
-)
+from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.llm import LLM
 from registry.errors import PluginFailedError
 
@@ -122,9 +115,10 @@ class TransformersLLM(LLM):
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
         """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""
+        from registry.llms.prompts import prompt_ids
         from registry.llms.sampling import Row
 
-        prompt = self._encode(prefix)
+        prompt = prompt_ids(self._tokenizer, prefix, self.system_prompt)
         limit = min(sampling.max_tokens, self._context - len(prompt))
         if limit < 1:
             raise PluginFailedError(
@@ -163,15 +157,9 @@ class TransformersLLM(LLM):
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from registry.pretrained import load_tokenizer
+        from registry.llms.prompts import chat_tokenizer
 
-        tokenizer = load_tokenizer(self.checkpoint)
-        if tokenizer.chat_template is None:
-            raise PluginFailedError(
-                f"{self.checkpoint} has no chat template, so there is no telling how it wants to be asked. "
-                "Take an instruction-tuned model, or put a chat_template.jinja beside its tokenizer."
-            )
-        return tokenizer
+        return chat_tokenizer(self.checkpoint)
 
     @cached_property
     def _context(self) -> int:
@@ -188,16 +176,6 @@ class TransformersLLM(LLM):
     @property
     def _pad_id(self) -> int:
         return int(self._tokenizer.pad_token_id or 0)
-
-    def _encode(self, prefix: Prefix) -> tuple[int, ...]:
-        messages = [{"role": "user", "content": prefix.question}]
-        if self.system_prompt is not None:
-            messages.insert(0, {"role": "system", "content": self.system_prompt})
-        text = str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        if prefix.steps:
-            text += join_steps(prefix.steps) + STEP_SEPARATOR
-        # The template writes the special tokens of the model's format itself.
-        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
         batch: list[Row] = []

@@ -10,7 +10,7 @@ import pytest
 
 from registry import Question
 from registry.conformance import parametrize_with_checks
-from registry.errors import DataError
+from registry.errors import DataError, InvalidArgumentsError
 from registry.plugins import datasets
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -93,6 +93,21 @@ def test_a_calibration_file_is_a_split(tmp_path: Path) -> None:
     calibration = write(tmp_path / "more.jsonl", {"question": "2+2?", "answer": "4"})
     assert read(path, "calibration", calibration=calibration) == [Question("1", "2+2?", "4")]
     assert read(path, "test", calibration=calibration) == [Question("1", "1+1?", "2")]
+
+
+def test_a_share_of_one_file_is_held_out_for_calibration(tmp_path: Path) -> None:
+    lines = [{"question": f"{n}+1?", "answer": str(n + 1)} for n in range(200)]
+    path = write(tmp_path / "own.jsonl", *lines)
+    splits = {split: read(path, split, calibration_share=0.25) for split in ("calibration", "test")}
+    assert sorted(int(each.answer) for part in splits.values() for each in part) == list(range(1, 201))
+    assert 25 <= len(splits["calibration"]) <= 75
+    reordered = write(tmp_path / "reordered.jsonl", *reversed(lines))
+    again = read(reordered, "calibration", calibration_share=0.25)
+    assert {each.text for each in again} == {each.text for each in splits["calibration"]}
+    with pytest.raises(InvalidArgumentsError, match="must be a float in"):
+        read(path, calibration_share=1.5)
+    with pytest.raises(InvalidArgumentsError, match="not both"):
+        read(path, calibration=path, calibration_share=0.5)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded data sets in {DATA}")

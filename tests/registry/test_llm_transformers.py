@@ -16,6 +16,7 @@ from registry.conformance import checks_of
 from registry.conformance import llm as llm_checks
 from registry.conformance import plugin as plugin_checks
 from registry.errors import InvalidArgumentsError, PluginFailedError
+from registry.llms.prompts import prompt_ids
 from registry.llms.sampling import sample_tokens
 from registry.llms.transformers import TransformersLLM
 from registry.plugins import llms
@@ -127,7 +128,7 @@ def test_a_prefix_without_room_is_a_clear_failure(policy: TransformersLLM) -> No
 
 
 def test_a_completion_ends_where_the_context_does(policy: TransformersLLM) -> None:
-    used = len(policy._encode(Prefix("7" * 480)))
+    used = len(prompt_ids(policy._tokenizer, Prefix("7" * 480), policy.system_prompt))
     completions = policy.generate([Prefix("7" * 480)], 8, Sampling(max_tokens=500), seed=0)[0]
     assert max(completion.tokens for completion in completions) <= 512 - used
     assert all(c.tokens == 512 - used for c in completions if c.finish_reason == "length")

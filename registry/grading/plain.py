@@ -1,17 +1,11 @@
-r"""Whether a final answer is right: the text of the last ``\boxed{}`` against the reference.
-
-Rules in order: equal text after normalising, then equal numbers (integers, decimals and fractions,
-compared exactly, up to 30 digits). Nothing of a model's text is ever evaluated.
-"""
+"""The first rules: where the answer stands, equal text, and equal numbers in plain spelling."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
 
-__all__ = ["GRADER_VERSION", "extract_answer", "grade_answer"]
-
-GRADER_VERSION = "1"
+__all__ = ["equal_in_plain_spelling", "extract_answer"]
 
 _BOX = "\\boxed{"
 _FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
@@ -32,8 +26,8 @@ def extract_answer(trajectory: str) -> str | None:
     return None
 
 
-def grade_answer(answer: str, reference: str) -> bool:
-    """Whether `answer` equals `reference` as text or as an exact number."""
+def equal_in_plain_spelling(answer: str, reference: str) -> bool:
+    """Whether two answers are the same text, or the same number (compared exactly, up to 30 digits)."""
     given, expected = _normalise(answer), _normalise(reference)
     if given == expected:
         return True

@@ -1,0 +1,125 @@
+"""``prmcal doctor``: what this machine has, and what a grid still needs on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+from harness.environment import hardware, prmcal_version
+from harness.grid import DatasetSpec, GridSpec, PluginSpec
+from harness.render import text_table
+from registry.checkpoints import is_on_this_machine
+from registry.errors import PrmcalError
+from registry.plugins import KINDS
+
+__all__ = ["grid_needs", "machine_report"]
+
+_PACKAGES = {
+    "torch": "all models",
+    "transformers": "all models",
+    "peft": "quantile-lora",
+    "math-verify": "symbolic grading",
+    "datasets": "data sets from the hub",
+    "httpx2": "the LLM openai",
+    "matplotlib": "prmcal report",
+    "streamlit": "prmcal dashboard",
+    "vllm": "large models, optional",
+    "ray": "clusters, optional",
+}
+_CHECKPOINTS = ("checkpoint", "tokenizer")
+_GPU_QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader"]
+_GPU_SECONDS = 20.0
+
+
+def machine_report() -> str:
+    """Packages, hardware, GPUs, and the models in the cache of the Hugging Face hub. Loads none of them."""
+    packages = [[name, _version(name), use] for name, use in _PACKAGES.items()]
+    machine = [[name, str(value)] for name, value in hardware().items()]
+    parts = [
+        f"Python {sys.version.split()[0]}, prmcal {prmcal_version()}",
+        text_table(["package", "version", "for"], packages),
+        text_table(["machine", ""], [*machine, *(["GPU", line] for line in _gpus())]),
+        text_table(["in the cache", "GiB"], _cached() or [["nothing", ""]]),
+    ]
+    return "\n\n".join(parts)
+
+
+def grid_needs(grid: GridSpec) -> tuple[str, bool]:
+    """What is there of all that a grid names, and what is missing. Nothing is downloaded, no model is loaded.
+
+    Returns
+    -------
+    str, bool
+        A table with a line for each plugin, and whether nothing is missing.
+    """
+    rows = [[kind, spec.name, _problem(kind, spec)] for kind, spec in _named(grid)]
+    ready = not any(problem for _, _, problem in rows)
+    shown = [[kind, name, " ".join(problem.split()) or "ready"] for kind, name, problem in rows]
+    return text_table([f"grid {grid.name}", "name", "state"], shown), ready
+
+
+def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
+    kinds: dict[str, Sequence[PluginSpec]] = {
+        "llm": grid.llms,
+        "prm": grid.prms,
+        "calibrator": grid.calibrators,
+        "dataset": grid.datasets,
+    }
+    for kind, specs in kinds.items():
+        for spec in specs:
+            yield kind, spec
+    yield "dataset", grid.calibration
+    for spec in grid.strategies:
+        yield "strategy", spec
+
+
+def _problem(kind: str, spec: PluginSpec) -> str:
+    """What keeps a plugin from working here; empty if nothing does."""
+    try:
+        plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
+        if isinstance(spec, DatasetSpec):
+            plugin.questions(spec.split, spec.questions)
+    except PrmcalError as error:
+        return str(error)
+    for attribute in _CHECKPOINTS:
+        checkpoint = getattr(plugin, attribute, None)
+        if isinstance(checkpoint, str) and not is_on_this_machine(checkpoint):
+            return f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
+    variable = getattr(plugin, "key_variable", None)
+    if variable and not os.environ.get(variable):
+        return f"The environment variable {variable} is not set: export {variable}=..."
+    return ""
+
+
+def _gpus() -> list[str]:
+    if shutil.which(_GPU_QUERY[0]) is None:
+        return ["none"]
+    try:
+        done = subprocess.run(_GPU_QUERY, capture_output=True, text=True, timeout=_GPU_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return [f"nvidia-smi failed: {error}"]
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()] or ["none"]
+
+
+def _cached() -> list[list[str]]:
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repositories: Any = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    held = sorted(repositories, key=lambda each: (each.repo_type, each.repo_id))
+    return [[f"{each.repo_type} {each.repo_id}", f"{each.size_on_disk / 2**30:.2f}"] for each in held]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

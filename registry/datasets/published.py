@@ -1,0 +1,249 @@
+"""The paper's data sets: from a file on this machine, or from the Hugging Face hub."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from registry.contracts.data import Question
+from registry.contracts.dataset import Dataset
+from registry.datasets.records import Record, first_questions, questions_of, read_records
+from registry.errors import DataError
+from registry.grading import Grading
+
+__all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
+
+_TRAINING_PROBLEMS = 7500
+_EVERY = 15
+_LARGEST_AIME_ANSWER = 999
+
+
+@dataclass(frozen=True)
+class _HubTable:
+    """A split of a data set on the hub."""
+
+    repository: str
+    configuration: str | None
+    split: str
+
+    def __str__(self) -> str:
+        configuration = f", configuration '{self.configuration}'" if self.configuration else ""
+        return f"{self.repository}{configuration}, split '{self.split}'"
+
+    def records(self, plugin: str, argument: str) -> list[Record]:
+        import datasets
+
+        try:
+            rows = datasets.load_dataset(self.repository, self.configuration, split=self.split)
+        except (
+            Exception
+        ) as error:  # Its errors have no common base, and all mean that the table is not to be had.
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"The data set '{plugin}' is neither on this machine nor could it be had from the Hugging Face hub "
+                f"({self}): {type(error).__name__}: {reason}. Give its '{argument}' argument a file of the same "
+                "questions (.jsonl, .json or .parquet), or run `hf auth login` if the hub asks for a token."
+            ) from error
+        return [(f"row {number}", dict(row)) for number, row in enumerate(rows, start=1)]
+
+
+class _PublishedDataset(Dataset):
+    """Questions whose splits come each from a file, if one is given, or from the hub. Read once."""
+
+    tables: ClassVar[dict[str, _HubTable]]
+
+    @abstractmethod
+    def files(self) -> dict[str, tuple[str, str | None]]:
+        """For each split the argument that names its file, and what it was given."""
+
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        """The first `count` questions of a split; see :meth:`registry.Dataset.questions`.
+
+        Raises
+        ------
+        DataError
+            If the split does not exist, neither file nor hub has it, a record is broken, or there are fewer
+            than `count` questions.
+        """
+        if split not in self.splits:
+            raise DataError(
+                f"The data set '{self._name}' has no split '{split}'. It has: {', '.join(self.splits)}."
+            )
+        read: dict[str, list[Question]] = self.__dict__.setdefault("_read", {})
+        if split not in read:
+            read[split] = self._read_split(split)
+        return first_questions(read[split], count, f"The {split} split of '{self._name}'")
+
+    @property
+    def _name(self) -> str:
+        return self.plugin_name or type(self).__name__
+
+    def _read_split(self, split: str) -> list[Question]:
+        argument, file = self.files()[split]
+        if file is None:
+            table = self.tables[split]
+            return self._questions(table.records(self._name, argument), str(table))
+        path = Path(file).expanduser()
+        return self._questions(read_records(path), str(path))
+
+    def _questions(self, records: list[Record], source: str) -> list[Question]:
+        return questions_of(records, source)
+
+
+class _TestSet(_PublishedDataset):
+    """A data set that is only tested on.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of its questions (.jsonl, .json or .parquet). Without one they come from the Hugging Face hub.
+    """
+
+    argument = "path"
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path
+
+    def files(self) -> dict[str, tuple[str, str | None]]:
+        """The test split's file."""
+        return {"test": (self.argument, self.path)}
+
+
+class MATH500(_TestSet):
+    """MATH-500: 500 problems of the MATH test set (Lightman et al. 2023).
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of its questions (.jsonl, .json or .parquet). Without one they come from HuggingFaceH4/MATH-500.
+    """
+
+    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", None, "test")}
+
+
+class _AIME(_TestSet):
+    grading: Grading = "integer"
+
+    def _questions(self, records: list[Record], source: str) -> list[Question]:
+        return questions_of(records, source, _check_aime_answer)
+
+
+class AIME24(_AIME):
+    """AIME 2024, I and II: 30 problems whose answers are integers from 0 to 999.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of its questions (.jsonl, .json or .parquet). Without one they come from HuggingFaceH4/aime_2024.
+    """
+
+    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", None, "train")}
+
+
+class AIME25(_AIME):
+    """AIME 2025, I and II: 30 problems whose answers are integers from 0 to 999.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of its questions (.jsonl, .json or .parquet). Without one they come from math-ai/aime25.
+    """
+
+    tables: ClassVar = {"test": _HubTable("math-ai/aime25", None, "test")}
+
+
+class AIME2425(Dataset):
+    """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems, named by their year.
+
+    Parameters
+    ----------
+    aime24, aime25 : str, optional
+        Files of the two years' questions. Without one they come from the hub, as `aime24` and `aime25` do.
+    """
+
+    grading: Grading = "integer"
+
+    def __init__(self, aime24: str | None = None, aime25: str | None = None) -> None:
+        self.aime24 = aime24
+        self.aime25 = aime25
+
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        """The questions of 2024, then those of 2025; see :meth:`registry.Dataset.questions`."""
+        both = [
+            replace(question, id=f"{year}-{question.id}")
+            for year, dataset in self._years.items()
+            for question in dataset.questions(split)
+        ]
+        return first_questions(both, count, "The test split of 'aime24-25'")
+
+    @cached_property
+    def _years(self) -> dict[str, _AIME]:
+        years: dict[str, _AIME] = {"2024": AIME24(self.aime24), "2025": AIME25(self.aime25)}
+        for argument, dataset in zip(("aime24", "aime25"), years.values(), strict=True):
+            dataset.plugin_name, dataset.argument = "aime24-25", argument
+        return years
+
+
+class MathCalibration(_PublishedDataset):
+    """Every 15th of MATH's 7,500 training problems: what the paper calibrates on.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of all 7,500 (.jsonl, .json or .parquet), in the order that counts. Without one they come from
+        DigitalLearningGmbH/MATH-lighteval. Files differ in their order, and so in what every 15th is.
+    """
+
+    splits = ("calibration",)
+    tables: ClassVar = {"calibration": _HubTable("DigitalLearningGmbH/MATH-lighteval", None, "train")}
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path
+
+    def files(self) -> dict[str, tuple[str, str | None]]:
+        """The calibration split's file."""
+        return {"calibration": ("path", self.path)}
+
+    def _questions(self, records: list[Record], source: str) -> list[Question]:
+        if len(records) != _TRAINING_PROBLEMS:
+            raise DataError(
+                f"{source} has {len(records)} problems. The data set 'math-calibration' takes every 15th of MATH's "
+                f"{_TRAINING_PROBLEMS} training problems; use the data set 'jsonl' for problems of your own."
+            )
+        return questions_of(records[::_EVERY], source)
+
+
+class GSM8K(_PublishedDataset):
+    """GSM8K: grade school word problems (Cobbe et al. 2021), 1,319 to test on and 7,473 to calibrate on.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k.
+    calibration : str, optional
+        A file of the training questions, likewise.
+    """
+
+    splits = ("calibration", "test")
+    tables: ClassVar = {
+        "calibration": _HubTable("openai/gsm8k", "main", "train"),
+        "test": _HubTable("openai/gsm8k", "main", "test"),
+    }
+
+    def __init__(self, path: str | None = None, calibration: str | None = None) -> None:
+        self.path = path
+        self.calibration = calibration
+
+    def files(self) -> dict[str, tuple[str, str | None]]:
+        """The two splits' files."""
+        return {"calibration": ("calibration", self.calibration), "test": ("path", self.path)}
+
+
+def _check_aime_answer(question: Question) -> None:
+    if not (question.answer.isdigit() and int(question.answer) <= _LARGEST_AIME_ANSWER):
+        raise ValueError(
+            f"its answer must be an integer from 0 to 999, as AIME's are. Got '{question.answer[:60]}'"
+        )

@@ -1,0 +1,184 @@
+"""Questions from records: JSON lines, a JSON list, rows of Parquet or of the hub; errors name the line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.contracts.data import Question
+from registry.errors import DataError
+from registry.grading import extract_answer
+
+__all__ = ["first_questions", "questions_of", "read_records"]
+
+Record = tuple[str, Any]
+"""Where a record stands ("line 3"), and what it holds."""
+
+_TEXT_FIELDS = ("question", "problem")
+_ID_FIELDS = ("id", "unique_id")
+_ANSWER_FIELDS = ("answer", "final_answer", "ground_truth")
+_SUBJECT_FIELDS = ("subject", "type")
+_LEVEL = re.compile(r"(?:level\s*)?([1-5])", re.IGNORECASE)
+_NO_LEVEL = ("", "level ?")
+_WORKED_ANSWER = re.compile(r"(?:####|\nA:)[ \t]*([^\n]+)\s*$")
+"""The last line of an answer that GSM8K publishes with its working."""
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file: JSON lines, or by its ending a JSON list (.json) or Parquet.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or holds something else.
+    """
+    try:
+        if path.suffix == ".parquet":
+            return _parquet_rows(path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"The data set file {path} cannot be read: {error.strerror or error}.") from error
+    if path.suffix == ".json" and content.lstrip().startswith(b"["):
+        return _json_list(path, content)
+    return list(_json_lines(path, content))
+
+
+def questions_of(
+    records: list[Record], source: str, check: Callable[[Question], None] | None = None
+) -> list[Question]:
+    """Make questions of records.
+
+    Parameters
+    ----------
+    records : list of (str, object)
+        As :func:`read_records` gives them.
+    source : str
+        Where they come from, for error messages.
+    check : callable, optional
+        Raises ValueError if a question is not of this data set.
+
+    Raises
+    ------
+    DataError
+        If a record is broken or an id comes twice: its place, and what is wrong.
+    """
+    questions: list[Question] = []
+    first_seen: dict[str, str] = {}
+    for place, record in records:
+        try:
+            question = _question(record, place.rpartition(" ")[2])
+            if question.id in first_seen:
+                raise ValueError(f"the id '{question.id}' is already that of {first_seen[question.id]}")
+            if check is not None:
+                check(question)
+        except ValueError as error:
+            raise DataError(f"{source}, {place}: {error}.") from error
+        first_seen[question.id] = place
+        questions.append(question)
+    if not questions:
+        raise DataError(f"The data set file {source} holds no questions.")
+    return questions
+
+
+def first_questions(questions: list[Question], count: int | None, source: str) -> list[Question]:
+    """The first `count` questions; a DataError if there are fewer."""
+    if count is not None and count > len(questions):
+        raise DataError(
+            f"{source} has {len(questions)} questions, fewer than the {count} that are asked for."
+        )
+    return questions[:count]
+
+
+def _json_lines(path: Path, content: bytes) -> Iterator[Record]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line.decode())
+            except UnicodeDecodeError as error:
+                problem = f"it is not UTF-8 text ({error.reason} at byte {error.start})"
+                raise DataError(f"{path}, line {number}: {problem}.") from error
+            except json.JSONDecodeError as error:
+                problem = f"it is not JSON ({error.msg} at character {error.pos + 1})"
+                raise DataError(f"{path}, line {number}: {problem}.") from error
+            yield f"line {number}", record
+
+
+def _json_list(path: Path, content: bytes) -> list[Record]:
+    try:
+        records = json.loads(content)
+    except ValueError as error:
+        raise DataError(f"{path} is not a whole JSON list: {error}.") from error
+    return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
+
+
+def _parquet_rows(path: Path) -> list[Record]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} is not a whole Parquet file: {error}.") from error
+    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _question(record: Any, number: str) -> Question:
+    if not isinstance(record, dict):
+        raise ValueError(f"it must be a JSON object with 'question' and 'answer'. Got {_shown(record)}")
+    text = _first(record, _TEXT_FIELDS)
+    if text is None:
+        raise ValueError(f"it has neither a 'question' nor a 'problem'.{_fields(record)}")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"its question must be a text that is not empty. Got {_shown(text)}")
+    subject = _first(record, _SUBJECT_FIELDS)
+    if subject is not None and not isinstance(subject, str):
+        raise ValueError(f"its 'subject' must be a text. Got {_shown(subject)}")
+    own_id = _first(record, _ID_FIELDS)
+    if isinstance(own_id, bool | list | dict):
+        raise ValueError(f"its 'id' must be a text or a number. Got {_shown(own_id)}")
+    return Question(
+        id=number if own_id is None else str(own_id),
+        text=text,
+        answer=_answer(record),
+        level=_level(record.get("level")),
+        subject=subject,
+    )
+
+
+def _answer(record: Mapping[str, Any]) -> str:
+    value = _first(record, _ANSWER_FIELDS)
+    if value is None and isinstance(record.get("solution"), str):
+        value = extract_answer(record["solution"])
+    if value is None:
+        raise ValueError(f"it has no 'answer'.{_fields(record)}")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, bool | list | dict) or not str(value).strip():
+        raise ValueError(f"its 'answer' must be a text or a number. Got {_shown(value)}")
+    worked = _WORKED_ANSWER.search(str(value))
+    return worked.group(1).strip() if worked else str(value)
+
+
+def _level(value: Any) -> int | None:
+    if value is None or str(value).strip().lower() in _NO_LEVEL:
+        return None
+    match = _LEVEL.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"its 'level' must be a number from 1 to 5. Got {_shown(value)}")
+    return int(match.group(1))
+
+
+def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
+    return next((record[field] for field in fields if record.get(field) is not None), None)
+
+
+def _fields(record: Mapping[str, Any]) -> str:
+    return f" Its fields are: {', '.join(map(str, record)) or 'none'}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,127 @@
+r"""One spelling for what LaTeX can write in many ways, and exact numbers read from it.
+
+Units, degree and percent signs are dropped: the references of MATH have them or not as it happens, so that ``10\%``
+and ``10`` are one answer. ``5`` and ``500`` are not, nor are ``0.1`` and ``10\%``.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+__all__ = ["exact_number", "is_word", "spelled", "without_spaces"]
+
+_SYMBOLS = str.maketrans(
+    {
+        "\u2212": "-",
+        "\u2013": "-",
+        "\u00b0": "",
+        "\u03c0": "\\pi ",
+        "\u221e": "\\infty ",
+        "\u222a": "\\cup ",
+        "\u00d7": "\\times ",
+        "\u00b7": "\\cdot ",
+        "\u2264": "\\le ",
+        "\u2265": "\\ge ",
+        "\u00b1": "\\pm ",
+        "\u00a0": " ",
+        "\u200b": "",
+    }
+)
+_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|hbox|operatorname)\s*"
+_MAGNITUDES = "hundred|thousand|million|billion"
+_PLAIN_WORDS = frozenset({"and", "or", "pi", "sqrt", "infinity", *_MAGNITUDES.split("|")})
+
+# In this order: pattern and replacement. Each is linear in the text, which has a bounded length.
+_SPELLINGS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\\[()]|\\?\$", ""),  # inline mathematics, and dollars
+        (r"[.\s]+$", ""),
+        (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\.?", ""),
+        (r"\\displaystyle(?![a-zA-Z])", ""),
+        (r"(?:\{,\}|,\s*\\!)(?=\d{3})", ""),
+        (r"(?<!\\)\\[!,;:> ]|\\q?quad(?![a-zA-Z])|~", " "),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+        (r"(\\frac\s*\{[^{}]*\})\s*(\d)", r"\1{\2}"),
+        (r"\\sqrt\s*(\w)", r"\\sqrt{\1}"),
+        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
+        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
+        (r"\\leq(?![a-zA-Z])", r"\\le"),
+        (r"\\geq(?![a-zA-Z])", r"\\ge"),
+        (r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-zA-Z])|\\?%", ""),
+        (rf"{_TEXT}\{{\s*(?:and|or)\s*\}}|\s(?:and|or)\s", ", "),
+        (
+            rf"(?<=[^\s,(\[{{=])\s*{_TEXT}\{{(?!\s*(?:{_MAGNITUDES}))[^{{}}]*\}}(?:\^\s*(?:\d|\{{\d\}}))?\s*$",
+            "",
+        ),  # a unit
+        (rf"{_TEXT}\{{([^{{}}]*)\}}", r" \1 "),
+        (r"_\{(\w)\}", r"_\1"),
+        (
+            r"^\s*[a-zA-Z](?:\([a-zA-Z]\))?(?:_\w)?\s*(?:=|\\in(?![a-zA-Z]))(?=[^=]+$)",
+            "",
+        ),  # x = ..., x in ...
+        (r"\s+", " "),
+        (r",\s*,", ","),
+    )
+)
+_UNIT_IN_WORDS = re.compile(r"(?<=\d)\s+([a-zA-Z]{2,})(?:\s+[a-zA-Z]+)*$")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_LETTER_IN_PARENTHESES = re.compile(r"\(\s*([A-Za-z])\s*\)")
+_WORD = re.compile(r"[A-Za-z]{3,}(?:[ '-]+[A-Za-z]+)*")
+_NUMBER = re.compile(
+    r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:/(\d{1,30}))?"
+    r"|(\d{1,30})?\\frac\{([-+]?\d{1,30})\}\{([-+]?\d{1,30})\})"
+)
+_REPEATING = re.compile(r"([-+]?)(\d{0,30}\.\d{0,30})\\overline\{(\d{1,30})\}")
+
+
+def spelled(text: str) -> str:
+    """An answer in the one spelling that the rules compare."""
+    text = text.translate(_SYMBOLS)
+    for pattern, replacement in _SPELLINGS:
+        text = pattern.sub(replacement, text)
+    text = text.strip()
+    unit = _UNIT_IN_WORDS.search(text)
+    if unit and unit.group(1).lower() not in _PLAIN_WORDS:
+        text = text[: unit.start()]
+    letter = _LETTER_IN_PARENTHESES.fullmatch(text)
+    return letter.group(1) if letter else text
+
+
+def without_spaces(text: str) -> str:
+    """For comparing as text; words in small letters."""
+    text = text.lower() if is_word(text) else text
+    return text.replace(" ", "")
+
+
+def is_word(text: str) -> bool:
+    """Whether it is a word or a name, not mathematics."""
+    return bool(_WORD.fullmatch(text)) and text.lower() not in _PLAIN_WORDS
+
+
+def exact_number(text: str) -> Fraction | None:
+    """The value of an integer, decimal, fraction or mixed number, up to 30 digits each; None of anything else."""
+    text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(" ", "")
+    repeating = _REPEATING.fullmatch(text)
+    if repeating:
+        return _repeating_decimal(*repeating.groups())
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    sign, decimal, divisor, whole, numerator, denominator = match.groups()
+    if decimal is not None:
+        below = int(divisor or 1)
+        value = Fraction(decimal) / below if below else None
+    else:
+        below = int(denominator)
+        value = Fraction(int(numerator), below) + int(whole or 0) if below else None
+    return -value if sign == "-" and value is not None else value
+
+
+def _repeating_decimal(sign: str, start: str, period: str) -> Fraction:
+    places = len(start.partition(".")[2])
+    value = Fraction(f"0{start}0") + Fraction(int(period), (10 ** len(period) - 1) * 10**places)
+    return -value if sign == "-" else value

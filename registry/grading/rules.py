@@ -1,0 +1,79 @@
+"""Verdicts: the rules in their order, for each of the three kinds of answers that data sets have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import metadata
+from typing import Literal
+
+from registry.contracts.data import Verdict
+from registry.grading.latex import exact_number, spelled
+from registry.grading.plain import equal_in_plain_spelling
+from registry.grading.structure import Undecided, compare
+from registry.grading.symbolic import symbolic_verdict
+
+__all__ = ["Grading", "grade_answer", "grader_version"]
+
+Grading = Literal["plain", "integer", "symbolic"]
+
+LONGEST_ANSWER = 400
+"""Characters. What is longer is compared as text only; the longest answer of MATH has 159."""
+
+_LARGEST_INTEGER = 999
+"""AIME's answers are integers from 0 to 999."""
+
+
+def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:
+    """Grade a final answer.
+
+    Parameters
+    ----------
+    answer, reference : str
+        What the trajectory says, as :func:`extract_answer` returns it, and what is right.
+    grading : {"plain", "integer", "symbolic"}
+        ``plain``: equal text or equal numbers in plain spelling. ``integer``: equal integers from 0 to 999, as in
+        AIME. ``symbolic``: whatever mathematics writes as LaTeX.
+
+    Returns
+    -------
+    {"correct", "incorrect", "timed out"}
+        "timed out" if the symbolic comparison ran over its limits of time or memory.
+    """
+    if grading == "plain":
+        return _verdict(equal_in_plain_spelling(answer, reference))
+    if answer.strip() == reference.strip():
+        return "correct"
+    if max(len(answer), len(reference)) > LONGEST_ANSWER:
+        return "incorrect"
+    if grading == "integer":
+        return _verdict(_equal_integers(answer, reference))
+    return _grade_mathematics(answer, reference)
+
+
+@lru_cache(maxsize=8192)
+def _grade_mathematics(answer: str, reference: str) -> Verdict:
+    found = compare(spelled(answer), spelled(reference))
+    return symbolic_verdict(found) if isinstance(found, Undecided) else _verdict(found)
+
+
+def _equal_integers(answer: str, reference: str) -> bool:
+    given, expected = (exact_number(spelled(text).rpartition("=")[2].strip()) for text in (answer, reference))
+    return (
+        given is not None and given == expected and given.denominator == 1 and 0 <= given <= _LARGEST_INTEGER
+    )
+
+
+def _verdict(equal: bool) -> Verdict:
+    return "correct" if equal else "incorrect"
+
+
+def grader_version(grading: Grading) -> str:
+    """What decides verdicts, for the keys of graded work. Raise the number when a verdict can change."""
+    if grading == "plain":
+        return "1"
+    if grading == "integer":
+        return "integer 1"
+    libraries = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
+    )
+    return f"symbolic 1 ({libraries})"

@@ -1,0 +1,140 @@
+"""Requests to a completions server: many at a time, and again when it is down, slow, busy or broken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from registry.contracts.data import Completion
+from registry.errors import PluginFailedError
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["CompletionsClient"]
+
+_BUSY = 429
+_TRY_AGAIN = frozenset({408, 409, 425, _BUSY})
+_LONGEST_WAIT = 60.0
+_CONNECT_TIMEOUT = 30.0
+
+
+class _TryAgainError(Exception):
+    """An attempt failed in a way that another one may not."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class CompletionsClient:
+    """See :class:`registry.llms.openai.OpenAILLM` for what the numbers mean."""
+
+    base_url: str
+    key: str | None
+    concurrency: int
+    timeout: float
+    attempts: int
+    backoff: float
+
+    async def complete(self, requests: Sequence[Mapping[str, Any]]) -> list[Completion]:
+        """The completion of each request, in their order.
+
+        Raises
+        ------
+        PluginFailedError
+            As soon as one of them has failed for good; the others are given up.
+        """
+        import httpx2
+
+        gate = asyncio.Semaphore(self.concurrency)
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
+        timeout = httpx2.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
+        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._one(client, gate, each)) for each in requests]
+            except ExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _one(
+        self, client: httpx2.AsyncClient, gate: asyncio.Semaphore, request: Mapping[str, Any]
+    ) -> Completion:
+        wait = self.backoff
+        for attempt in range(1, self.attempts + 1):
+            try:
+                async with gate:
+                    return await self._attempt(client, request)
+            except _TryAgainError as problem:
+                if attempt == self.attempts:
+                    raise PluginFailedError(
+                        f"The server {self.base_url} gave no completion in {attempt} attempts: {problem}. "
+                        "Finished work is kept: look after the server, then run the same command again."
+                    ) from None
+                await asyncio.sleep(max(wait, min(problem.wait, _LONGEST_WAIT)))
+                wait = min(2 * wait, _LONGEST_WAIT)
+        raise AssertionError("unreachable")
+
+    async def _attempt(self, client: httpx2.AsyncClient, request: Mapping[str, Any]) -> Completion:
+        import httpx2
+
+        try:
+            response = await client.post(f"{self.base_url.rstrip('/')}/completions", json=dict(request))
+        except httpx2.TimeoutException as error:
+            raise _TryAgainError(f"it took longer than {self.timeout:g} s") from error
+        except httpx2.RequestError as error:
+            raise _TryAgainError(f"{type(error).__name__}: {error}") from error
+        status = response.status_code
+        if status in _TRY_AGAIN or status >= 500:
+            raise _TryAgainError(f"it answered {status} {_shown(response.text)}", _retry_after(response))
+        if status != 200:
+            raise PluginFailedError(
+                f"The server {self.base_url} refused a request with {status}: {_shown(response.text)}. "
+                f"{_advice(status)}"
+            )
+        return _completion(response, request)
+
+
+def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Completion:
+    try:
+        reply = response.json()
+        choice = reply["choices"][0]
+        text, reason = choice["text"], choice["finish_reason"]
+        tokens, prompt = (
+            int(reply["usage"]["completion_tokens"]),
+            int(reply["usage"].get("prompt_tokens") or 0),
+        )
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise _TryAgainError(
+            f"its reply holds no completion with its usage ({type(error).__name__}: {error}): {_shown(response.text)}"
+        ) from error
+    if not isinstance(text, str) or reason not in ("stop", "length"):
+        raise _TryAgainError(f"it broke a completion off (finish_reason {reason!r})")
+    for stop in request.get("stop", ()):
+        text = text.partition(stop)[0]
+    return Completion(text, tokens, reason, prompt)
+
+
+def _retry_after(response: httpx2.Response) -> float:
+    """Seconds that the server asks to wait; 0 if it does not say."""
+    try:
+        return float(response.headers.get("Retry-After", 0))
+    except ValueError:
+        return 0.0
+
+
+def _advice(status: int) -> str:
+    return {
+        401: "Set 'key_variable' to the environment variable that holds its key.",
+        403: "Set 'key_variable' to the environment variable that holds its key.",
+        404: "Check 'base_url', which ends in /v1 on most servers, and 'model'.",
+    }.get(status, "Check 'model', and max_tokens against the context of the server.")
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:200]

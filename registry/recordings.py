@@ -1,0 +1,142 @@
+"""Recordings: trajectories, follow-ups and scores that models gave once, to be replayed without the models.
+
+A recording is a file of JSON lines (or a JSON list, or Parquet), one question each::
+
+    {"question": "1+1?", "solutions": ["a) ...", ...], "logits": [2.1, ...],
+     "follow_ups": [{"prefix": ["a) ..."], "completions": ["b) ...", ...]}, ...]}
+
+A solution is a text, or an object with `text` and as far as known `tokens` and `finish_reason`. A logit belongs to a
+whole solution (an outcome reward), or is a list with one for each of its T+1 prefixes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from registry.contracts.data import Completion, split_steps
+from registry.datasets.records import read_records
+from registry.errors import DataError, InvalidArgumentsError
+
+__all__ = ["RecordedQuestion", "as_one_step", "check_recording", "read_recording", "recording_identity"]
+
+
+@dataclass(frozen=True)
+class RecordedQuestion:
+    """What is recorded of a question.
+
+    Attributes
+    ----------
+    place : str
+        Where it stands in the file, for error messages.
+    solutions : tuple of Completion
+        Whole trajectories, in the order in which they were sampled.
+    follow_ups : mapping of tuple of str to tuple of Completion
+        Completions of prefixes, by the prefix's steps.
+    logits : tuple
+        As recorded, one entry for each solution; empty if there are none.
+    """
+
+    place: str
+    solutions: tuple[Completion, ...]
+    follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
+    logits: tuple[Any, ...]
+
+
+def as_one_step(text: str) -> str:
+    """The same text without blank lines, so that it is a single step."""
+    return "\n".join(split_steps(text))
+
+
+def check_recording(path: str) -> None:
+    """Raise an InvalidArgumentsError if there is no such file."""
+    if not Path(path).expanduser().is_file():
+        raise InvalidArgumentsError(
+            f"There is no recording {path}. Give 'path' a file of JSON lines with 'question' and 'solutions'."
+        )
+
+
+def recording_identity(path: str) -> str:
+    """The hash of the file's content."""
+    return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=4)
+def read_recording(path: str, solutions: str, logits: str) -> dict[str, RecordedQuestion]:
+    """Read a recording: its questions by their text.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    solutions, logits : str
+        The fields that hold the solutions and their logits.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, a record is broken or a question comes twice: its place, and what is wrong.
+    """
+    questions: dict[str, RecordedQuestion] = {}
+    for place, record in read_records(Path(path).expanduser()):
+        try:
+            text, question = _question(place, record, solutions, logits)
+            if text in questions:
+                raise ValueError(f"its question is already that of {questions[text].place}")
+        except ValueError as error:
+            raise DataError(f"{path}, {place}: {error}.") from error
+        questions[text] = question
+    return questions
+
+
+def _question(place: str, record: Any, solutions: str, logits: str) -> tuple[str, RecordedQuestion]:
+    if not isinstance(record, dict):
+        raise ValueError(f"it must be an object with 'question' and '{solutions}'")
+    text = record.get("question", record.get("problem"))
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("it must have a 'question' (or a 'problem') that is a text")
+    whole = _completions(record.get(solutions), solutions)
+    scores = record.get(logits) or []
+    if not isinstance(scores, list) or len(scores) not in (0, len(whole)):
+        raise ValueError(f"'{logits}' must be a list with an entry for each of its {len(whole)} solutions")
+    follow_ups = {
+        tuple(each["prefix"]): _completions(each.get("completions"), "completions")
+        for each in _follow_ups(record.get("follow_ups") or [])
+    }
+    return text, RecordedQuestion(place, whole, follow_ups, tuple(scores))
+
+
+def _completions(values: Any, field: str) -> tuple[Completion, ...]:
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"'{field}' must be a list with at least one solution")
+    return tuple(_completion(value, field) for value in values)
+
+
+def _completion(value: Any, field: str) -> Completion:
+    given = {"text": value} if isinstance(value, str) else value
+    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+        raise ValueError(f"each of '{field}' must be a text, or an object with a 'text'")
+    text = given["text"]
+    tokens, reason = given.get("tokens", len(text.split())), given.get("finish_reason", "stop")
+    if not isinstance(tokens, int) or tokens < 0 or reason not in ("stop", "length"):
+        raise ValueError(f"in '{field}', 'tokens' must be a count and 'finish_reason' stop or length")
+    return Completion(text, tokens, reason)
+
+
+def _follow_ups(values: Any) -> list[dict[str, Any]]:
+    well_formed = isinstance(values, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("prefix"), list)
+        and all(isinstance(step, str) for step in each["prefix"])
+        for each in values
+    )
+    if not well_formed:
+        raise ValueError(
+            "'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'"
+        )
+    found: list[dict[str, Any]] = values
+    return found

@@ -1,0 +1,61 @@
+"""``prmcal doctor``: what there is, and what a grid still needs, each with what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import PLUGINS, Prmcal
+
+READY: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+
+
+@pytest.fixture
+def needy(tmp_path: Path) -> Path:
+    """A grid that lacks a model, a recording, a key and a data set."""
+    keyed = {
+        "base_url": "http://localhost:1/v1",
+        "model": "m",
+        "template": "{question}",
+        "key_variable": "NO_SUCH_KEY",
+    }
+    grid = {
+        **READY,
+        "llms": [
+            READY["llms"][0],
+            {"name": "near", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}},
+            {"name": "far", "plugin": "transformers", "arguments": {"checkpoint": "some-org/some-model"}},
+            {"name": "gone", "plugin": "recorded", "arguments": {"path": "gone.jsonl"}},
+            {"name": "served", "plugin": "openai", "arguments": keyed},
+        ],
+        "datasets": [{"name": "own", "plugin": "jsonl", "arguments": {"path": "nowhere.jsonl"}}],
+    }
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump(grid))
+    return path
+
+
+def test_a_grid_that_has_all_it_needs(prmcal: Prmcal) -> None:
+    done = prmcal("doctor", PLUGINS / "synthetic.yaml", "--plugin", PLUGINS / "synthetic.py")
+    assert done.returncode == 0, done.stderr
+    assert "transformers" in done.stdout
+    assert "GPU" in done.stdout
+    lines = done.stdout.partition("grid synthetic")[2].splitlines()
+    for name in ("weak", "verifier", "isotonic", "long", "best-of-n"):
+        assert any(f" {name} " in line and line.endswith("ready") for line in lines), name
+
+
+def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
+    done = prmcal("doctor", needy, "--plugin", PLUGINS / "synthetic.py")
+    assert done.returncode == 2
+    state = {line.split()[1]: line for line in done.stdout.splitlines() if len(line.split()) > 2}
+    assert state["weak"].endswith("ready")
+    assert state["near"].endswith("ready")
+    assert "some-org/some-model is not on this machine: hf download some-org/some-model" in state["far"]
+    assert "There is no recording gone.jsonl" in state["gone"]
+    assert "NO_SUCH_KEY is not set: export NO_SUCH_KEY=" in state["served"]
+    assert "nowhere.jsonl cannot be read" in state["own"]
+    assert "Traceback" not in done.stdout + done.stderr
