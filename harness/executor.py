@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -114,6 +115,9 @@ class LocalExecutor:
         ours, theirs = context.Pipe()
         before = dict(os.environ)
         os.environ.update(_WORKER_ENVIRONMENT)
+        # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers. They are born deaf to
+        # it, since one that is still starting would die with a traceback.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = context.Process(
                 target=serve,
@@ -123,6 +127,7 @@ class LocalExecutor:
             )
             process.start()
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             os.environ.clear()
             os.environ.update(before)
         theirs.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -52,8 +51,6 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
 
     What goes back is an outcome for each shard, and before it, as text, what a long one says of its progress.
     """
-    # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     context = Context(Store(directory), connection.send)
     for file in plugin_files:

@@ -138,7 +138,8 @@ def test_cells_that_compete_have_the_leaderboards_p_value_either_way_round(finis
 
 def test_any_two_cells_of_a_data_set_are_compared_and_not_adjusted(finished: Path) -> None:
     found = compared(finished, PASS_AT_1, BEST_OF_N)
-    assert set(found["metrics"]) == {"accuracy", "budget_ratio", "samples"}
+    tokens = {"generated_tokens", "prefill_tokens", "prm_tokens"}
+    assert set(found["metrics"]) == {"accuracy", "budget_ratio", "samples", *tokens}
     accuracy = found["metrics"]["accuracy"]
     by_hand = []
     with duckdb.connect(str(finished / "leaderboard.duckdb"), read_only=True) as connection:

@@ -158,7 +158,8 @@ def test_histograms_are_those_of_the_uncalibrated_calibrator(synthetic: Path) ->
         assert list(errors.counts) == signed_errors(published_path(synthetic), name)["count"].tolist()
         assert (errors.prefixes, errors.questions) == (row["rows"], row["questions"])
         assert (errors.mean, errors.low, errors.high) == pytest.approx(
-            (row["value"], row["low"], row["high"])
+            (row["value"], row["low"], row["high"]),
+            abs=1e-8,  # as many digits as are kept
         )
 
 
