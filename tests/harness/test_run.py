@@ -79,6 +79,11 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
     assert exported(prmcal, out) == exported(prmcal, whole), f"killed after {moments} s"
 
 
+def heed_interrupts() -> None:
+    """A shell that runs the tests in the background has told all of its children to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
     slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
@@ -89,6 +94,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
     while not list(out.glob("artifacts/*/*/artifact.json")) and process.poll() is None:
         time.sleep(0.05)

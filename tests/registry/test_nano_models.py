@@ -154,7 +154,7 @@ def train(work: Path, models: Path, *more: str) -> str:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout
