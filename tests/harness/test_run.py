@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,15 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
     assert exported(prmcal, out) == exported(prmcal, whole), f"killed after {moments} s"
 
 
-def heed_interrupts() -> None:
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
     """A shell that runs the tests in the background has told all of its children to ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts: None) -> None:
     out = tmp_path / "out"
     slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
     process = subprocess.Popen(
@@ -94,7 +98,6 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=heed_interrupts,
     )
     while not list(out.glob("artifacts/*/*/artifact.json")) and process.poll() is None:
         time.sleep(0.05)
