@@ -60,9 +60,11 @@ def check_recording(path: str) -> None:
         )
 
 
-def recording_identity(path: str) -> str:
-    """The hash of the file's content."""
-    return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()[:16]
+def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
+    """A plugin's identity with the hash of the recording's content in place of where it lies."""
+    arguments = {name: value for name, value in identity["arguments"].items() if name != "path"}
+    content = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()[:16]
+    return {**identity, "arguments": arguments, "recording": content}
 
 
 @lru_cache(maxsize=4)

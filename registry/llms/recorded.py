@@ -54,9 +54,7 @@ class RecordedLLM(LLM):
 
     def identity(self) -> dict[str, Any]:
         """What is recorded, wherever the file lies."""
-        known = super().identity()
-        known["arguments"] = {name: value for name, value in known["arguments"].items() if name != "path"}
-        return {**known, "recording": recording_identity(self.path)}
+        return recording_identity(super().identity(), self.path)
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

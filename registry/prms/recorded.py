@@ -47,9 +47,7 @@ class RecordedPRM(PRM):
 
     def identity(self) -> dict[str, Any]:
         """What is recorded, wherever the file lies."""
-        known = super().identity()
-        known["arguments"] = {name: value for name, value in known["arguments"].items() if name != "path"}
-        return {**known, "recording": recording_identity(self.path)}
+        return recording_identity(super().identity(), self.path)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
         """Look up every prefix; see :meth:`registry.PRM.score`.
