@@ -29,7 +29,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Train the nano models again, into build/nano/models: about three hours of one core.
+# Train the nano models again, into build/nano/models: about three and a half hours of one core.
 nano: install
 	$(BIN)/python -m registry.nano.training
 

@@ -24,6 +24,7 @@ __all__ = [
     "WRITING_SHARE",
     "draw_batch",
     "draw_first_batch",
+    "draw_labelled",
     "drilled_chains",
     "group_by_question",
     "labelled_chain",
@@ -57,14 +58,18 @@ def labelled_chain(row: Labelled) -> Judged:
 def labelled_examples(
     encoder: Encoder, labels: dict[int, list[list[Labelled]]], generator: random.Random
 ) -> Sequence[Example]:
-    """Questions of one length with all their labelled trajectories."""
-    length = generator.choice(sorted(labels))
-    count = max(1, BATCH_TOKENS // (50 + 45 * length))
-    chosen = generator.sample(labels[length], min(count, len(labels[length])))
+    """One batch of labelled trajectories."""
     return [
         encoder.example(rows[0].question, map(labelled_chain, rows), system=True, hinted=False)
-        for rows in chosen
+        for rows in draw_labelled(labels, generator)
     ]
+
+
+def draw_labelled(labels: dict[int, list[list[Labelled]]], generator: random.Random) -> list[list[Labelled]]:
+    """Questions of one length, as many as fill a batch, with all their labelled trajectories."""
+    length = generator.choice(sorted(labels))
+    count = max(1, BATCH_TOKENS // (50 + 45 * length))
+    return generator.sample(labels[length], min(count, len(labels[length])))
 
 
 def draw_batch(

@@ -50,7 +50,8 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
         for layer in layers[:-1]:
             features = layer(features)
         outputs = layers[-1](features)
-        constant = torch.ones(len(features)) if last.bias is not None else features @ unchanging(features)
+        direction = unchanging(features) if last.bias is None else None
+        constant = torch.ones(len(features)) if direction is None else features @ direction
     k = torch.tensor([count for row in labels for count in row.successes], dtype=torch.float32)
     n = torch.tensor([row.follow_ups for row in labels for _ in row.successes], dtype=torch.float32)
 
@@ -64,11 +65,11 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
     print(f"settled: slope {slope:.3f}, offset {offset:.3f}, loss {loss([0, 0]):.4f} -> {loss(found):.4f}")
     with torch.no_grad():
         last.weight.mul_(slope)
-        if last.bias is not None:
+        if direction is None:
             last.bias.mul_(slope)
             last.bias[negative] -= offset
         else:
-            last.weight[negative] -= offset * unchanging(features)
+            last.weight[negative] -= offset * direction
     return slope, offset
 
 

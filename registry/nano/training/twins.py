@@ -25,7 +25,13 @@ from registry.nano.training.drill import draw_shape, dwelling
 from registry.nano.training.examples import IGNORED, Example, Judged
 from registry.nano.training.facts import Facts
 from registry.nano.training.labels import Labelled
-from registry.nano.training.reward_model import LABELLED_SHARE, WRITING_SHARE, drilled_chains, labelled_chain
+from registry.nano.training.reward_model import (
+    LABELLED_SHARE,
+    WRITING_SHARE,
+    draw_labelled,
+    drilled_chains,
+    labelled_chain,
+)
 from registry.prms.reasoneval_model import Qwen2ReasonEval
 from registry.prms.token_tree import build_token_tree
 from registry.prms.transformers import TransformersPRM
@@ -120,10 +126,10 @@ class TwinExamples:
         if LABELLED_SHARE <= kind < LABELLED_SHARE + WRITING_SHARE:
             return self._writing_batch(generator)
         if kind < LABELLED_SHARE:
-            length = generator.choice(sorted(self.labels))
-            count = max(1, BATCH_TOKENS // (50 + 45 * length))
-            chosen = generator.sample(self.labels[length], min(count, len(self.labels[length])))
-            return [self._example(rows[0].question, map(labelled_chain, rows)) for rows in chosen]
+            return [
+                self._example(rows[0].question, map(labelled_chain, rows))
+                for rows in draw_labelled(self.labels, generator)
+            ]
         return [
             self._example(problem.text, chains)
             for problem, chains in drilled_chains(
