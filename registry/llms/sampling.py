@@ -1,18 +1,24 @@
 """Sampling many rows of tokens from a causal language model, one token of every unfinished row per step.
 
 Each row draws from random numbers of its own, so what it says depends on its own seed and not on the rows it
-happens to share a batch with. Finished rows leave the batch, and rows that share a prompt share its first pass.
+happens to share a batch with. Finished rows leave the batch, and rows that share a prompt share its first pass and,
+where the model allows it, its keys and values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
+
+from registry.llms.growing_cache import growing_cache
+from registry.llms.shared_prompts import SharedPrompts, can_share, sharing
 
 __all__ = ["Row", "sample_rows", "sample_tokens"]
 
@@ -112,55 +118,94 @@ def sample_rows(
         Whether a completion's tokens so far hold a stop string.
     """
     device = model.device
+    with ExitStack() as stack:
+        memory, places, logits = _read_prompts(model, rows, pad_id, stack)
+        batch = list(rows)
+        while True:
+            numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
+            uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
+            tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
+            going = []
+            for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
+                if row.finished:
+                    continue
+                row.tokens.append(token)
+                row.stopped = token in end_ids or stops(row.tokens)
+                if not row.finished:
+                    going.append(index)
+            if not going:
+                return
+            if len(going) < _COMPACT_BELOW * len(batch):
+                chosen = torch.tensor(going)
+                memory.keep(chosen.to(device))
+                batch = [batch[index] for index in going]
+                tokens, places = tokens[chosen], places[chosen]
+            logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
+            places = places + 1
+
+
+def _read_prompts(
+    model: PreTrainedModel, rows: Sequence[Row], pad_id: int, stack: ExitStack
+) -> tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]:
+    """One pass over the rows' different prompts: what to remember of it, next places (rows, 1), and next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
-    cache = DynamicCache(config=model.config)
     longest = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
     widths = torch.tensor([[len(prompt)] for prompt in prompts])
-    mask = (torch.arange(longest) >= longest - widths).long()
+    mask = (torch.arange(longest) >= longest - widths).long().to(model.device)
     places = (mask.cumsum(1) - 1).clamp(min=0)
-    logits = _next_logits(model, ids.to(device), mask.to(device), places.to(device), cache)
+    read = _Copied(model, growing_cache(model.config), mask[:, :0])
+    logits = read.next_logits(ids.to(model.device), places, mask)
 
     number = {prompt: index for index, prompt in enumerate(prompts)}
     chosen = torch.tensor([number[row.prompt] for row in rows])
-    mask, places, logits = mask[chosen], widths[chosen], logits[chosen.to(device)]
-    if len(prompts) < len(rows):
-        cache.batch_select_indices(chosen.to(device))
-    batch = list(rows)
-    while True:
-        numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
-        uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
-        tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
-        going = []
-        for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
-            if row.finished:
-                continue
-            row.tokens.append(token)
-            row.stopped = token in end_ids or stops(row.tokens)
-            if not row.finished:
-                going.append(index)
-        if not going:
-            return
-        if len(going) < _COMPACT_BELOW * len(batch):
-            chosen = torch.tensor(going)
-            cache.batch_select_indices(chosen.to(device))
-            batch = [batch[index] for index in going]
-            tokens, mask, places = tokens[chosen], mask[chosen], places[chosen]
-        mask = torch.nn.functional.pad(mask, (0, 1), value=1)
-        logits = _next_logits(model, tokens[:, None].to(device), mask.to(device), places.to(device), cache)
-        places = places + 1
+    memory: _Copied | _Shared = read
+    if len(prompts) < len(rows) and can_share(model, read.cache):
+        stack.enter_context(sharing(model))
+        memory = _Shared(model, SharedPrompts(read.cache, mask, chosen.to(model.device)))
+    else:
+        memory.keep(chosen.to(model.device))
+    return memory, widths[chosen], logits[chosen.to(model.device)]
+
+
+class _Copied:
+    """What every row has read, its prompt included, in a cache of its own; `mask` (rows, tokens) is 0 at padding."""
+
+    def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: torch.Tensor) -> None:
+        self.model, self.cache, self._mask = model, cache, mask
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.batch_select_indices(rows)
+        self._mask = self._mask[rows]
+
+    def next_logits(
+        self, ids: torch.Tensor, places: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        new = torch.ones_like(ids) if mask is None else mask
+        self._mask = torch.cat([self._mask, new], dim=1)
+        return _next_logits(self.model, ids, places, self.cache, attention_mask=self._mask)
+
+
+class _Shared:
+    """What every row has read after its prompt, and the prompts that rows share."""
+
+    def __init__(self, model: PreTrainedModel, prompts: SharedPrompts) -> None:
+        self.model, self._prompts, self._cache = model, prompts, growing_cache(model.config)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._prompts.keep(rows)
+        self._cache.batch_select_indices(rows)
+
+    def next_logits(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return _next_logits(self.model, ids, places, self._cache, shared_prompts=self._prompts)
 
 
 def _next_logits(
-    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, places: torch.Tensor, cache: DynamicCache
+    model: PreTrainedModel, ids: torch.Tensor, places: torch.Tensor, cache: DynamicCache, **how: Any
 ) -> torch.Tensor:
+    """Logits (rows, vocabulary) after the newest tokens `ids` (rows, tokens), which join the cache."""
     output = model(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=places,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
+        input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True, logits_to_keep=1, **how
     )
     logits: torch.Tensor = output.logits[:, -1]
     return logits

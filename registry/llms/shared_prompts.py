@@ -1,0 +1,148 @@
+"""Attention of rows that share their prompts: a prompt's keys and values are held and read once for all its rows.
+
+A row attends to its prompt and to its own tokens. The first part is one product per prompt for all of its rows, the
+second one per row, under one softmax: the same sums as with a copy of the prompt for every row, at a fraction of the
+memory that is read. It takes over between the prompts' own pass and the end of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+__all__ = ["SharedPrompts", "can_share", "sharing"]
+
+_NAME = "prmcal_shared_prompts"
+
+
+class SharedPrompts:
+    """The prompts of a batch, and which of them each row continues.
+
+    Parameters
+    ----------
+    cache : DynamicCache
+        The prompts' keys and values in every layer, (prompts, heads, length, width).
+    mask : tensor of shape (prompts, length)
+        1 at a prompt's tokens, 0 where it is filled up.
+    chosen : tensor of shape (rows,), int64
+        Every row's prompt.
+    """
+
+    def __init__(self, cache: DynamicCache, mask: torch.Tensor, chosen: torch.Tensor) -> None:
+        layers: list[Any] = cache.layers
+        self._keys: list[torch.Tensor] = [layer.keys for layer in layers]
+        self._values: list[torch.Tensor] = [layer.values for layer in layers]
+        self._filled = None if mask.all() else ~mask.bool()[:, None, None, :]
+        self._seat(chosen)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows (their places, int64) alone, and with the prompts that they continue."""
+        prompts, chosen = torch.unique(self._chosen[rows], return_inverse=True)
+        if len(prompts) < len(self._keys[0]):
+            self._keys = [keys[prompts] for keys in self._keys]
+            self._values = [values[prompts] for values in self._values]
+            self._filled = None if self._filled is None else self._filled[prompts]
+        self._seat(chosen)
+
+    def _seat(self, chosen: torch.Tensor) -> None:
+        """Give every row a seat: prompts x as many seats as the prompt with the most rows needs."""
+        self._chosen = chosen
+        counts = torch.bincount(chosen, minlength=len(self._keys[0]))
+        order = chosen.argsort(stable=True)
+        first = (counts.cumsum(0) - counts)[chosen[order]]
+        rank = torch.empty_like(chosen)
+        rank[order] = torch.arange(len(chosen), device=chosen.device) - first
+        self._seats = int(counts.max())
+        place = chosen * self._seats + rank
+        everywhere = torch.arange(len(counts) * self._seats, device=chosen.device)
+        self._place = None if torch.equal(place, everywhere) else place
+
+    def _by_prompt(self, rows: torch.Tensor) -> torch.Tensor:
+        """(rows, heads, queries, width) to (prompts, heads, seats x queries, width); empty seats are 0."""
+        prompts, (_, heads, queries, width) = len(self._keys[0]), rows.shape
+        if self._place is not None:
+            seated = rows.new_zeros(prompts * self._seats, heads, queries, width)
+            seated[self._place] = rows
+            rows = seated
+        rows = rows.view(prompts, self._seats, heads, queries, width).transpose(1, 2)
+        return rows.reshape(prompts, heads, self._seats * queries, width)
+
+    def _by_row(self, prompts: torch.Tensor) -> torch.Tensor:
+        """The inverse of `_by_prompt`."""
+        count, heads, queries, width = prompts.shape
+        each = queries // self._seats
+        rows = prompts.view(count, heads, self._seats, each, width).transpose(1, 2)
+        rows = rows.reshape(count * self._seats, heads, each, width)
+        return rows if self._place is None else rows[self._place]
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """Attention of every row's newest token to its prompt and to its own tokens.
+
+        Parameters
+        ----------
+        layer : int
+        query : tensor of shape (rows, query heads, 1, width)
+        key, value : tensors of shape (rows, heads, tokens, width)
+            Of the rows' own tokens.
+        scaling : float
+            Of the products, before the softmax.
+
+        Returns
+        -------
+        tensor of shape (rows, 1, query heads, width)
+        """
+        rows, query_heads, _, width = query.shape
+        heads = key.shape[1]
+        query = query.reshape(rows, heads, query_heads // heads, width) * scaling
+        before = self._by_prompt(query) @ self._keys[layer].transpose(-1, -2)
+        if self._filled is not None:
+            before = before.masked_fill(self._filled, -torch.inf)
+        length = before.shape[-1]
+        scores = torch.cat([self._by_row(before), query @ key.transpose(-1, -2)], dim=-1)
+        weights = scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype)
+        attended = self._by_row(self._by_prompt(weights[..., :length]) @ self._values[layer])
+        attended = attended + weights[..., length:] @ value
+        return attended.reshape(rows, 1, query_heads, width)
+
+
+def can_share(model: PreTrainedModel, cache: DynamicCache) -> bool:
+    """Whether a model's attention can be taken over: plain attention to everything before, through the interface."""
+    return (
+        model.config._attn_implementation == "sdpa"
+        and bool(model._supports_attention_backend)
+        and all(isinstance(layer, DynamicLayer) and not layer.is_sliding for layer in cache.layers)
+    )
+
+
+@contextmanager
+def sharing(model: PreTrainedModel) -> Iterator[None]:
+    """Within it the model attends as its keyword argument `shared_prompts`, a SharedPrompts, says."""
+    usual = model.config._attn_implementation
+    model.set_attn_implementation(_NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(usual)
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    shared_prompts: SharedPrompts,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    return shared_prompts.attend(module.layer_idx, query, key, value, scaling), None
+
+
+AttentionInterface.register(_NAME, _attention)
