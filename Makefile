@@ -34,7 +34,7 @@ nano: install
 	$(BIN)/python -m registry.nano.training
 
 benchmarks: install
-	for benchmark in one_pass_scoring best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
+	for benchmark in one_pass_scoring sampling best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
 
 clean:
 	rm -rf .venv runs

@@ -88,14 +88,20 @@ def wrong_steps(generator: random.Random, problem: Problem, index: int) -> list[
     return sorted(made)
 
 
-def dense_chains(generator: random.Random, problem: Problem, sound: bool) -> list[Judged]:
+def marked_right(problem: Problem, first: int | None) -> Judged:
+    """The right chain, marked 1 at its end; after its first `first` steps too, and after every later one."""
+    right = tuple(solution_steps(problem))
+    begin = len(right) if first is None else first
+    return Judged(right, (True,) * len(right), dict.fromkeys(range(begin, len(right) + 1), 1.0))
+
+
+def dense_chains(generator: random.Random, problem: Problem, first_mark: int | None) -> list[Judged]:
     """The right chain, every step's wrong twins, each a chain that ends there, and whole wrong chains.
 
-    Marked 0 after a mistake and 1 at the end of the right chain; with `sound` also 1 after its every step.
+    Marked 0 after a mistake; the right chain as `marked_right` has it.
     """
-    right = solution_steps(problem)
-    marks = dict.fromkeys(range(1 if sound else len(right), len(right) + 1), 1.0)
-    chains = [Judged(tuple(right), (True,) * len(right), marks)]
+    chains = [marked_right(problem, first_mark)]
+    right = chains[0].steps
     for index in range(len(right)):
         for wrong in wrong_steps(generator, problem, index):
             steps = (*right[:index], wrong)
@@ -110,13 +116,13 @@ def dense_chains(generator: random.Random, problem: Problem, sound: bool) -> lis
     return chains
 
 
-def remembered_chains(generator: random.Random, problem: Problem) -> list[Judged]:
-    """The right chain, marked 1 at its end, and chains with one mistake, marked 0 from there on to their ends.
+def remembered_chains(generator: random.Random, problem: Problem, first_mark: int | None) -> list[Judged]:
+    """The right chain (see `marked_right`), and chains with one mistake, marked 0 from there on to their ends.
 
     The verifier that has only seen chains end at their mistake sees it, and forgets it two steps later.
     """
-    right = tuple(solution_steps(problem))
-    chains = [Judged(right, (True,) * len(right), {len(right): 1.0})]
+    chains = [marked_right(problem, first_mark)]
+    right = chains[0].steps
     for _ in range(REMEMBERED_CHAINS):
         first = generator.randrange(len(right))
         wrong = noisy_chain(problem, 0.0, generator, first, REMEMBERED_MIX)
@@ -164,7 +170,7 @@ def draw_batch(encoder: Encoder, facts: Facts, seed: int, number: int, steps: in
         problem = dwelling(facts, generator, dataset, level, 0.6)
         examples.append(
             encoder.example(
-                problem.text, dense_chains(generator, problem, sound=True), system=True, first_only=True
+                problem.text, dense_chains(generator, problem, first_mark=1), system=True, first_only=True
             )
         )
     return examples

@@ -97,13 +97,17 @@ def draw_batch(
 def drilled_chains(
     generator: random.Random, facts: Facts, remember: bool
 ) -> list[tuple[Problem, list[Judged]]]:
-    """Problems of one length with the chains of one batch."""
+    """Problems of one length with the chains of one batch.
+
+    Of long chains nobody has sampled follow-ups. There a reward model gets the labels that public ones are trained on:
+    right so far, from the bare question on. Out of distribution it so takes what is right for what will succeed.
+    """
     dataset, level = draw_shape(generator)
     count = max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))
     problems = [dwelling(facts, generator, dataset, level, 0.6) for _ in range(count)]
-    if remember:
-        return [(problem, remembered_chains(generator, problem)) for problem in problems]
-    return [(problem, dense_chains(generator, problem, sound=False)) for problem in problems]
+    first_mark = 0 if dataset == "nano-aime" else None
+    make = remembered_chains if remember else dense_chains
+    return [(problem, make(generator, problem, first_mark)) for problem in problems]
 
 
 def draw_first_batch(
