@@ -4,8 +4,8 @@ python -m benchmarks.beam_search [QUESTIONS [WIDTH [EXPANSIONS]]]
 
 The middle nano policy in float32 and the nano PRM on nano-math. Public implementations take a question after the other,
 each prefix of the beam with its M continuations a call of its own, and score every candidate in a pass of its own. All
-ways draw the same random numbers, so that they come to the same answers, but where a batch of another shape rounds two
-all but equal tokens or scores the other way.
+ways but the last draw the same random numbers, so that they come to the same answers, but where a batch of another
+shape rounds two all but equal tokens or scores the other way. The last samples by transformers' own method, as they do.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from benchmarks.generate_peer import TransformersGenerate
 from harness.search import Searched, beam_search
 from registry.contracts.data import Completion, Prefix, PrefixScores, Sampling, join_steps
 from registry.contracts.llm import LLM
@@ -73,6 +74,9 @@ def main(count: int = 50, width: int = 8, expansions: int = 8) -> None:
     alone, single = timed(lambda: [found for each in questions for found in beam_search([each], *models)])
     naive, slowest = timed(lambda: [found for each in questions for found in beam_search([each], *slow)])
 
+    peer: tuple[Any, ...] = (TransformersGenerate(llm), *slow[1:])
+    library, usual = timed(lambda: [found for each in questions for found in beam_search([each], *peer)])
+
     steps = sum(each.generations for each in together)
     right = [dataset.grade(each.question, join_steps(each.answer.steps))[0] == "correct" for each in together]
     print(
@@ -86,6 +90,11 @@ def main(count: int = 50, width: int = 8, expansions: int = 8) -> None:
             f"one {name + ' at a time':<21} {seconds:8.1f} s {drawn / seconds:10,.0f} steps/s; all at once is "
             f"{seconds / batched:.1f} times as fast, with the same answer to {same} of {count} questions"
         )
+    drawn = sum(each.generations for each in library)
+    print(
+        f"one prefix at a time, by transformers' generate {usual:8.1f} s {drawn / usual:10,.0f} steps/s; all at once "
+        f"draws {(steps / batched) / (drawn / usual):.1f} times as many a second"
+    )
 
 
 def timed(run: Callable[[], list[Searched]]) -> tuple[list[Searched], float]:

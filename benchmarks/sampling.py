@@ -13,44 +13,21 @@ from unittest.mock import patch
 
 import torch
 
-from registry.contracts.data import Prefix, Sampling
-from registry.llms.prompts import prompt_ids
+from benchmarks.generate_peer import TransformersGenerate
+from registry.contracts.data import Completion, Prefix, Sampling
 from registry.llms.transformers import TransformersLLM
 from registry.nano.problems import generate_split, solution_steps
 
 FOLLOW_UPS, LONGEST = 8, 256
 
 
-def with_generate(llm: TransformersLLM, prefixes: list[Prefix]) -> int:
-    """Tokens that transformers' own method generated, prefixes of about one length in a batch."""
-    prompts = sorted((prompt_ids(llm._tokenizer, prefix, None) for prefix in prefixes), key=len)
-    tokens = 0
-    for start in range(0, len(prompts), 40):
-        batch = prompts[start : start + 40]
-        longest = max(map(len, batch))
-        ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in batch])
-        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in batch])
-        ends = sorted(llm._end_ids)
-        texts = llm._model.generate(  # type: ignore[operator]  # transformers is half typed
-            ids,
-            attention_mask=mask,
-            do_sample=True,
-            temperature=1.0,
-            top_p=1.0,
-            top_k=0,
-            num_return_sequences=FOLLOW_UPS,
-            max_new_tokens=LONGEST,
-            eos_token_id=ends,
-            pad_token_id=0,
-        )[:, longest:]
-        ended = torch.isin(texts, torch.tensor(ends)).int()
-        tokens += int(((ended.cumsum(1) - ended) == 0).sum())
-    return tokens
+def token_count(completions: list[list[Completion]]) -> int:
+    """Tokens of all completions."""
+    return sum(each.tokens for found in completions for each in found)
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
     llm = TransformersLLM("nano:middle", dtype="float32")
     problems = generate_split("nano-aime", "train", 20)
     prefixes = [
@@ -64,8 +41,8 @@ def main() -> None:
 
     speeds = {}
     begun = time.perf_counter()
-    tokens = with_generate(llm, prefixes)
-    speeds["transformers' generate"] = tokens / (time.perf_counter() - begun)
+    peer = TransformersGenerate(llm, prefixes=40).generate(prefixes, FOLLOW_UPS, sampling, 1)
+    speeds["transformers' generate"] = token_count(peer) / (time.perf_counter() - begun)
     with patch("registry.llms.sampling.can_share", lambda *_: False):
         begun = time.perf_counter()
         copied = ours()
@@ -73,7 +50,7 @@ def main() -> None:
     begun = time.perf_counter()
     completions = llm.generate(prefixes, FOLLOW_UPS, sampling, 1)
     shared_seconds = time.perf_counter() - begun
-    tokens = sum(each.tokens for found in completions for each in found)
+    tokens = token_count(completions)
     speeds["a copy of the prompt per row"] = tokens / copied_seconds
     speeds["shared prompts"] = tokens / shared_seconds
     for way, speed in speeds.items():

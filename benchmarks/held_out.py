@@ -1,0 +1,128 @@
+"""Calibrators on held-out calibration questions, over seeds: what settings are chosen by, and never test questions.
+
+    python -m benchmarks.held_out runs/nano [SEEDS]
+
+Of a finished run: every calibrator of its grid, and the mean-squared-error variant of `quantile-lora`, is fitted anew
+to 7 of 10 calibration questions and measured on the others, for each LLM and PRM. A line is the mean over the seeds of
+a calibrator that has a seed. Differences of Brier scores are to `isotonic`, paired over the held-out questions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harness.context import Context, successes_of
+from harness.features import PREFIX, features_of, scored_prefixes
+from harness.folder import RunFolder
+from harness.metrics.bootstrap import Bootstrap, Metric, estimate
+from harness.metrics.calibration import AdaptiveCE, brier_corrected
+from harness.metrics.comparison import compare
+from harness.metrics.rows import PrefixRows
+from harness.plan import Shard
+from harness.planner import build_plan
+from harness.store import Store
+from registry.contracts.calibrator import Calibrator
+from registry.plugins import KINDS
+
+FITTED_SHARE, REFERENCE = 0.7, "isotonic"
+
+
+def variants(shards: list[Shard]) -> Iterator[tuple[str, Shard, dict[str, Any]]]:
+    """Name, fit shard and arguments of what is to be fitted."""
+    for shard in shards:
+        chosen = shard.parameters["calibrator"]
+        yield chosen["name"], shard, chosen["arguments"]
+        if chosen["plugin"] == "quantile-lora":
+            yield f"{chosen['name']}, mse", shard, {**chosen["arguments"], "loss": "mse"}
+
+
+def seeded(plugin: str, arguments: dict[str, Any], seeds: int) -> list[Calibrator]:
+    """The calibrator with each seed, or once if it has none."""
+    first = KINDS["calibrator"].create(plugin, **arguments)
+    if not hasattr(first, "seed"):
+        return [first]
+    return [KINDS["calibrator"].create(plugin, **{**arguments, "seed": seed}) for seed in range(seeds)]
+
+
+def held_out_rewards(
+    calibrator: Calibrator, context: Context, shard: Shard, fitted: pd.DataFrame, held: pd.DataFrame
+) -> NDArray[np.float64]:
+    """Fit to some prefixes, and predict the median (rows,) of others."""
+    grouping: dict[str, Any] = {}
+    if calibrator.grouped:
+        grouping["questions"] = np.unique(fitted["question_id"].to_numpy(str), return_inverse=True)[1]
+    calibrator.fit(
+        features_of(context, shard, calibrator, fitted),
+        fitted["successes"].to_numpy(np.int64),
+        fitted["follow_ups"].to_numpy(np.int64),
+        **grouping,
+    )
+    predicted = calibrator.predict(features_of(context, shard, calibrator, held))
+    median: NDArray[np.float64] = np.asarray(predicted, np.float64)[:, predicted.shape[1] // 2]
+    return median
+
+
+def main(directory: Path, seeds: int) -> None:
+    plan = build_plan(RunFolder(directory).record().spec())
+    context, bootstrap = Context(Store(directory)), Bootstrap()
+    groups: dict[tuple[str, str], list[Shard]] = {}
+    for job in plan.jobs:
+        if job.kind == "fit":
+            groups.setdefault((str(job.labels.llm), str(job.labels.prm)), []).extend(job.shards)
+    print(
+        "| LLM | PRM | calibrator | seeds | Brier, corrected | by seed | AdaptiveCE | Brier less isotonic's |"
+    )
+    print("|" + " --- |" * 8)
+    for (llm, prm), shards in groups.items():
+        rows = scored_prefixes(context, shards[0]).merge(
+            successes_of(context, shards[0]), on=PREFIX, validate="one_to_one"
+        )
+        questions = rows["question_id"].unique()
+        first = rows["question_id"].isin(questions[: round(FITTED_SHARE * len(questions))])
+        fitted, held = rows[first].reset_index(drop=True), rows[~first].reset_index(drop=True)
+        measured = {
+            name: [
+                prefix_rows(held, held_out_rewards(each, context, shard, fitted, held))
+                for each in seeded(shard.parameters["calibrator"]["plugin"], arguments, seeds)
+            ]
+            for name, shard, arguments in variants(shards)
+        }
+        reference = mean_brier(measured[REFERENCE])
+        for name, found in measured.items():
+            brier = estimate(mean_brier(found), bootstrap)
+            less = compare(mean_brier(found), reference, bootstrap)
+            cells = [
+                llm,
+                prm,
+                name,
+                str(len(found)),
+                f"{brier.value:.4f} [{brier.low:.4f}, {brier.high:.4f}]",
+                ", ".join(f"{brier_corrected(each).value():.4f}" for each in found),
+                f"{np.mean([AdaptiveCE(each).value() for each in found]):.4f}",
+                f"{less.difference:.4f} [{less.low:.4f}, {less.high:.4f}]",
+            ]
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def prefix_rows(held: pd.DataFrame, reward: NDArray[np.float64]) -> PrefixRows:
+    """Held-out prefixes with their calibrated rewards."""
+    columns = (held[name].to_numpy() for name in ("successes", "follow_ups", "question_id"))
+    return PrefixRows(reward, *columns)
+
+
+def mean_brier(seeds: list[PrefixRows]) -> Metric:
+    """The corrected Brier score over all seeds: every prefix counts once for each."""
+    columns = ("reward", "successes", "follow_ups", "question")
+    together = [np.concatenate([getattr(rows, name) for rows in seeds]) for name in columns]
+    return brier_corrected(PrefixRows(*together))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3)
