@@ -1,6 +1,6 @@
 """Calibrators on held-out calibration questions, over seeds: what settings are chosen by, and never test questions.
 
-    python -m benchmarks.held_out runs/nano [SEEDS]
+    python -m benchmarks.held_out runs/nano [SEEDS [PRM]]
 
 Of a finished run: every calibrator of its grid, and the mean-squared-error variant of `quantile-lora`, is fitted anew
 to 7 of 10 calibration questions and measured on the others, for each LLM and PRM. A line is the mean over the seeds of
@@ -69,12 +69,12 @@ def held_out_rewards(
     return median
 
 
-def main(directory: Path, seeds: int) -> None:
+def main(directory: Path, seeds: int, only_prm: str | None = None) -> None:
     plan = build_plan(RunFolder(directory).record().spec())
     context, bootstrap = Context(Store(directory)), Bootstrap()
     groups: dict[tuple[str, str], list[Shard]] = {}
     for job in plan.jobs:
-        if job.kind == "fit":
+        if job.kind == "fit" and only_prm in (None, job.labels.prm):
             groups.setdefault((str(job.labels.llm), str(job.labels.prm)), []).extend(job.shards)
     print(
         "| LLM | PRM | calibrator | seeds | Brier, corrected | by seed | AdaptiveCE | Brier less isotonic's |"
@@ -125,4 +125,4 @@ def mean_brier(seeds: list[PrefixRows]) -> Metric:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3)
+    main(Path(sys.argv[1]), int((sys.argv[2:] or ["3"])[0]), (sys.argv[3:] or [None])[0])
