@@ -250,7 +250,9 @@ prms = Registry(
         "qwen": "registry.prms.qwen:QwenPRM",
         "recorded": "registry.prms.recorded:RecordedPRM",
         "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
+        "rlhflow": "registry.prms.rlhflow:RLHFlowPRM",
         "shepherd": "registry.prms.shepherd:ShepherdPRM",
+        "skywork": "registry.prms.skywork:SkyworkPRM",
     },
 )
 calibrators = Registry(
