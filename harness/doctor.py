@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from harness.environment import hardware, prmcal_version
@@ -90,6 +91,9 @@ def _problem(kind: str, spec: PluginSpec) -> str:
         checkpoint = getattr(plugin, attribute, None)
         if isinstance(checkpoint, str) and not is_on_this_machine(checkpoint):
             return f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
+    missing = [package for package in plugin.packages if find_spec(package) is None]
+    if missing:
+        return f"The package {missing[0]} is not installed: pip install {missing[0]}"
     variable = getattr(plugin, "key_variable", None)
     if variable and not os.environ.get(variable):
         return f"The environment variable {variable} is not set: export {variable}=..."

@@ -241,6 +241,7 @@ llms = Registry(
         "openai": "registry.llms.openai:OpenAILLM",
         "recorded": "registry.llms.recorded:RecordedLLM",
         "transformers": "registry.llms.transformers:TransformersLLM",
+        "vllm": "registry.llms.vllm:VLLM",
     },
 )
 prms = Registry(
