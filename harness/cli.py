@@ -39,18 +39,21 @@ def plan(
     limit: LimitOption = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time."""
+    """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time. Needs no model and no hub."""
+    from harness.environment import default_workers
     from harness.estimate import CostModel, remaining_work
+    from harness.gpu_hours import model_costs
     from harness.planner import build_plan
-    from harness.render import render_plan
-    from harness.run import default_workers, finished_shards
+    from harness.render_plan import render_plan
     from harness.store import Store
 
-    planned = build_plan(_read(grid, limit, plugin))
+    planned = build_plan(_read(grid, limit, plugin), stand_ins=True)
     store = Store(out) if out else None
-    done = finished_shards(planned, store) if store else {}
-    cost = CostModel(planned, store.all_manifests() if store else {})
-    typer.echo(render_plan(planned, remaining_work(planned, done, cost), default_workers()))
+    past = store.all_manifests() if store else {}
+    done = {shard.ref: past[shard.ref] for shard in planned.shards() if shard.ref in past}
+    cost = CostModel(planned, past)
+    work = remaining_work(planned, done, cost)
+    typer.echo(render_plan(planned, work, default_workers(), model_costs(planned, done)))
 
 
 @app.command()
@@ -64,7 +67,8 @@ def run(
     plugin: PluginOption = None,
 ) -> None:
     """Run a grid. Run it again after an interruption: finished work is kept."""
-    from harness.run import default_workers, run_grid
+    from harness.environment import default_workers
+    from harness.run import run_grid
 
     spec = _read(grid, limit, plugin)
     try:
