@@ -163,6 +163,23 @@ def rebuild(directory: FolderArgument) -> None:
     typer.echo(f"The database of {directory} was built anew: {cells} cells.", err=True)
 
 
+@app.command(name="export-prm")
+def export_prm(
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="A cell of the calibrator quantile-lora.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="The checkpoint's folder: new or empty.")
+    ],
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="The --out folder of a run.")
+    ] = Path("runs/nano"),
+) -> None:
+    """Write a calibrated PRM as a checkpoint of its own, for transformers and vLLM."""
+    from harness.export import export_calibrated_prm
+
+    export_calibrated_prm(directory, cell, out)
+    typer.echo(f"The calibrated PRM is in {out}: see {out / 'README.md'}.", err=True)
+
+
 @app.command(name="list")
 def list_plugins(
     kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator, dataset or strategy.")] = None,

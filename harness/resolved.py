@@ -121,6 +121,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
     _check_disjoint(resolved)
+    _check_shards(resolved)
     return resolved
 
 
@@ -150,6 +151,22 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' holds no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
+
+
+def _check_shards(grid: ResolvedGrid) -> None:
+    repeating = [llm.spec.name for llm in grid.llms if llm.built.repeats]
+    spec = grid.spec
+    most = max(
+        spec.scaling.samples,
+        spec.calibration.trajectories,
+        spec.calibration.follow_ups,
+        spec.measurement.follow_ups,
+    )
+    if repeating and spec.shards.trajectories < most:
+        raise GridError(
+            f"The LLM '{repeating[0]}' gives the same completions to every shard, so that one has to ask for all of "
+            f"them: set 'shards.trajectories' to {most} or more. It is {spec.shards.trajectories}."
+        )
 
 
 def _check_disjoint(grid: ResolvedGrid) -> None:

@@ -249,6 +249,7 @@ prms = Registry(
     PRM,
     {
         "qwen": "registry.prms.qwen:QwenPRM",
+        "qwen-vllm": "registry.prms.qwen_vllm:QwenVLLMPRM",
         "recorded": "registry.prms.recorded:RecordedPRM",
         "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
         "rlhflow": "registry.prms.rlhflow:RLHFlowPRM",

@@ -10,7 +10,7 @@ from typing import Any
 from registry.checkpoints import resolve_checkpoint
 from registry.errors import PluginFailedError
 
-__all__ = ["check_engine_arguments", "start_engine", "stop_engine"]
+__all__ = ["check_engine_arguments", "start_engine", "start_pooling_engine", "stop_engine"]
 
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MISSING = (
@@ -92,6 +92,24 @@ def start_engine(
         )
     except (OSError, ValueError, RuntimeError) as error:
         raise PluginFailedError(f"vLLM cannot load the checkpoint {checkpoint}: {error}") from error
+
+
+def start_pooling_engine(checkpoint: str, dtype: str, tensor_parallel: int, gpu_memory: float) -> Any:
+    """An engine that gives a reward model's outputs at every token; see :func:`start_engine`."""
+    try:
+        from vllm.config import PoolerConfig
+    except ImportError as error:
+        raise PluginFailedError(f"{_MISSING} ({error})") from error
+    return start_engine(
+        checkpoint,
+        dtype,
+        None,
+        tensor_parallel,
+        gpu_memory,
+        prefix_caching=False,  # What is read of a cache has no outputs.
+        runner="pooling",
+        pooler_config=PoolerConfig(tok_pooling_type="ALL"),
+    )
 
 
 def stop_engine(engine: Any) -> None:
