@@ -180,6 +180,33 @@ def export_prm(
     typer.echo(f"The calibrated PRM is in {out}: see {out / 'README.md'}.", err=True)
 
 
+@app.command(name="export-success")
+def export_success_rates(
+    directory: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Ends in .jsonl, .json or .parquet.")],
+) -> None:
+    """Write all prefixes of a run with their success rates, in the form of the published calibration set."""
+    from harness.published import export_success
+
+    typer.echo(f"{export_success(directory, out):,} prefixes in {out}.", err=True)
+
+
+@app.command(name="import-first-pass")
+def import_first_passes(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="inference_chunk_*.json, in their order.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).")],
+    rewards: Annotated[
+        Path | None, typer.Option("--rewards", metavar="NPY", help="Rewards of shape (questions, samples).")
+    ] = None,
+) -> None:
+    """Make a recording of published solutions and rewards, for a grid like grids/recorded.yaml."""
+    from harness.published import import_first_pass
+
+    typer.echo(f"{import_first_pass(files, out, rewards):,} questions in {out}.", err=True)
+
+
 @app.command(name="list")
 def list_plugins(
     kind: Annotated[str | None, typer.Argument(help="llm, prm, calibrator, dataset or strategy.")] = None,

@@ -9,6 +9,7 @@ from typing import Any
 
 from registry.checkpoints import resolve_checkpoint
 from registry.errors import PluginFailedError
+from registry.prms.vllm_plugin import register
 
 __all__ = ["check_engine_arguments", "start_engine", "start_pooling_engine", "stop_engine"]
 
@@ -100,6 +101,8 @@ def start_pooling_engine(checkpoint: str, dtype: str, tensor_parallel: int, gpu_
         from vllm.config import PoolerConfig
     except ImportError as error:
         raise PluginFailedError(f"{_MISSING} ({error})") from error
+    # vLLM does it by itself in each process where prmcal is installed; this one may run from a checkout.
+    register()
     return start_engine(
         checkpoint,
         dtype,
