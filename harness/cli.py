@@ -39,18 +39,21 @@ def plan(
     limit: LimitOption = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time."""
+    """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time. Needs no model and no hub."""
+    from harness.environment import default_workers
     from harness.estimate import CostModel, remaining_work
+    from harness.gpu_hours import model_costs
     from harness.planner import build_plan
-    from harness.render import render_plan
-    from harness.run import default_workers, finished_shards
+    from harness.render_plan import render_plan
     from harness.store import Store
 
-    planned = build_plan(_read(grid, limit, plugin))
+    planned = build_plan(_read(grid, limit, plugin), stand_ins=True)
     store = Store(out) if out else None
-    done = finished_shards(planned, store) if store else {}
-    cost = CostModel(planned, store.all_manifests() if store else {})
-    typer.echo(render_plan(planned, remaining_work(planned, done, cost), default_workers()))
+    past = store.all_manifests() if store else {}
+    done = {shard.ref: past[shard.ref] for shard in planned.shards() if shard.ref in past}
+    cost = CostModel(planned, past)
+    work = remaining_work(planned, done, cost)
+    typer.echo(render_plan(planned, work, default_workers(), model_costs(planned, done)))
 
 
 @app.command()
@@ -64,7 +67,8 @@ def run(
     plugin: PluginOption = None,
 ) -> None:
     """Run a grid. Run it again after an interruption: finished work is kept."""
-    from harness.run import default_workers, run_grid
+    from harness.environment import default_workers
+    from harness.run import run_grid
 
     spec = _read(grid, limit, plugin)
     try:
@@ -157,6 +161,50 @@ def rebuild(directory: FolderArgument) -> None:
 
     cells = rebuild_database(directory)
     typer.echo(f"The database of {directory} was built anew: {cells} cells.", err=True)
+
+
+@app.command(name="export-prm")
+def export_prm(
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="A cell of the calibrator quantile-lora.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="The checkpoint's folder: new or empty.")
+    ],
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="The --out folder of a run.")
+    ] = Path("runs/nano"),
+) -> None:
+    """Write a calibrated PRM as a checkpoint of its own, for transformers and vLLM."""
+    from harness.export import export_calibrated_prm
+
+    export_calibrated_prm(directory, cell, out)
+    typer.echo(f"The calibrated PRM is in {out}: see {out / 'README.md'}.", err=True)
+
+
+@app.command(name="export-success")
+def export_success_rates(
+    directory: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Ends in .jsonl, .json or .parquet.")],
+) -> None:
+    """Write all prefixes of a run with their success rates, in the form of the published calibration set."""
+    from harness.published import export_success
+
+    typer.echo(f"{export_success(directory, out):,} prefixes in {out}.", err=True)
+
+
+@app.command(name="import-first-pass")
+def import_first_passes(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="inference_chunk_*.json, in their order.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).")],
+    rewards: Annotated[
+        Path | None, typer.Option("--rewards", metavar="NPY", help="Rewards of shape (questions, samples).")
+    ] = None,
+) -> None:
+    """Make a recording of published solutions and rewards, for a grid like grids/recorded.yaml."""
+    from harness.published import import_first_pass
+
+    typer.echo(f"{import_first_pass(files, out, rewards):,} questions in {out}.", err=True)
 
 
 @app.command(name="list")

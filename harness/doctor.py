@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
+from harness.absent import absent_checkpoint
 from harness.environment import hardware, prmcal_version
 from harness.grid import DatasetSpec, GridSpec, PluginSpec
 from harness.render import text_table
-from registry.checkpoints import is_on_this_machine
 from registry.errors import PrmcalError
 from registry.plugins import KINDS
 
@@ -31,7 +32,6 @@ _PACKAGES = {
     "vllm": "large models, optional",
     "ray": "clusters, optional",
 }
-_CHECKPOINTS = ("checkpoint", "tokenizer")
 _GPU_QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader"]
 _GPU_SECONDS = 20.0
 
@@ -86,10 +86,12 @@ def _problem(kind: str, spec: PluginSpec) -> str:
             plugin.questions(spec.split, spec.questions)
     except PrmcalError as error:
         return str(error)
-    for attribute in _CHECKPOINTS:
-        checkpoint = getattr(plugin, attribute, None)
-        if isinstance(checkpoint, str) and not is_on_this_machine(checkpoint):
-            return f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
+    checkpoint = absent_checkpoint(plugin)
+    if checkpoint is not None:
+        return f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
+    missing = [package for package in plugin.packages if find_spec(package) is None]
+    if missing:
+        return f"The package {missing[0]} is not installed: pip install {missing[0]}"
     variable = getattr(plugin, "key_variable", None)
     if variable and not os.environ.get(variable):
         return f"The environment variable {variable} is not set: export {variable}=..."

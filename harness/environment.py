@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-__all__ = ["hardware", "package_versions", "prmcal_version"]
+__all__ = ["default_workers", "hardware", "package_versions", "prmcal_version"]
 
 _PACKAGES = (
     "duckdb",
@@ -20,6 +21,7 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
+_MOST_WORKERS = 8
 
 
 def prmcal_version() -> str:
@@ -44,6 +46,13 @@ def hardware() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gib": round(memory, 1),
     }
+
+
+def default_workers() -> int:
+    """One worker on a GPU, which models share badly; else one a core, eight at the most."""
+    if Path("/dev/nvidia0").exists() or os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return 1
+    return min(os.cpu_count() or 1, _MOST_WORKERS)
 
 
 def _version(package: str) -> str | None:

@@ -6,15 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from harness.assumptions import completion_tokens, prefixes
 from harness.plan import ArtifactRef, Plan, Shard
 from harness.schedule import Schedule
 from harness.store import Manifest
 
 __all__ = ["CostModel", "Work", "remaining_work"]
-
-
-# Before any trajectory of a grid is drawn: follow-ups of a trajectory, one set for each of its prefixes.
-_ASSUMED_PREFIXES = 6
 
 
 @dataclass
@@ -72,8 +69,9 @@ class CostModel:
         if shard.ref.kind not in ("success", "search"):
             return 0
         seen = self._for(shard)
-        # A search draws all of its candidates for every step.
-        assumed = _ASSUMED_PREFIXES * shard.parameters.get("candidates", 1)
+        # Follow-ups are drawn of every prefix; a search draws all of its candidates for every step.
+        steps = prefixes(shard.parameters["sampling"]["max_tokens"])
+        assumed = steps * shard.parameters.get("candidates", 1)
         return shard.size * (seen.samples / seen.size if seen.size else assumed)
 
     def tokens_per_sample(self, shard: Shard) -> float | None:
@@ -100,7 +98,7 @@ class Work:
     samples : int
         Completions still to draw; for success jobs an estimate.
     tokens : int
-        Tokens they will have: from past shards where there are any, else the upper bound.
+        Tokens they will have: from past shards where there are any, else by :mod:`harness.assumptions`.
     seconds : float or None
         Worker seconds, None where nothing like it was run before.
     """
@@ -123,9 +121,9 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
         open_shards = [shard for ref, shard in shards.items() if ref not in done]
         samples = {shard.ref: cost.samples(shard) for shard in open_shards}
         tokens = sum(
-            samples[shard.ref]
-            * (cost.tokens_per_sample(shard) or shard.parameters.get("sampling", {}).get("max_tokens", 0))
+            samples[shard.ref] * (cost.tokens_per_sample(shard) or completion_tokens(shard))
             for shard in open_shards
+            if samples[shard.ref]
         )
         rows.append(
             Work(

@@ -127,12 +127,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """All jobs in an order in which every job follows its inputs, and all cells."""
+    """All jobs in an order in which every job follows its inputs, and all cells.
+
+    Attributes
+    ----------
+    absent : tuple of str
+        Models and data that stand-ins are planned for, since they are not on this machine.
+    """
 
     jobs: tuple[Job, ...]
     cells: tuple[Cell, ...]
     plugins: tuple[Mapping[str, Any], ...] = ()
     datasets: tuple[Mapping[str, Any], ...] = ()
+    absent: tuple[str, ...] = ()
     _by_shard: dict[ArtifactRef, Job] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

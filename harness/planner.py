@@ -12,7 +12,6 @@ from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
 from harness.plan_parts import PoolJobs, Scored, first_trajectories, make_job, make_shard, read_jobs, refs_of
 from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, build_plugin, resolve
 from registry.contracts.calibrator import Calibrator
-from registry.contracts.dataset import content_hash
 from registry.contracts.search import SearchStrategy
 from registry.errors import GridError
 
@@ -21,15 +20,22 @@ __all__ = ["build_plan"]
 _SEARCH_ARGUMENTS = ("width", "expansions", "every", "most_steps")
 
 
-def build_plan(grid: GridSpec) -> Plan:
+def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
     """Plan a grid.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    stand_ins : bool
+        Whether models and data that are not on this machine are planned for all the same, without asking the hub. The
+        plan then shows what there is to do, but its keys are not those of a run.
 
     Raises
     ------
     PluginError, DataError, GridError
         If a plugin or a data set of the grid cannot be had. No model is loaded.
     """
-    return _Planner(resolve(grid)).plan()
+    return _Planner(resolve(grid, stand_ins)).plan()
 
 
 class _Planner:
@@ -47,6 +53,7 @@ class _Planner:
             cells=tuple(self.cells),
             plugins=self.resolved.plugin_rows(),
             datasets=self.resolved.dataset_rows(),
+            absent=self.resolved.absent,
         )
 
     def _plan_llm(self, llm: GridPlugin) -> None:
@@ -273,7 +280,7 @@ class _Planner:
         replicates = self.grid.measurement.replicates
         bootstrap = {
             "replicates": replicates,
-            "seed": seed_from_key(content_key([content_hash(test.questions)])),
+            "seed": seed_from_key(content_key([test.content(0, len(test.questions))])),
         }
         shard = make_shard(
             kind,

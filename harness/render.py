@@ -1,4 +1,4 @@
-"""What the command line prints: plans, states, leaderboards and cells as text."""
+"""What the command line prints: states, leaderboards and cells as text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rich.table import Table
 
 from harness.estimate import Work
 from harness.folder import RunFolder
-from harness.plan import Plan
 from harness.progress import duration
-from harness.status import Status
 from registry.errors import PrmcalError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from harness.status import Status
 
 __all__ = [
     "FORMATS",
@@ -32,9 +32,9 @@ __all__ = [
     "printable",
     "render_cell",
     "render_leaderboard",
-    "render_plan",
     "render_status",
     "text_table",
+    "time_left",
 ]
 
 _TABLES = ("calibration", "scaling", "costs")
@@ -48,39 +48,11 @@ _STANDING = {"best": "*", "tied": "=", "worse": " "}
 _WIDE = 1000
 
 
-def render_plan(plan: Plan, work: Sequence[Work], workers: int) -> str:
-    """The plan by kind of job, and the totals."""
-    rows = [
-        [
-            each.kind.replace("_", " "),
-            str(each.jobs),
-            str(each.shards),
-            str(each.reused),
-            f"{each.samples:,}" if each.samples else "",
-            f"{each.tokens:,}" if each.tokens else "",
-            _time(each),
-        ]
-        for each in work
-    ]
-    head = ["jobs", "count", "shards", "reused", "samples left", "tokens left", "worker time left"]
-    known = [each.seconds for each in work if each.seconds is not None]
-    lines = [
-        text_table(head, rows),
-        f"{len(plan.jobs)} jobs, {sum(each.shards for each in work)} shards, {sum(each.reused for each in work)} of "
-        f"them there already; {len(plan.cells)} cells.",
-    ]
-    if len(known) == len(work):
-        lines.append(f"About {duration(sum(known) / workers)} with {workers} workers, as past shards went.")
-    else:
-        lines.append("No estimate of the time yet: it comes from shards that were run before (--out DIR).")
-    return "\n".join(lines)
-
-
 def render_status(status: Status) -> str:
     """The state of a folder, by kind of job."""
     state = "running" if status.running else ("done" if status.done == status.shards else "not running")
     rows = [
-        [each.kind.replace("_", " "), f"{each.reused}/{each.shards}", _time(each)] for each in status.work
+        [each.kind.replace("_", " "), f"{each.reused}/{each.shards}", time_left(each)] for each in status.work
     ]
     lines = [
         f"Grid '{status.grid}' in {status.directory}: {state}, {status.done}/{status.shards} shards. "
@@ -265,7 +237,8 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
 
 
-def _time(work: Work) -> str:
+def time_left(work: Work) -> str:
+    """Worker time of what is left of one kind of job, in words."""
     if work.reused == work.shards:
         return "none"
     return "not known yet" if work.seconds is None else duration(work.seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +20,7 @@ from harness.schedule import Schedule
 from harness.store import Manifest, Store
 from registry.errors import StorageError
 
-__all__ = ["RunSummary", "default_workers", "finished_shards", "run_grid"]
-
-_MOST_WORKERS = 8
+__all__ = ["RunSummary", "finished_shards", "run_grid"]
 
 
 @dataclass(frozen=True)
@@ -116,13 +113,6 @@ def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[Artif
             if manifest is not None:
                 found[shard.ref] = manifest
     return found
-
-
-def default_workers() -> int:
-    """One worker on a GPU, which models share badly; else one a core, eight at the most."""
-    if Path("/dev/nvidia0").exists() or os.environ.get("CUDA_VISIBLE_DEVICES"):
-        return 1
-    return min(os.cpu_count() or 1, _MOST_WORKERS)
 
 
 def _execute(

@@ -67,9 +67,13 @@ def is_on_this_machine(checkpoint: str) -> bool:
     """
     if _local_folder(checkpoint) is not None:
         return True
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants
 
     name, _, revision = checkpoint.partition("@")
+    if not (Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}").is_dir():
+        return False
+    from huggingface_hub import snapshot_download
+
     try:
         folder = snapshot_download(
             name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True

@@ -241,6 +241,7 @@ llms = Registry(
         "openai": "registry.llms.openai:OpenAILLM",
         "recorded": "registry.llms.recorded:RecordedLLM",
         "transformers": "registry.llms.transformers:TransformersLLM",
+        "vllm": "registry.llms.vllm:VLLM",
     },
 )
 prms = Registry(
@@ -248,9 +249,12 @@ prms = Registry(
     PRM,
     {
         "qwen": "registry.prms.qwen:QwenPRM",
+        "qwen-vllm": "registry.prms.qwen_vllm:QwenVLLMPRM",
         "recorded": "registry.prms.recorded:RecordedPRM",
         "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
+        "rlhflow": "registry.prms.rlhflow:RLHFlowPRM",
         "shepherd": "registry.prms.shepherd:ShepherdPRM",
+        "skywork": "registry.prms.skywork:SkyworkPRM",
     },
 )
 calibrators = Registry(

@@ -54,7 +54,9 @@ def test_a_strategy_takes_under_40_lines(marker: str) -> None:
 
 
 def test_the_readme_names_every_command(prmcal: Prmcal) -> None:
-    commands = re.findall(r"^  (\w+) ", prmcal("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE)
+    commands = re.findall(
+        r"^  ([\w-]+) ", prmcal("--help").stdout.partition("Commands:")[2], flags=re.MULTILINE
+    )
     assert len(commands) >= 9
     assert [name for name in commands if f"prmcal {name}" not in README] == []
 

@@ -39,6 +39,13 @@ class Dataset(Plugin, ABC):
             If the split does not exist or has fewer than `count` questions.
         """
 
+    def absent_size(self, split: str) -> int | None:
+        """How many questions a split has that would have to be downloaded; None if it is on this machine.
+
+        For plans, which then do without it. A data set whose size is not known in advance says None too.
+        """
+        return None
+
     def grade(self, question: Question, trajectory: str) -> tuple[Verdict, str | None]:
         """Grade a whole trajectory: the verdict and the final answer that was found in it, if any."""
         answer = extract_answer(trajectory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.plugin import Plugin
@@ -12,7 +13,16 @@ __all__ = ["LLM"]
 
 
 class LLM(Plugin, ABC):
-    """A policy. ``generate`` samples completions of many prefixes at once."""
+    """A policy. ``generate`` samples completions of many prefixes at once.
+
+    Attributes
+    ----------
+    repeats : bool
+        Whether every call for a prefix begins with the same completions, whatever its seed. A grid then has to ask for
+        all samples of a prefix at once.
+    """
+
+    repeats: ClassVar[bool] = False
 
     @abstractmethod
     def generate(

@@ -21,6 +21,8 @@ class Plugin:
     ----------
     version : str
         Part of every job key. Raise it when the plugin's output changes for the same arguments.
+    packages : tuple of str
+        Packages that it imports and that prmcal itself does without; `prmcal doctor` looks for them.
     plugin_name : str
         The registered name; set when the registry builds the plugin.
     arguments : dict
@@ -28,6 +30,7 @@ class Plugin:
     """
 
     version: ClassVar[str] = "1"
+    packages: ClassVar[tuple[str, ...]] = ()
     plugin_name: str = ""
     arguments: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the registry, never changed
 

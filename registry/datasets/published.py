@@ -33,6 +33,12 @@ class _HubTable:
         configuration = f", configuration '{self.configuration}'" if self.configuration else ""
         return f"{self.repository}{configuration}, split '{self.split}'"
 
+    def is_downloaded(self) -> bool:
+        """Whether the hub's cache on this machine has the data set."""
+        from huggingface_hub import constants
+
+        return (Path(constants.HF_HUB_CACHE) / f"datasets--{self.repository.replace('/', '--')}").is_dir()
+
     def records(self, plugin: str, argument: str) -> list[Record]:
         import datasets
 
@@ -54,6 +60,7 @@ class _PublishedDataset(Dataset):
     """Questions whose splits come each from a file, if one is given, or from the hub. Read once."""
 
     tables: ClassVar[dict[str, _HubTable]]
+    sizes: ClassVar[dict[str, int]]
 
     @abstractmethod
     def files(self) -> dict[str, tuple[str, str | None]]:
@@ -76,6 +83,11 @@ class _PublishedDataset(Dataset):
         if split not in read:
             read[split] = self._read_split(split)
         return first_questions(read[split], count, f"The {split} split of '{self._name}'")
+
+    def absent_size(self, split: str) -> int | None:
+        """The published number of questions, where they come from the hub and were never downloaded."""
+        _, file = self.files()[split]
+        return None if file is not None or self.tables[split].is_downloaded() else self.sizes[split]
 
     @property
     def _name(self) -> str:
@@ -122,10 +134,12 @@ class MATH500(_TestSet):
     """
 
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", None, "test")}
+    sizes: ClassVar = {"test": 500}
 
 
 class _AIME(_TestSet):
     grading: Grading = "integer"
+    sizes: ClassVar = {"test": 30}
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         return questions_of(records, source, _check_aime_answer)
@@ -179,6 +193,13 @@ class AIME2425(Dataset):
         ]
         return first_questions(both, count, "The test split of 'aime24-25'")
 
+    def absent_size(self, split: str) -> int | None:
+        """Both years together, if one of them was never downloaded."""
+        sizes = [dataset.absent_size(split) for dataset in self._years.values()]
+        return (
+            None if sizes == [None, None] else sum(dataset.sizes[split] for dataset in self._years.values())
+        )
+
     @cached_property
     def _years(self) -> dict[str, _AIME]:
         years: dict[str, _AIME] = {"2024": AIME24(self.aime24), "2025": AIME25(self.aime25)}
@@ -199,6 +220,7 @@ class MathCalibration(_PublishedDataset):
 
     splits = ("calibration",)
     tables: ClassVar = {"calibration": _HubTable("DigitalLearningGmbH/MATH-lighteval", None, "train")}
+    sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
 
     def __init__(self, path: str | None = None) -> None:
         self.path = path
@@ -232,6 +254,7 @@ class GSM8K(_PublishedDataset):
         "calibration": _HubTable("openai/gsm8k", "main", "train"),
         "test": _HubTable("openai/gsm8k", "main", "test"),
     }
+    sizes: ClassVar = {"calibration": 7473, "test": 1319}
 
     def __init__(self, path: str | None = None, calibration: str | None = None) -> None:
         self.path = path

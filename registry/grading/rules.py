@@ -67,6 +67,7 @@ def _verdict(equal: bool) -> Verdict:
     return "correct" if equal else "incorrect"
 
 
+@lru_cache
 def grader_version(grading: Grading) -> str:
     """What decides verdicts, for the keys of graded work. Raise the number when a verdict can change."""
     if grading == "plain":

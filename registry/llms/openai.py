@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from registry.checkpoints import check_checkpoint, checkpoint_identity
 from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
 from registry.contracts.llm import LLM
 from registry.errors import PluginFailedError
 from registry.llms.completions import CompletionsClient
+from registry.llms.seeds import completion_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenAILLM"]
 
 _QUESTION = "{question}"
-_SEED_RANGE = 2**64
 
 
 class OpenAILLM(LLM):
@@ -143,7 +141,6 @@ class OpenAILLM(LLM):
         for index, prefix in enumerate(prefixes):
             prompt = self._prompt(prefix)
             for sample in range(n):
-                key = np.random.SeedSequence([seed % _SEED_RANGE, index, sample])
                 requests.append(
                     {
                         "model": self.model,
@@ -152,7 +149,7 @@ class OpenAILLM(LLM):
                         "temperature": sampling.temperature,
                         "top_p": sampling.top_p,
                         "max_tokens": sampling.max_tokens,
-                        "seed": int(key.generate_state(1)[0] >> 1),  # 31 bits, which every server takes
+                        "seed": completion_seed(seed, index, sample),
                         **({"stop": list(sampling.stop)} if sampling.stop else {}),
                     }
                 )

@@ -43,6 +43,8 @@ class RecordedLLM(LLM):
     ``shards.trajectories`` at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
+    repeats = True
+
     def __init__(self, path: str, solutions: str = "solutions", one_step: bool = False) -> None:
         self.path = path
         self.solutions = solutions

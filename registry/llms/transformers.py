@@ -13,6 +13,7 @@ from registry.checkpoints import check_checkpoint, checkpoint_identity
 from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.llm import LLM
 from registry.errors import PluginFailedError
+from registry.llms.stops import StopStrings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -134,7 +135,7 @@ class TransformersLLM(LLM):
         """The rows' completions, in their order."""
         from registry.llms.sampling import sample_rows
 
-        stops = _StopStrings(self._tokenizer, sampling.stop)
+        stops = StopStrings(self._tokenizer, sampling.stop)
         for batch in self._batches(rows):
             sample_rows(
                 self._model,
@@ -189,43 +190,10 @@ class TransformersLLM(LLM):
         if batch:
             yield batch
 
-    def _completion(self, row: Row, stops: _StopStrings) -> Completion:
+    def _completion(self, row: Row, stops: StopStrings) -> Completion:
         return Completion(
             text=stops.cut(row.tokens),
             tokens=len(row.tokens),
             finish_reason="stop" if row.stopped else "length",
             prompt_tokens=len(row.prompt),
-        )
-
-
-class _StopStrings:
-    """Finds the first stop string in a completion's tokens.
-
-    Decoding every row after every token would cost more than a small model's forward pass, so a completion is
-    decoded only when its newest token holds the last character of a stop string.
-    """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str]) -> None:
-        self._tokenizer = tokenizer
-        self._stop = tuple(stop)
-        self._can_end: dict[int, bool] = {}
-
-    def __call__(self, tokens: list[int]) -> bool:
-        if not self._stop:
-            return False
-        newest = tokens[-1]
-        if newest not in self._can_end:
-            # Twice, since some tokenizers drop the space before a text's first word.
-            shown = self._decode([newest, newest])
-            self._can_end[newest] = "\ufffd" in shown or any(stop[-1] in shown for stop in self._stop)
-        return self._can_end[newest] and any(stop in self._decode(tokens) for stop in self._stop)
-
-    def cut(self, tokens: list[int]) -> str:
-        """The text of a completion before its first stop string, special tokens left out."""
-        text = self._decode(tokens)
-        return text[: min((text.find(stop) for stop in self._stop if stop in text), default=len(text))]
-
-    def _decode(self, tokens: list[int]) -> str:
-        return str(
-            self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )

@@ -1,8 +1,10 @@
-"""The PRM `qwen`: Qwen2.5-Math-PRM and every model of its format."""
+"""The PRM `qwen`: Qwen2.5-Math-PRM and every model of its format, calibrated ones that were exported among them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from registry.contracts.data import join_steps
@@ -54,7 +56,9 @@ class QwenPRM(TransformersPRM):
         return str(chat) + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Logit of good over bad; the reward is then the softmax of the two."""
+        """Logit of good over bad, so that the reward is the softmax of the two; of a calibrated PRM, the median."""
+        if self._levels:
+            return head.sort(dim=-1).values[..., self._levels.index(0.5)]
         return head[..., 1] - head[..., 0]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
@@ -65,3 +69,11 @@ class QwenPRM(TransformersPRM):
         model = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
         assert isinstance(model, QwenRewardModel)
         return model.model, model.score
+
+    @cached_property
+    def _levels(self) -> tuple[float, ...]:
+        """The quantiles that a calibrated PRM predicts; none if it is an ordinary one."""
+        from registry.checkpoints import resolve_checkpoint
+
+        config = json.loads((resolve_checkpoint(self.checkpoint) / "config.json").read_text(encoding="utf-8"))
+        return tuple(config.get("levels") or ())

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from registry.contracts.data import join_steps
-from registry.errors import PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from registry.prms.answers import AnswerPRM
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["ShepherdPRM"]
 
-CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
-"""Configuration fields of models whose logits are not their head's plain output."""
 
-
-class ShepherdPRM(TransformersPRM):
+class ShepherdPRM(AnswerPRM):
     r"""Math-Shepherd: a causal language model whose next token after a tag is '+' or '-'.
 
     It reads ``{question} {step} ки\n{step} ки``: the tags of earlier steps are part of what it reads. Its log-odds are
@@ -49,8 +45,6 @@ class ShepherdPRM(TransformersPRM):
 
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
     marker = " ки"
-    plus = "+"
-    minus = "-"
 
     def __init__(
         self,
@@ -65,27 +59,10 @@ class ShepherdPRM(TransformersPRM):
         batch_tokens: int = 4096,
         tree_tokens: int = 512,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens)
         self.markers = markers
         if marker is not None:
             self.marker = marker
-        if plus is not None:
-            self.plus = plus
-        if minus is not None:
-            self.minus = minus
-
-    def check_arguments(self) -> None:
-        """Refuse also answers that cannot be told apart."""
-        super().check_arguments()
-        if not self.plus or not self.minus or self.plus == self.minus:
-            raise ValueError(
-                "The 'plus' and 'minus' parameters must be two different texts. "
-                f"Got {self.plus!r} and {self.minus!r} instead."
-            )
-
-    def identity(self) -> dict[str, Any]:
-        """Also the two answers."""
-        return {**super().identity(), "plus": self.plus, "minus": self.minus}
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """The question and the steps, each but the last with its tag."""
@@ -94,50 +71,7 @@ class ShepherdPRM(TransformersPRM):
         prefix = f"{self.marker}\n".join(steps) if self.markers == "every" else join_steps(steps)
         return f"{question} {prefix}"
 
-    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Logit of '+' over '-'; the reward is then the softmax of the two."""
-        return head[..., 0] - head[..., 1]
-
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The trunk, and the rows '+' and '-' of the language-model head: no other logit is ever computed."""
-        import torch
-        from transformers import AutoModelForCausalLM
-
-        from registry.pretrained import load_pretrained
-
+        """As any model that answers, once the tag is known to be a token."""
         self._token(self.marker)
-        answers = [self._token(self.plus), self._token(self.minus)]
-        model: Any = load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
-        self._check_plain_logits(model.config)
-        vocabulary = model.get_output_embeddings()
-        head = torch.nn.Linear(
-            vocabulary.weight.shape[1],
-            len(answers),
-            bias=vocabulary.bias is not None,
-            device=vocabulary.weight.device,
-        )
-        with torch.no_grad():
-            head.weight.copy_(vocabulary.weight[answers])
-            if vocabulary.bias is not None:
-                head.bias.copy_(vocabulary.bias[answers])
-        return model.base_model, head
-
-    def _token(self, text: str) -> int:
-        """The last token of a text, which has to be all of it but the space before."""
-        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        last = self.tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
-        if not ids or str(last).strip(" ") != text.strip(" "):
-            raise PluginFailedError(
-                f"The tokenizer of {self.checkpoint} has no token {text.strip(' ')!r}, which the PRM "
-                f"'{self.plugin_name}' needs: it reads {self.tokenizer.convert_ids_to_tokens(ids)}. "
-                "Set 'marker', 'plus' and 'minus' to what this model was trained on, or use another checkpoint."
-            )
-        return int(ids[-1])
-
-    def _check_plain_logits(self, config: Any) -> None:
-        for name in CHANGES_OF_LOGITS:
-            if getattr(config, name, None) not in (None, 1):
-                raise PluginFailedError(
-                    f"The checkpoint {self.checkpoint} changes its logits ({name} of model type {config.model_type}), "
-                    f"which the PRM '{self.plugin_name}' does not compute. Use a model such as Mistral, Llama or Qwen2."
-                )
+        return super().load_model()

@@ -152,6 +152,10 @@ class TransformersPRM(PRM):
         """Token ids of a prefix with its marker. The last one is where the score is read."""
         return list(self.tokenizer(text, verbose=False)["input_ids"])
 
+    def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
+        """Token ids of a prefix with its marker, for formats whose parts are tokenized by themselves."""
+        return self.tokenize(self.prefix_text(question, steps) + self.marker)
+
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The checkpoint's tokenizer, loaded when it is first needed."""
@@ -207,7 +211,7 @@ class TransformersPRM(PRM):
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
         """Token ids of a prefix up to where its score is read, or None if it is longer than `max_tokens`."""
-        ids = tuple(self.tokenize(self.prefix_text(question, steps) + self.marker))
+        ids = tuple(self.tokenize_prefix(question, steps))
         if not ids:
             raise PluginFailedError(
                 f"The PRM '{self.plugin_name}' makes no tokens of a prefix of {len(steps)} steps."

@@ -187,3 +187,15 @@ def test_a_strategy_can_be_kept_to_some_calibrators() -> None:
     assert {cell.labels.calibrator for cell in planned.cells if cell.strategy} == {"isotonic"}
     with pytest.raises(ValueError, match=r"names the calibrator 'isotone', which the grid does not have"):
         plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotone"]}])
+
+
+def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None:
+    recording = tmp_path / "recording.jsonl"
+    recording.write_text('{"question": "1+1?", "solutions": ["2"]}')
+    replayed = [{"name": "old", "plugin": "recorded", "arguments": {"path": str(recording)}}]
+    most = data()["scaling"]["samples"]
+    with pytest.raises(
+        GridError, match=rf"'old' gives the same completions .*'shards.trajectories' to {most} or more"
+    ):
+        plan(llms=replayed, shards={"trajectories": most - 1})
+    assert plan(llms=replayed, shards={"trajectories": most}).cells

@@ -51,7 +51,7 @@ class Policy:
 
     def _sample(self, request: dict[str, Any]) -> None:
         from registry.llms.sampling import Row, sample_rows
-        from registry.llms.transformers import _StopStrings
+        from registry.llms.stops import StopStrings
 
         llm = self.llm
         settings = ("temperature", "top_p", "max_tokens", "stop")
@@ -65,7 +65,7 @@ class Policy:
             Row(tuple(each["prompt"]), limit, np.random.default_rng(each["seed"]).random(limit))
             for each in batch.values()
         ]
-        stops = _StopStrings(llm._tokenizer, request.get("stop", ()))
+        stops = StopStrings(llm._tokenizer, request.get("stop", ()))
         sample_rows(
             llm._model,
             rows,

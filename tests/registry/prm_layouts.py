@@ -1,4 +1,4 @@
-"""Tiny untrained checkpoints in the published layouts of Math-Shepherd and ReasonEval: fields, names, tokenizers."""
+"""Tiny untrained checkpoints in the published layouts of the PRMs: fields, names, tokenizers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,32 @@ REASONEVAL_34B = {
     "score_dim": 3,
     "bias": False,
 }
+LLAMA_31 = {
+    **COMMON,
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "max_position_embeddings": 131072,
+    "rope_theta": 500000.0,
+    "rope_scaling": {
+        "factor": 8.0,
+        "high_freq_factor": 4.0,
+        "low_freq_factor": 1.0,
+        "original_max_position_embeddings": 8192,
+        "rope_type": "llama3",
+    },
+}
 """Configurations as published, but for the sizes."""
+
+LLAMA_31_TOKENS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+LLAMA_31_TEMPLATE = (
+    "{{ bos_token }}<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+    "Today Date: 26 Jul 2024\n\n<|eot_id|>"
+    "{% for message in messages %}<|start_header_id|>{{ message.role }}<|end_header_id|>\n\n"
+    "{{ message.content | trim }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+"""What Llama-3.1's chat template writes of plain turns, when it is told neither a date nor a system prompt."""
 
 
 def write_tokenizer(

@@ -207,6 +207,29 @@ class QuantileLora(Calibrator):
         self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, tuple(levels)
         return self
 
+    def export(self, prm: TransformersPRM, folder: Path) -> None:
+        """Write the calibrated PRM as a checkpoint of its own, which needs neither this calibrator nor PEFT.
+
+        Parameters
+        ----------
+        prm : TransformersPRM
+            The PRM that it was fitted to, in Qwen's format. It is closed afterwards.
+        folder : Path
+
+        Raises
+        ------
+        PluginFailedError
+            If it was fitted to another PRM, or the PRM is of a format that cannot be exported.
+        """
+        from registry.calibrators.lora.export import check_exportable, export_checkpoint
+        from registry.calibrators.lora.model import adapted, quantile_model
+
+        self.check_fitted()
+        check_exportable(prm, self.levels)
+        self._check_prm(prm)
+        model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
+        export_checkpoint(model, prm, self.levels, {**self.card_, "levels": list(self.levels)}, folder)
+
     def _forward(
         self, features: ScoredPrefixes, original: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,0 +1,183 @@
+"""The LLM `vllm`: vLLM's offline engine, for models that transformers would sample too slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from registry.checkpoints import check_checkpoint, checkpoint_identity
+from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from registry.contracts.llm import LLM
+from registry.errors import PluginFailedError
+from registry.llms.seeds import completion_seed
+from registry.llms.stops import StopStrings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["VLLM"]
+
+
+class VLLM(LLM):
+    """A chat model in an engine of vLLM, one for each model: many samples at a time, shared beginnings computed once.
+
+    The prompt is that of the LLM `transformers`: the tokenizer's own chat template over the system prompt, if there is
+    one, and the question; the steps of a prefix begin the assistant's turn, each followed by a blank line.
+
+    Parameters
+    ----------
+    checkpoint : str
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
+    dtype : str, default="auto"
+        Type of the weights: ``auto`` (as they are saved), ``float32``, ``bfloat16`` or ``float16``.
+    context : int, optional
+        Longest prompt and completion together, in tokens; by default what the model can. A shorter one takes less
+        memory.
+    tensor_parallel : int, default=1
+        Over how many GPUs the model is spread.
+    gpu_memory : float, default=0.9
+        Share of each GPU's memory that the engine takes, in (0, 1].
+    system_prompt : str, optional
+        What the chat starts with. None leaves it to the chat template.
+
+    Notes
+    -----
+    Every completion has a seed of its own, a function of (seed, index of the prefix, index of the completion): the
+    first 8 of 64 completions are those that n = 8 gives. The engine batches what there is, and batches of different
+    shapes round differently, which can change a text where two tokens are all but equally likely.
+    """
+
+    packages = ("vllm",)
+
+    def __init__(
+        self,
+        checkpoint: str,
+        dtype: str = "auto",
+        context: int | None = None,
+        tensor_parallel: int = 1,
+        gpu_memory: float = 0.9,
+        system_prompt: str | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.dtype = dtype
+        self.context = context
+        self.tensor_parallel = tensor_parallel
+        self.gpu_memory = gpu_memory
+        self.system_prompt = system_prompt
+
+    def check_arguments(self) -> None:
+        """Refuse unknown types, empty limits and checkpoints that are not there."""
+        from registry.vllm_engine import check_engine_arguments
+
+        check_engine_arguments(self.dtype, self.context, self.tensor_parallel, self.gpu_memory)
+        check_checkpoint(self.checkpoint)
+
+    def identity(self) -> dict[str, Any]:
+        """Which weights they are, wherever they lie, and what else decides the texts: not the machine's limits."""
+        known = super().identity()
+        left_out = ("checkpoint", "tensor_parallel", "gpu_memory")
+        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        return {**known, "checkpoint": checkpoint_identity(self.checkpoint)}
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Sample `n` completions of each prefix; see :meth:`registry.LLM.generate`.
+
+        Raises
+        ------
+        PluginFailedError
+            If vLLM is not installed, or a prefix leaves no room for a completion in the context.
+        """
+        requests = [(prefix, n, seed, index) for index, prefix in enumerate(prefixes)]
+        completions = self._sampled(requests, sampling)
+        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+
+    def generate_batch(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue several prefixes in one go; see :meth:`registry.LLM.generate_batch`."""
+        completions = iter(
+            self._sampled([(each.prefix, each.n, each.seed, 0) for each in requests], sampling)
+        )
+        return [list(islice(completions, each.n)) for each in requests]
+
+    def close(self) -> None:
+        """Stop the engine; another is started when it is needed again."""
+        from registry.vllm_engine import stop_engine
+
+        engine = self.__dict__.pop("_engine", None)
+        if engine is not None:
+            stop_engine(engine)
+
+    def _sampled(
+        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
+    ) -> list[Completion]:
+        """The completions of (prefix, how many, seed, index), in their order."""
+        if not requests:
+            return []
+        from registry.llms.prompts import prompt_ids
+
+        engine = self._engine
+        prompts, settings = [], []
+        for prefix, n, seed, index in requests:
+            ids = prompt_ids(self._tokenizer, prefix, self.system_prompt)
+            for sample in range(n):
+                prompts.append({"prompt_token_ids": list(ids)})
+                settings.append(
+                    self._setting(prefix, len(ids), sampling, completion_seed(seed, index, sample))
+                )
+        outputs = engine.generate(prompts, settings, use_tqdm=False)
+        stops = StopStrings(self._tokenizer, sampling.stop)
+        return [_completion(output, stops) for output in outputs]
+
+    def _setting(self, prefix: Prefix, prompt: int, sampling: Sampling, seed: int) -> Any:
+        from vllm import SamplingParams
+
+        context = int(self._engine.model_config.max_model_len)
+        limit = min(sampling.max_tokens, context - prompt)
+        if limit < 1:
+            raise PluginFailedError(
+                f"A prefix of {prompt} tokens leaves no room for a completion: {self.checkpoint} reads "
+                f"{context} tokens here. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
+                "take an LLM with a longer context."
+            )
+        return SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=limit,
+            stop=list(sampling.stop) or None,
+            detokenize=bool(
+                sampling.stop
+            ),  # Text is made of the tokens below; the engine needs it for these only.
+            seed=seed,
+        )
+
+    @cached_property
+    def _engine(self) -> Any:
+        from registry.vllm_engine import start_engine
+
+        return start_engine(
+            self.checkpoint,
+            self.dtype,
+            self.context,
+            self.tensor_parallel,
+            self.gpu_memory,
+            prefix_caching=True,
+        )
+
+    @cached_property
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
+        from registry.llms.prompts import chat_tokenizer
+
+        return chat_tokenizer(self.checkpoint)
+
+
+def _completion(output: Any, stops: StopStrings) -> Completion:
+    (found,) = output.outputs
+    if found.finish_reason not in ("stop", "length"):
+        raise PluginFailedError(f"vLLM broke a completion off (finish_reason {found.finish_reason!r}).")
+    tokens = list(found.token_ids)
+    return Completion(stops.cut(tokens), len(tokens), found.finish_reason, len(output.prompt_token_ids))

@@ -1,0 +1,61 @@
+r"""The PRM `skywork`: Skywork-o1-Open-PRM, which has a value at the line break behind every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from registry.prms.transformers import TransformersPRM
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["SkyworkPRM"]
+
+
+class SkyworkPRM(TransformersPRM):
+    r"""Skywork-o1-Open-PRM: the question and the steps, a line each, and a value at every line's end.
+
+    The reward is the sigmoid of the value at the line break behind the last step. As the authors do it, each line is
+    tokenized by itself and the line break is a token of its own, whatever the tokenizer would make of the whole text;
+    the question and its line break are tokenized as one. A step of several lines is read at the end of its last one.
+    The bare question, t = 0, is scored at the end of its line.
+
+    Parameters
+    ----------
+    checkpoint : str, default="Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``;
+        ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
+    max_tokens : int, default=4096
+        Longest prefix, line break included, in tokens. A longer one is flagged, never cut.
+    dtype, device, batch_tokens, tree_tokens
+        As in :class:`registry.TransformersPRM`.
+    """
+
+    checkpoint = "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
+    marker = "\n"
+
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """A line for the question and one for each line of the steps."""
+        return "\n".join(((self.tokenizer.bos_token or "") + question, *steps))
+
+    def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
+        """Token ids of the question's line, then those of each line of the steps with a line break behind it."""
+        line_break = self.tokenize(self.marker)[-1:]
+        ids = self.tokenize(self.prefix_text(question, ()) + self.marker)
+        for line in (line for step in steps for line in step.split("\n")):
+            ids += [*(self.tokenize(line) if line else ()), *line_break]
+        return ids
+
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        """The value, which is a logit."""
+        return head[..., 0]
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """The Qwen2 trunk and the linear value head."""
+        from registry.pretrained import load_pretrained
+        from registry.prms.skywork_model import SkyworkRewardModel
+
+        model = load_pretrained(SkyworkRewardModel, self.checkpoint, self.dtype, self.device)
+        assert isinstance(model, SkyworkRewardModel)
+        return model.model, model.v_head["summary"]

@@ -1,0 +1,69 @@
+"""The PRM `qwen-vllm` keeps the contract, and gives the scores that `qwen` gives on transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from registry import ScoringRequest
+from registry.conformance import checks_of
+from registry.conformance import plugin as plugin_checks
+from registry.conformance import prm as prm_checks
+from registry.contracts.data import split_steps
+from registry.contracts.prm import PRM
+from registry.errors import PluginFailedError
+from registry.plugins import datasets, llms, prms
+
+NANO = {"checkpoint": "nano:prm", "dtype": "float32"}
+
+
+@pytest.fixture(scope="module", params=["last", "every"])
+def served(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The shipped PRM in an engine."""
+    built = prms.create("qwen-vllm", **NANO, max_tokens=1024, markers=request.param)
+    yield built
+    built.close()
+
+
+@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
+def test_it_conforms(check: Any, served: PRM) -> None:
+    assert check in checks_of(served)
+    check(served)
+
+
+def test_its_scores_are_those_of_transformers(served: Any) -> None:
+    from registry import Prefix, Sampling
+
+    questions = datasets.create("nano-math").questions("test", 12)
+    llm = llms.create("transformers", checkpoint="nano:weak", dtype="float32", device="cpu")
+    drawn = llm.generate(
+        [Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3
+    )
+    requests = [
+        ScoringRequest(question.text, tuple(split_steps(each.text) for each in of_question))
+        for question, of_question in zip(questions, drawn, strict=True)
+    ]
+    local = prms.create("qwen", **NANO, device="cpu", markers=served.markers)
+    expected, found = (
+        np.concatenate([scores.logit for part in prm.score_batch(requests) for scores in part])
+        for prm in (local, served)
+    )
+    assert np.ptp(expected) > 3
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_prefixes_beyond_the_context_are_flagged_or_refused(served: Any) -> None:
+    steps = ("a) 1+1=2", "9" * 1100)
+    flagged = served.score("1+1?", [steps])[0]
+    assert flagged.over_long.tolist() == [False, False, True]
+    served.max_tokens = 4096
+    try:
+        with pytest.raises(
+            PluginFailedError, match=r"nano:prm reads 1024\. Set 'max_tokens' to 1024 or less"
+        ):
+            served.score("1+1?", [steps])
+    finally:
+        served.max_tokens = 1024
