@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import charts
+from dashboard.address import bound, link
 from dashboard.data import ask
 from dashboard.text import amount, estimate, number, plain
 from db.leaderboard import METRICS, SIGNIFICANCE, Metric
@@ -35,8 +35,7 @@ def show(path: Path) -> None:
         list(_TABLES),
         default="Calibration",
         required=True,
-        key="table",
-        bind="query-params",
+        **bound("table"),
         label_visibility="collapsed",
     )
     table = _TABLES[chosen]
@@ -66,7 +65,7 @@ def _filters(plugins: pd.DataFrame) -> dict[str, list[str] | None]:
     chosen = {}
     for kind, title in _NAMES.items():
         names = list(plugins.loc[plugins["kind"] == kind, "name"])
-        selected = st.sidebar.multiselect(title, names, key=kind, bind="query-params", placeholder="All")
+        selected = st.sidebar.multiselect(title, names, **bound(kind), placeholder="All")
         chosen[kind] = selected or None
     return chosen
 
@@ -77,8 +76,7 @@ def _chosen_metrics(table: str) -> list[Metric]:
         "Metrics",
         list(known),
         default=[METRICS[name].title for name in _DEFAULTS[table]],
-        key=f"{table}_metrics",
-        bind="query-params",
+        **bound(f"{table}_metrics"),
     )
     return [metric for title, metric in known.items() if title in chosen]
 
@@ -141,9 +139,7 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
         shown["Calibrator"] = _texts(cells["calibrator"])
     else:
         links = zip(cells["calibrator"], cells["cell_id"], strict=True)
-        shown["Calibrator"] = [
-            f"[{plain(name)}](/reliability?cell={quote(cell, safe='')})" for name, cell in links
-        ]
+        shown["Calibrator"] = [f"[{plain(name)}]({link('reliability', cell=cell)})" for name, cell in links]
     for metric in metrics:
         shown[metric.title] = [_value(row, metric.name) for row in cells.to_dict("records")]
     shown["Questions"] = [amount(count) for count in cells["questions"]]

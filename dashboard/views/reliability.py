@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import charts
+from dashboard.address import bound
 from dashboard.data import ask
 from dashboard.text import amount, estimate, number, plain
 from db.leaderboard import METRICS
@@ -24,7 +25,7 @@ def show(path: Path) -> None:
     if cells.empty:
         st.info("This run has no calibration cells.")
         return
-    cell_id = st.selectbox("Cell", list(cells["cell_id"]), key="cell", bind="query-params")
+    cell_id = st.selectbox("Cell", list(cells["cell_id"]), **bound("cell"))
     detail: CellDetail = ask(path, "cell", cell_id=cell_id)
     if detail.cell["status"] == "failed":
         st.error(f"This cell failed: {plain(detail.cell['reason'] or 'no reason was recorded')}")

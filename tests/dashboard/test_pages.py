@@ -2,134 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from dashboard.text import estimate
 from db import queries
 from db.cells import cell_id
 from db.connection import engine_for
 from db.files import database_path, published_path
 from db.models import Cell
 from db.writer import Writer
+from tests.dashboard.conftest import SECONDS, as_shown, rows, server
 from tests.db import factory
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-if CHROMIUM is None:
-    pytest.skip("no chromium is installed (Debian: apt-get install chromium)", allow_module_level=True)
-
-ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
-SECONDS = 60
-
-
-@contextmanager
-def server(directory: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port), "--headless"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(10 * SECONDS):
-            try:
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None, "the server ended before it answered"
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def address(run_folder: Path) -> Iterator[str]:
-    with server(run_folder) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
-    """A page that fails the test if anything goes wrong in it, or if it asks another machine for anything."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(1000 * SECONDS)
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: problems.append(request.url) if _is_foreign(request.url) else None)
-
-    def note(message: playwright.ConsoleMessage) -> None:
-        # Streamlit looks for its server below the page's own address first, and is told that it is not there.
-        if message.type == "error" and "/reliability/_stcore/" not in message.location.get("url", ""):
-            problems.append(message.text)
-
-    page.on("console", note)
-    yield page
-    page.close()
-    assert problems == []
-
-
-def _is_foreign(url: str) -> bool:
-    return url.startswith(("http", "ws")) and "//127.0.0.1:" not in url
-
-
-def rows(page: playwright.Page, place: int = 0) -> list[list[str]]:
-    """Cells of a table as text, with the spaces that a reader sees."""
-    table = page.get_by_test_id("stTable").nth(place)
-    table.locator("td").first.wait_for()
-    texts = table.evaluate(
-        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
-    return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
-
-
-def as_shown(*numbers: float) -> str:
-    return estimate(*numbers).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_leaderboard_shows_the_numbers_of_the_database(
