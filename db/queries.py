@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from db.costs import costs
+from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 from db.provenance import CellDetail, cell, prefixes, trajectories
 from db.reader import Source, fingerprint, frame, reading
+from db.reported import beside_measured
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,11 +23,16 @@ __all__ = [
     "SIGNIFICANCE",
     "CellDetail",
     "Metric",
+    "beside_measured",
     "cell",
     "cells",
     "comparisons",
+    "costs",
+    "curve_areas",
+    "curve_points",
     "datasets",
     "fingerprint",
+    "frontier",
     "jobs",
     "leaderboard",
     "measurements",
@@ -32,6 +40,7 @@ __all__ = [
     "prefixes",
     "reading",
     "reliability",
+    "risk_points",
     "runs",
     "signed_errors",
     "trajectories",
