@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.text import plain
-from dashboard.views import leaderboard, reliability
+from dashboard.views import leaderboard, reliability, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
@@ -37,6 +37,7 @@ def main() -> None:
                 title="Reliability",
                 url_path="reliability",
             ),
+            st.Page(partial(trajectories.show, path), title="Trajectories", url_path="trajectories"),
         ]
     )
     # First of all, so that a page that breaks is tried again when the run publishes.

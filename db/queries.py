@@ -8,8 +8,17 @@ import sqlalchemy as sa
 
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-from db.provenance import CellDetail, cell, prefixes, trajectories
+from db.pools import calibration_cells, rewards_of
+from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
+from db.trajectory_queries import (
+    QUESTION_ORDERS,
+    prefixes,
+    question_page,
+    questions,
+    trajectories,
+    worst_prefixes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +26,11 @@ if TYPE_CHECKING:
 __all__ = [
     "COORDINATES",
     "METRICS",
+    "QUESTION_ORDERS",
     "SIGNIFICANCE",
     "CellDetail",
     "Metric",
+    "calibration_cells",
     "cell",
     "cells",
     "comparisons",
@@ -30,11 +41,15 @@ __all__ = [
     "measurements",
     "plugins",
     "prefixes",
+    "question_page",
+    "questions",
     "reading",
     "reliability",
+    "rewards_of",
     "runs",
     "signed_errors",
     "trajectories",
+    "worst_prefixes",
 ]
 
 
