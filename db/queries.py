@@ -10,9 +10,18 @@ from db.costs import costs
 from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-from db.provenance import CellDetail, cell, prefixes, trajectories
+from db.pools import calibration_cells, rewards_of
+from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
 from db.reported import beside_measured
+from db.trajectory_queries import (
+    QUESTION_ORDERS,
+    prefixes,
+    question_page,
+    questions,
+    trajectories,
+    worst_prefixes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +29,12 @@ if TYPE_CHECKING:
 __all__ = [
     "COORDINATES",
     "METRICS",
+    "QUESTION_ORDERS",
     "SIGNIFICANCE",
     "CellDetail",
     "Metric",
     "beside_measured",
+    "calibration_cells",
     "cell",
     "cells",
     "comparisons",
@@ -38,12 +49,16 @@ __all__ = [
     "measurements",
     "plugins",
     "prefixes",
+    "question_page",
+    "questions",
     "reading",
     "reliability",
+    "rewards_of",
     "risk_points",
     "runs",
     "signed_errors",
     "trajectories",
+    "worst_prefixes",
 ]
 
 
