@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.text import plain
-from dashboard.views import calibration, leaderboard, trajectories
+from dashboard.views import calibration, compare, leaderboard, scaling, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
@@ -20,6 +20,8 @@ _SECONDS_BETWEEN_LOOKS = 2
 _PAGES = {
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
+    "scaling": (scaling, "Scaling"),
+    "compare": (compare, "Compare"),
     "trajectories": (trajectories, "Trajectories"),
 }
 

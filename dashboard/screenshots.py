@@ -25,11 +25,17 @@ VIEWS = {
     "calibration": "calibration",
     "calibration-rivals": "calibration?view=Calibrators",
     "calibration-all": "calibration?view=All+LLMs+and+data+sets",
+    "scaling": "scaling",
+    "scaling-difficulty": "scaling?view=Difficulty",
+    "scaling-risk": "scaling?view=Risk+and+coverage",
+    "compare": "compare",
+    "trajectories": "trajectories",
 }
 WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT = 1000
 _TALLEST = 4000
 _PATIENCE = 60
+_DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
 def main() -> None:
@@ -45,7 +51,7 @@ def main() -> None:
 
 
 def _take(address: str, out: Path, names: list[str]) -> None:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import TimeoutError, sync_playwright
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
@@ -62,7 +68,8 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     page.goto(f"{address}/{VIEWS[name]}")
                     page.get_by_role("heading", level=1).wait_for()
                     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-                    page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
+                    with contextlib.suppress(TimeoutError):  # what is folded away may never be drawn
+                        page.wait_for_function(_DRAWN, timeout=5000)
                     seconds = time.perf_counter() - start
                     page.wait_for_timeout(600)  # charts are drawn, menus folded
                     # Pages scroll inside: a picture holds what a window of their height would show.

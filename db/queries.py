@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from db.compare import compare
 from db.costs import costs
 from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
@@ -14,6 +15,7 @@ from db.pools import calibration_cells, rewards_of
 from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
 from db.reported import beside_measured
+from db.scaling import scaling_pool
 from db.trajectory_queries import (
     QUESTION_ORDERS,
     prefixes,
@@ -37,6 +39,7 @@ __all__ = [
     "calibration_cells",
     "cell",
     "cells",
+    "compare",
     "comparisons",
     "costs",
     "curve_areas",
@@ -56,6 +59,7 @@ __all__ = [
     "rewards_of",
     "risk_points",
     "runs",
+    "scaling_pool",
     "signed_errors",
     "trajectories",
     "worst_prefixes",
