@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.text import plain
-from dashboard.views import leaderboard, reliability, trajectories
+from dashboard.views import leaderboard, reliability, runs, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
@@ -38,6 +38,7 @@ def main() -> None:
                 url_path="reliability",
             ),
             st.Page(partial(trajectories.show, path), title="Trajectories", url_path="trajectories"),
+            st.Page(partial(runs.show, path), title="Runs", url_path="runs"),
         ]
     )
     # First of all, so that a page that breaks is tried again when the run publishes.

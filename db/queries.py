@@ -11,6 +11,7 @@ from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Ru
 from db.pools import calibration_cells, rewards_of
 from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
+from db.run_queries import cell_ids, job_page, planned_shards
 from db.trajectory_queries import (
     QUESTION_ORDERS,
     prefixes,
@@ -32,13 +33,16 @@ __all__ = [
     "Metric",
     "calibration_cells",
     "cell",
+    "cell_ids",
     "cells",
     "comparisons",
     "datasets",
     "fingerprint",
+    "job_page",
     "jobs",
     "leaderboard",
     "measurements",
+    "planned_shards",
     "plugins",
     "prefixes",
     "question_page",
