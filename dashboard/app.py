@@ -9,12 +9,20 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.text import plain
-from dashboard.views import leaderboard, reliability, runs, trajectories
+from dashboard.views import calibration, leaderboard, runs, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
 
 _SECONDS_BETWEEN_LOOKS = 2
+
+# Without icons: the first would be fetched from another machine, as the window's icon.
+_PAGES = {
+    "leaderboard": (leaderboard, "Leaderboard"),
+    "calibration": (calibration, "Calibration"),
+    "trajectories": (trajectories, "Trajectories"),
+    "runs": (runs, "Runs"),
+}
 
 
 def main() -> None:
@@ -26,19 +34,8 @@ def main() -> None:
     st.set_page_config(page_title="prmcal", layout="wide")
     page = st.navigation(
         [
-            st.Page(
-                partial(leaderboard.show, path),
-                title="Leaderboard",
-                url_path="leaderboard",
-                default=True,
-            ),
-            st.Page(
-                partial(reliability.show, path),
-                title="Reliability",
-                url_path="reliability",
-            ),
-            st.Page(partial(trajectories.show, path), title="Trajectories", url_path="trajectories"),
-            st.Page(partial(runs.show, path), title="Runs", url_path="runs"),
+            st.Page(partial(view.show, path), title=title, url_path=url, default=not place)
+            for place, (url, (view, title)) in enumerate(_PAGES.items())
         ]
     )
     # First of all, so that a page that breaks is tried again when the run publishes.

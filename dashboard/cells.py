@@ -9,12 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.data import ask
+from dashboard.places import TITLES
 from dashboard.text import plain
 from db.errors import UnknownCellError
 
 __all__ = ["chosen_cell"]
-
-_KINDS = {"llm": "LLM", "prm": "PRM", "calibrator": "Calibrator", "dataset": "Data set"}
 
 
 def chosen_cell(path: Path) -> dict[str, Any] | None:
@@ -29,7 +28,7 @@ def chosen_cell(path: Path) -> dict[str, Any] | None:
     if cells.empty:
         return None
     current = _named(path, cells, st.query_params.get("cell"))
-    for kind, title in _KINDS.items():
+    for kind, title in TITLES.items():
         options = list(dict.fromkeys(cells[kind]))
         key = f"chosen_{kind}"
         st.session_state[key] = current[kind]
@@ -50,7 +49,7 @@ def _named(path: Path, cells: pd.DataFrame, wanted: str | None) -> dict[str, Any
 
 def _move(cells: pd.DataFrame, changed: str) -> None:
     """Go to the cell of the choosers, or where there is none to the nearest that has what was just chosen."""
-    chosen = {kind: st.session_state[f"chosen_{kind}"] for kind in _KINDS}
+    chosen = {kind: st.session_state[f"chosen_{kind}"] for kind in TITLES}
     kept = cells[cells[changed] == chosen[changed]]
     likeness = sum((kept[kind] == value).astype(int) for kind, value in chosen.items())
     st.query_params["cell"] = kept.loc[likeness.idxmax(), "cell_id"]

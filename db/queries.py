@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from db.costs import costs
+from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 from db.pools import calibration_cells, rewards_of
 from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
+from db.reported import beside_measured
 from db.run_queries import cell_ids, job_page, planned_shards
 from db.trajectory_queries import (
     QUESTION_ORDERS,
@@ -31,13 +34,18 @@ __all__ = [
     "SIGNIFICANCE",
     "CellDetail",
     "Metric",
+    "beside_measured",
     "calibration_cells",
     "cell",
     "cell_ids",
     "cells",
     "comparisons",
+    "costs",
+    "curve_areas",
+    "curve_points",
     "datasets",
     "fingerprint",
+    "frontier",
     "job_page",
     "jobs",
     "leaderboard",
@@ -50,6 +58,7 @@ __all__ = [
     "reading",
     "reliability",
     "rewards_of",
+    "risk_points",
     "runs",
     "signed_errors",
     "trajectories",

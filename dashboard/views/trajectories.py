@@ -13,6 +13,7 @@ from dashboard.address import bound
 from dashboard.cells import chosen_cell
 from dashboard.data import ask
 from dashboard.mathematics import with_formulas
+from dashboard.places import names_of
 from dashboard.step_chart import budgets_chart, rewards_chart
 from dashboard.steps import step_table, step_texts
 from dashboard.text import amount, estimate, number, plain
@@ -276,7 +277,5 @@ def _choosable(
 
 def _colours(path: Path, calibrator: str) -> tuple[str, str, str]:
     """Of the PRM's reward, of the calibrated one, and of the truth, which is in the colour of the text."""
-    plugins = ask(path, "plugins")
-    scale = charts.colour_scale(list(plugins.loc[plugins["kind"] == "calibrator", "name"]))
-    own = dict(zip(scale.domain, scale.range, strict=True))[calibrator]
-    return _GREY, own, "#FAFAFA" if st.context.theme.type == "dark" else "#111827"
+    (own,) = charts.colour_scale(names_of(path).calibrator, [calibrator]).range
+    return _GREY, own, charts.ink()

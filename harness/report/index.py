@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from db.formats import escape_markdown, markdown_grid
 from harness.report.evidence import Evidence
 from harness.report.exhibits import Chart, Exhibit, Table
-from harness.report.formats import escape_markdown, markdown, markdown_grid, markdown_notes
+from harness.report.formats import markdown, markdown_notes
 
 __all__ = ["index", "picture_names", "provenance"]
 
