@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.text import plain
-from dashboard.views import calibration, compare, leaderboard, scaling, trajectories
+from dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
@@ -23,6 +23,7 @@ _PAGES = {
     "scaling": (scaling, "Scaling"),
     "compare": (compare, "Compare"),
     "trajectories": (trajectories, "Trajectories"),
+    "runs": (runs, "Runs"),
 }
 
 

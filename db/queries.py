@@ -15,6 +15,7 @@ from db.pools import calibration_cells, rewards_of
 from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
 from db.reported import beside_measured
+from db.run_queries import cell_ids, job_page, planned_shards
 from db.scaling import scaling_pool
 from db.trajectory_queries import (
     QUESTION_ORDERS,
@@ -38,6 +39,7 @@ __all__ = [
     "beside_measured",
     "calibration_cells",
     "cell",
+    "cell_ids",
     "cells",
     "compare",
     "comparisons",
@@ -47,9 +49,11 @@ __all__ = [
     "datasets",
     "fingerprint",
     "frontier",
+    "job_page",
     "jobs",
     "leaderboard",
     "measurements",
+    "planned_shards",
     "plugins",
     "prefixes",
     "question_page",
