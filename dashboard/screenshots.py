@@ -8,14 +8,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
+
+from dashboard.serving import serving
 
 VIEWS = {
     "leaderboard": "",
@@ -30,11 +26,11 @@ VIEWS = {
     "scaling-risk": "scaling?view=Risk+and+coverage",
     "compare": "compare",
     "trajectories": "trajectories",
+    "runs": "runs",
 }
 WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT = 1000
 _TALLEST = 4000
-_PATIENCE = 60
 _DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
@@ -46,7 +42,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(VIEWS), help="these views only")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with _server(arguments.directory) as address:
+    with serving(arguments.directory) as address:
         _take(address, arguments.out, arguments.only or list(VIEWS))
 
 
@@ -82,27 +78,6 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     print(f"{name}-{colours}-{size}: shown after {seconds:.2f} s")
                 page.close()
         browser.close()
-
-
-@contextlib.contextmanager
-def _server(directory: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port), "--headless"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError):
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                break
-            time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 if __name__ == "__main__":
