@@ -8,13 +8,25 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.data import ask
 from dashboard.text import plain
-from dashboard.views import leaderboard, reliability
+from dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
 
 _SECONDS_BETWEEN_LOOKS = 2
+
+_RUNS = "runs"
+# Without icons: the first would be fetched from another machine, as the window's icon.
+_PAGES = {
+    "leaderboard": (leaderboard, "Leaderboard"),
+    "calibration": (calibration, "Calibration"),
+    "scaling": (scaling, "Scaling"),
+    "compare": (compare, "Compare"),
+    "trajectories": (trajectories, "Trajectories"),
+    _RUNS: (runs, "Runs"),
+}
 
 
 def main() -> None:
@@ -26,23 +38,21 @@ def main() -> None:
     st.set_page_config(page_title="prmcal", layout="wide")
     page = st.navigation(
         [
-            st.Page(
-                partial(leaderboard.show, path),
-                title="Leaderboard",
-                url_path="leaderboard",
-                default=True,
-            ),
-            st.Page(
-                partial(reliability.show, path),
-                title="Reliability",
-                url_path="reliability",
-            ),
+            st.Page(partial(view.show, path), title=title, url_path=url, default=not place)
+            for place, (url, (view, title)) in enumerate(_PAGES.items())
         ]
     )
     # First of all, so that a page that breaks is tried again when the run publishes.
     _look_again(path, fingerprint(path))
     try:
-        page.run()
+        if page.url_path != _RUNS and ask(path, "cells").empty:
+            st.title("Nothing to show yet")
+            st.info(
+                f"The run in {plain(str(path.parent))} has begun and measured nothing yet. The page fills by itself as "
+                "results come in; the page Runs tells how far it is."
+            )
+        else:
+            page.run()
     except MissingDatabaseError:
         st.title("Nothing to show yet")
         st.info(

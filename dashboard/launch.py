@@ -17,8 +17,8 @@ _OPTIONS = {
     "server.address": "127.0.0.1",
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": "false",
-    "theme.base": "light",
-    "theme.primaryColor": "#0072B2",
+    "theme.light.primaryColor": "#0072B2",
+    "theme.dark.primaryColor": "#56B4E9",
 }
 
 

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-__all__ = ["amount", "estimate", "number", "plain"]
+__all__ = ["amount", "duration", "estimate", "number", "plain"]
 
 _DASH = "\N{EN DASH}"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -35,3 +35,11 @@ def estimate(value: float, low: float, high: float, digits: int = 3, mark: str =
 def amount(count: float | None) -> str:
     """Format a whole number with separators; a dash if there is none."""
     return _DASH if count is None or pd.isna(count) else f"{int(count):,}"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds as ``45 s``, ``3 min`` or ``2 h 5 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

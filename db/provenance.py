@@ -1,8 +1,9 @@
-"""A number followed down: from a cell to its jobs, their seeds and versions, and its trajectories."""
+"""A number followed down: from a cell to its jobs, their seeds and versions, and a few of its trajectories."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import sqlalchemy as sa
 
 from db.errors import UnknownCellError
 from db.models import (
-    CalibratedReward,
     Cell,
     Comparison,
     Dataset,
@@ -19,17 +19,14 @@ from db.models import (
     Plugin,
     Question,
     Result,
-    Reward,
-    SuccessCount,
     Trajectory,
 )
 from db.reader import Source, connection_of, frame
-from db.success import success_counts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CellDetail", "cell", "prefixes", "trajectories"]
+__all__ = ["CellDetail", "cell", "cell_row", "sampled"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         If there is no such cell, with the nearest ones.
     """
     with connection_of(source) as connection:
-        row = _cell_row(connection, cell_id)
+        row = cell_row(connection, cell_id)
         jobs = _upstream_jobs(connection, row)
         names = [
             (kind, row[kind])
@@ -102,96 +99,12 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
             datasets=frame(
                 connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)
             ),
-            samples=frame(connection, _trajectories(_measured(jobs, row)).limit(samples)),
+            samples=frame(connection, sampled(list(_measured(jobs, row)["job_key"])).limit(samples)),
         )
 
 
-def trajectories(
-    source: Source, cell_id: str, question_id: str | None = None, *, limit: int | None = None
-) -> pd.DataFrame:
-    """Return the trajectories that a cell was measured on, with their questions.
-
-    Parameters
-    ----------
-    source : Path or Connection
-        The published copy.
-    cell_id : str
-        The cell.
-    question_id : str, optional
-        Those of one question only.
-    limit : int, optional
-        The first ones only.
-
-    Returns
-    -------
-    DataFrame
-        question_id, question, reference (answer), question_level, trajectory, text, steps, tokens,
-        finish_reason, answer, verdict, correct.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
-    """
-    with connection_of(source) as connection:
-        row = _cell_row(connection, cell_id)
-        query = _trajectories(_measured(_upstream_jobs(connection, row), row))
-        if question_id is not None:
-            query = query.where(Trajectory.question_id == question_id)
-        return frame(connection, query.limit(limit))
-
-
-def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
-    """Return every scored prefix of one question: reward, success counts and calibrated rewards.
-
-    Returns
-    -------
-    DataFrame
-        trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null where no follow-ups
-        were drawn), level, calibrated_reward (null where the cell has no calibrator); one row per level beta.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
-    """
-    with connection_of(source) as connection:
-        row = _cell_row(connection, cell_id)
-        keys = list(_measured(_upstream_jobs(connection, row), row)["job_key"])
-
-        counts = success_counts(keys).where(SuccessCount.question_id == question_id).subquery()
-        query = (
-            sa.select(
-                Reward.trajectory,
-                Reward.step,
-                Reward.logit,
-                Reward.reward,
-                Reward.over_long,
-                counts.c.successes,
-                counts.c.follow_ups,
-                counts.c.terminal,
-                CalibratedReward.level,
-                CalibratedReward.reward.label("calibrated_reward"),
-            )
-            .outerjoin(
-                counts, sa.and_(counts.c.trajectory == Reward.trajectory, counts.c.step == Reward.step)
-            )
-            .outerjoin(
-                CalibratedReward,
-                sa.and_(
-                    CalibratedReward.job_key.in_(keys),
-                    CalibratedReward.question_id == Reward.question_id,
-                    CalibratedReward.trajectory == Reward.trajectory,
-                    CalibratedReward.step == Reward.step,
-                ),
-            )
-            .where(Reward.job_key.in_(keys), Reward.question_id == question_id)
-            .order_by(Reward.trajectory, Reward.step, CalibratedReward.level)
-        )
-        return frame(connection, query)
-
-
-def _cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
+def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
+    """Return the row of a cell; an UnknownCellError names the nearest ones."""
     row = (
         connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
     )
@@ -233,7 +146,8 @@ def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
     return jobs[same]
 
 
-def _trajectories(jobs: pd.DataFrame) -> sa.Select[*tuple[Any, ...]]:
+def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
+    """Select the trajectories of some rollouts with their questions, in order."""
     return (
         sa.select(
             Trajectory.question_id,
@@ -258,6 +172,6 @@ def _trajectories(jobs: pd.DataFrame) -> sa.Select[*tuple[Any, ...]]:
                 Question.question_id == Trajectory.question_id,
             ),
         )
-        .where(Trajectory.job_key.in_(list(jobs["job_key"])))
+        .where(Trajectory.job_key.in_(job_keys))
         .order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
     )

@@ -6,10 +6,25 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from db.compare import compare
+from db.costs import costs
+from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-from db.provenance import CellDetail, cell, prefixes, trajectories
+from db.pools import calibration_cells, rewards_of
+from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
+from db.reported import beside_measured
+from db.run_queries import cell_ids, job_page, planned_shards
+from db.scaling import scaling_pool
+from db.trajectory_queries import (
+    QUESTION_ORDERS,
+    prefixes,
+    question_page,
+    questions,
+    trajectories,
+    worst_prefixes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,24 +32,41 @@ if TYPE_CHECKING:
 __all__ = [
     "COORDINATES",
     "METRICS",
+    "QUESTION_ORDERS",
     "SIGNIFICANCE",
     "CellDetail",
     "Metric",
+    "beside_measured",
+    "calibration_cells",
     "cell",
+    "cell_ids",
     "cells",
+    "compare",
     "comparisons",
+    "costs",
+    "curve_areas",
+    "curve_points",
     "datasets",
     "fingerprint",
+    "frontier",
+    "job_page",
     "jobs",
     "leaderboard",
     "measurements",
+    "planned_shards",
     "plugins",
     "prefixes",
+    "question_page",
+    "questions",
     "reading",
     "reliability",
+    "rewards_of",
+    "risk_points",
     "runs",
+    "scaling_pool",
     "signed_errors",
     "trajectories",
+    "worst_prefixes",
 ]
 
 

@@ -10,12 +10,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from db.leaderboard import measurements
+from db.reader import Source, connection_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["reported"]
+__all__ = ["REPORTED_TABLES", "beside_measured", "reported"]
 
 _FILE = Path(__file__).with_name("reported.csv")
+
+REPORTED_TABLES = {
+    "cal_qwen": "Calibration, Qwen-PRM-7B",
+    "calibration_72b": "Calibration, Qwen-PRM-72B",
+    "ats_comparison": "All calibrators, Qwen-PRM-7B",
+    "bon_qwen": "Best-of-n, Qwen-PRM-7B",
+    "bon_shepherd": "Best-of-n, Math-Shepherd",
+    "bon_reasoneval": "Best-of-n, ReasonEval",
+    "bs_qwen": "Beam search, Qwen-PRM-7B",
+    "bs_shepherd": "Beam search, Math-Shepherd",
+    "bs_reasoneval": "Beam search, ReasonEval",
+}
+"""The paper's tables by their labels, in a reader's order."""
+
+_NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 
 
 def reported(**filters: str) -> pd.DataFrame:
@@ -51,3 +69,34 @@ def reported(**filters: str) -> pd.DataFrame:
     found["value"] = text["value"].astype(float).to_numpy()
     found["status"] = "reported"
     return found
+
+
+def beside_measured(source: Source, table: str) -> pd.DataFrame:
+    """Return one of the paper's tables with what a database measured under the same names.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    table : str
+        One of :data:`REPORTED_TABLES`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of :func:`reported`, then measured, low and high (its 95% interval) and questions: null where the
+        run has no such cell. Of cells that differ only in C or beta it is the one with the largest C, and of these the
+        one with the smallest beta, as the paper sets them.
+    """
+    import pandas as pd
+
+    with connection_of(source) as connection:
+        found = pd.concat([measurements(connection, each) for each in ("calibration", "scaling")])
+    found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})
+    found = found.sort_values(["target", "level"], ascending=[False, True], kind="stable")
+    found = found.drop_duplicates(_NAMED)[[*_NAMED, "measured", "low", "high", "questions"]]
+    # A join takes two missing names for equal, but only of one type.
+    numbers, found = (each.astype(dict.fromkeys(_NAMED, object)) for each in (reported(table=table), found))
+    for each in (numbers, found):
+        each[_NAMED] = each[_NAMED].where(each[_NAMED].notna(), None)
+    return numbers.merge(found, how="left", on=_NAMED, validate="many_to_one")

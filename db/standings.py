@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SIGNIFICANCE", "standings", "tie_letters"]
+__all__ = ["SIGNIFICANCE", "last_places", "merit", "standings", "tie_letters"]
 
 SIGNIFICANCE = 0.05
 """A difference is called real if its p value, after Holm's correction, is below this."""
@@ -105,9 +105,32 @@ def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str
     return {cell: "".join(letter for letter, each in named if cell in each) for cell in cells}
 
 
+def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
+    """Return the cells that are the worst of their group, where the difference to its best is real.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`db.leaderboard.leaderboard` returns it.
+    metric : str
+        One of its metrics.
+    wins : {"lower", "higher", "near zero"} or None
+        Which value of it wins; no place is the last where it is None.
+    """
+    if wins is None:
+        return set()
+    found = table.assign(value=table[metric]).dropna(subset=["value"])
+    groups = found[found[f"{metric}_standing"] == "worse"].groupby(_GROUP, dropna=False)
+    return {list(_by_merit(group, wins))[-1] for _, group in groups}
+
+
+def merit(value: pd.Series, wins: str) -> pd.Series:
+    """How good values are, the better the higher."""
+    return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
+
+
 def _by_merit(group: pd.DataFrame, wins: str) -> dict[str, Any]:
     """The rows of a group by cell, the best first; of equals the first by name."""
-    value = group["value"]
-    merit = {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
-    ordered = group.assign(merit=merit).sort_values(["merit", "cell_id"], ascending=[False, True])
+    ordered = group.assign(merit=merit(group["value"], wins))
+    ordered = ordered.sort_values(["merit", "cell_id"], ascending=[False, True])
     return dict(zip(ordered["cell_id"], ordered.index, strict=True))

@@ -155,6 +155,21 @@ def report(
 
 
 @app.command()
+def export(
+    directory: FolderArgument,
+    html: Annotated[
+        Path,
+        typer.Option("--html", metavar="SITE", help="The site's folder: new, empty, or an earlier site."),
+    ],
+) -> None:
+    """Write the leaderboards as a static site that needs no server, such as for a GitHub page."""
+    from harness.site import write_site
+
+    files = write_site(directory, html)
+    typer.echo(f"{len(files)} files in {html}: open {html / 'index.html'}.", err=True)
+
+
+@app.command()
 def rebuild(directory: FolderArgument) -> None:
     """Build the database anew from the artifacts."""
     from harness.rebuild import rebuild_database

@@ -5,22 +5,24 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
+from db.run_folder import LOCK_FILE, RECORD_FILE, is_running
 from harness.grid import GridSpec
 from harness.store import storage_errors, write_atomically
 from registry.errors import RunError
 
 __all__ = ["RunFolder", "RunRecord"]
 
-_RECORD = "run.json"
-_LOCK = "run.lock"
+# One who looks whether a run holds the lock holds it himself for an instant.
+_ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,15 @@ class RunFolder:
             If no grid was ever run here.
         """
         try:
-            return RunRecord(**json.loads((self.directory / _RECORD).read_text(encoding="utf-8")))
+            return RunRecord(**json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8")))
         except FileNotFoundError as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
         except (OSError, ValueError, TypeError) as error:
-            raise RunError(f"{self.directory / _RECORD} is damaged ({error}). Run the grid again.") from error
+            raise RunError(
+                f"{self.directory / RECORD_FILE} is damaged ({error}). Run the grid again."
+            ) from error
 
     def claim(self, grid: GridSpec) -> None:
         """Make sure that the folder is new or belongs to the grid of that name.
@@ -86,21 +90,23 @@ class RunFolder:
         RunError
             If it belongs to another grid, or holds something else.
         """
-        if (self.directory / _RECORD).exists():
+        if (self.directory / RECORD_FILE).exists():
             owner = self.record().grid["name"]
             if owner != grid.name:
                 raise RunError(
                     f"{self.directory} belongs to the grid '{owner}', not to '{grid.name}'. "
                     "Choose another --out folder."
                 )
-        elif self.directory.is_dir() and any(path.name != _LOCK for path in self.directory.iterdir()):
+        elif self.directory.is_dir() and any(path.name != LOCK_FILE for path in self.directory.iterdir()):
             raise RunError(
                 f"{self.directory} holds other files and no run of prmcal. Choose an empty or a new --out folder."
             )
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
-        write_atomically(self.directory / _RECORD, json.dumps(vars(record), indent=1, sort_keys=True) + "\n")
+        write_atomically(
+            self.directory / RECORD_FILE, json.dumps(vars(record), indent=1, sort_keys=True) + "\n"
+        )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -115,10 +121,10 @@ class RunFolder:
             if self.directory.exists() and not self.directory.is_dir():
                 raise RunError(f"{self.directory} is a file. Choose a folder for --out.")
             self.directory.mkdir(parents=True, exist_ok=True)
-            file = (self.directory / _LOCK).open("a+")
+            file = (self.directory / LOCK_FILE).open("a+")
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take(file)
             except BlockingIOError as error:
                 file.seek(0)
                 raise RunError(
@@ -132,14 +138,18 @@ class RunFolder:
 
     def running(self) -> bool:
         """Whether a run holds the lock now."""
+        return is_running(self.directory)
+
+
+def _take(file: IO[str]) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with (self.directory / _LOCK).open() as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+            if attempt == _ATTEMPTS:
+                raise
+        time.sleep(_SECONDS_BETWEEN)
 
 
 def grid_text(grid: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from db.readable import missing, readable_leaderboard
 from harness.estimate import Work
 from harness.folder import RunFolder
 from harness.progress import duration
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "markdown_table",
-    "missing",
     "one_of",
     "plain_row",
     "printable",
@@ -44,7 +42,6 @@ _TABLE_METRICS = {
     "calibration": ("brier_corrected", "positive_brier", "adaptive_ce", "signed_error", "coverage_0.1"),
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
 }
-_STANDING = {"best": "*", "tied": "=", "worse": " "}
 _WIDE = 1000
 
 
@@ -91,16 +88,13 @@ def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
     if output_format == "json":
         return json.dumps([plain_row(row) for row in frame.to_dict("records")], indent=1) + "\n"
     if output_format == "markdown":
-        metrics = [name for name in frame.columns if f"{name}_low" in frame.columns]
-        return markdown_table(*_readable(frame, metrics)) + "".join(
-            f"\n{line}\n" for line in _failures(frame)
-        )
-    head, rows = _readable(frame, _TABLE_METRICS[table])
+        return readable_leaderboard(frame).markdown()
+    found = readable_leaderboard(frame, _TABLE_METRICS[table])
     legend = (
         "value [95% interval by bootstrap over questions]; * best, = not distinguishable from the best; what shares a "
         "letter within a data set, LLM and PRM is not distinguishable (paired, p < 0.05 after Holm's correction)"
     )
-    return "\n".join([text_table(head, rows), legend, *_failures(frame)]) + "\n"
+    return "\n".join([text_table(found.head, found.rows), legend, *found.notes]) + "\n"
 
 
 def render_cell(directory: Path, cell_id: str) -> str:
@@ -153,48 +147,6 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).strip("\n")
 
 
-def _readable(frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    names = [
-        name
-        for name in ("dataset", "llm", "prm", "calibrator", "strategy", "target", "level")
-        if frame[name].notna().any()
-    ]
-    shown = [metric for metric in metrics if metric in frame.columns]
-    rows = []
-    for row in frame.to_dict("records"):
-        cells = [
-            "" if missing(row[name]) else f"{row[name]:g}" if isinstance(row[name], float) else str(row[name])
-            for name in names
-        ]
-        values = [_value(row, metric) for metric in shown]
-        counts = "" if missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
-        rows.append([*cells, *values, counts, row["status"]])
-    titles = {"target": "C", "level": "beta"}
-    return [*(titles.get(name, name) for name in names), *shown, "rows/questions", "status"], rows
-
-
-def _failures(frame: pd.DataFrame) -> list[str]:
-    failed = frame[frame["status"] == "failed"]
-    return [f"failed ({count} cells): {reason}" for reason, count in failed["reason"].value_counts().items()]
-
-
-def _value(row: dict[str, Any], metric: str) -> str:
-    if missing(row[metric]):
-        return ""
-    interval = (
-        "" if missing(row[f"{metric}_low"]) else f" [{row[f'{metric}_low']:.3f}, {row[f'{metric}_high']:.3f}]"
-    )
-    standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
-    mark = "" if missing(standing) else _STANDING[standing]
-    return f"{row[metric]:.3f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same as a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
 def _frame_table(frame: pd.DataFrame) -> str:
     rows = [
         ["" if missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
@@ -222,13 +174,6 @@ def _job_columns(jobs: pd.DataFrame) -> pd.DataFrame:
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON, which knows null but neither NaN nor NA."""
     return {name: None if missing(value) else value for name, value in row.items()}
-
-
-def missing(value: Any) -> bool:
-    """Whether a value of a DataFrame is not there."""
-    import pandas as pd
-
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from db.compare import CellComparison, MetricComparison, compare
 from db.leaderboard import SIGNIFICANCE
-from harness.compare import CellComparison, MetricComparison, compare
-from harness.render import FORMATS, markdown_table, missing, one_of, plain_row, printable, text_table
+from db.readable import Readable, missing
+from harness.folder import RunFolder
+from harness.render import FORMATS, one_of, plain_row, printable, text_table
 
 __all__ = ["render_comparison"]
 
 _TEXT_START = 70
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>$#!])")
 
 
 def render_comparison(
@@ -28,42 +28,31 @@ def render_comparison(
     Raises
     ------
     PrmcalError
-        If the format does not exist or the cells cannot be compared.
+        If the format does not exist.
     DatabaseError
-        If there is no such cell, or no readable database.
+        If the cells cannot be compared, there is no such cell, or no readable database.
     """
     one_of("--format", output_format, FORMATS)
-    found = compare(directory, cell_a, cell_b, metric)
+    folder = RunFolder(directory)
+    folder.record()
+    found = compare(folder.published, cell_a, cell_b, metric)
     if output_format == "json":
         return json.dumps(_data(found), indent=1) + "\n"
     if output_format == "csv":
         return _csv([_metric_data(each) for each in found.metrics])
     markdown = output_format == "markdown"
-    table, line_end = (markdown_table, "\\\n") if markdown else (text_table, "\n")
+    table, line_end = (_markdown_table, "\\\n") if markdown else (text_table, "\n")
     head, rows = _metric_rows(found)
     parts = [
         line_end.join([f"A  {found.a['cell_id']}", f"B  {found.b['cell_id']}"]),
-        _paired_over(found),
+        found.paired_over,
         table(head, rows).rstrip("\n"),
         line_end.join(_legend(found)),
     ]
     if len(found.differing):
         by = "squared error, mean over prefixes" if found.prefixes else "accuracy"
-        parts += [f"Where they differ most ({by}):", table(*_question_rows(found, markdown)).rstrip("\n")]
+        parts += [f"Where they differ most ({by}):", table(*_question_rows(found)).rstrip("\n")]
     return "\n\n".join(parts) + "\n"
-
-
-def _paired_over(found: CellComparison) -> str:
-    questions = f"Paired over the same {found.questions:,} questions"
-    if found.prefixes is None:
-        return f"{questions}."
-    of_a, of_b = found.prefixes
-    if found.a["llm"] != found.b["llm"]:
-        return f"{questions}; each LLM has prefixes of its own, {of_a:,} and {of_b:,}."
-    if found.common_prefixes == of_a == of_b:
-        return f"{questions} and the same {of_a:,} prefixes."
-    common = "" if found.common_prefixes is None else f", {found.common_prefixes:,} of them the same"
-    return f"{questions}; {of_a:,} and {of_b:,} prefixes{common}."
 
 
 def _metric_rows(found: CellComparison) -> tuple[list[str], list[list[str]]]:
@@ -102,15 +91,15 @@ def _legend(found: CellComparison) -> list[str]:
     return lines
 
 
-def _question_rows(found: CellComparison, markdown: bool) -> tuple[list[str], list[list[str]]]:
+def _question_rows(found: CellComparison) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
-            _one_line(row.question_id, markdown),
+            _one_line(row.question_id),
             "" if missing(row.question_level) else str(row.question_level),
             f"{row.value_a:.3f}",
             f"{row.value_b:.3f}",
             f"{row.difference:+.3f}",
-            "" if missing(row.question) else _one_line(row.question, markdown),
+            "" if missing(row.question) else _one_line(row.question),
         ]
         for row in found.differing.itertuples()
     ]
@@ -122,12 +111,15 @@ def _estimate(value: float, low: float, high: float, number: str = ".3f") -> str
     return f"{value:{number}}{interval}"
 
 
-def _one_line(text: str, markdown: bool) -> str:
+def _one_line(text: str) -> str:
     """The start of a foreign text, on one line, with what a terminal would obey written out."""
     flat = " ".join(text.split())
     start = flat if len(flat) <= _TEXT_START else flat[: _TEXT_START - 1] + "…"
-    shown = printable(start)
-    return _MARKDOWN.sub(r"\\\1", shown) if markdown else shown
+    return printable(start)
+
+
+def _markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    return Readable(head, rows, names=1).markdown()
 
 
 def _data(found: CellComparison) -> dict[str, Any]:

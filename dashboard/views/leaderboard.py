@@ -1,86 +1,91 @@
-"""The page of the two leaderboards."""
+"""The page of the leaderboards: calibration, scaling, what strategies cost, and what the paper reports."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import charts
+from dashboard.address import bound, link
 from dashboard.data import ask
+from dashboard.downloads import downloads
+from dashboard.places import TITLES, Names, chosen, names_of
 from dashboard.text import amount, estimate, number, plain
+from dashboard.views.beside import show_costs, show_reported
 from db.leaderboard import METRICS, SIGNIFICANCE, Metric
+from db.readable import readable_leaderboard
+from db.standings import last_places, merit
 
 __all__ = ["show"]
 
-_TABLES = {"Calibration": "calibration", "Scaling": "scaling"}
 _DEFAULTS = {
     "calibration": ["brier", "ece", "signed_error"],
     "scaling": ["accuracy", "budget_ratio", "pass_at_n"],
 }
-_NAMES = {"llm": "LLM", "prm": "PRM", "calibrator": "Calibrator", "dataset": "Data set"}
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _MARKS = {"best": "●", "tied": "○", "worse": "▽"}
+_LAST = "▼"
+_GRID_ORDER = "order of the grid"
+_CHARTS_IN_A_ROW = 2
+_ROWS = 54
 
 
 def show(path: Path) -> None:
     """Show the leaderboards of a published database."""
     st.title("Leaderboard")
-    plugins = ask(path, "plugins")
-    chosen = st.segmented_control(
+    names = names_of(path)
+    pages: dict[str, Callable[[], None]] = {
+        "Calibration": lambda: _competition(path, names, "calibration"),
+        "Scaling": lambda: _competition(path, names, "scaling"),
+        "Costs": lambda: show_costs(path, names),
+        "Paper": lambda: show_reported(path),
+    }
+    table = st.segmented_control(
         "Leaderboard",
-        list(_TABLES),
+        list(pages),
         default="Calibration",
         required=True,
-        key="table",
-        bind="query-params",
+        **bound("table"),
         label_visibility="collapsed",
     )
-    table = _TABLES[chosen]
-    filters = _filters(plugins)
+    pages[table]()
+
+
+def _competition(path: Path, names: Names, table: str) -> None:
+    filters = chosen(names, *TITLES)
+    if table == "scaling":
+        filters["strategy"] = (
+            st.sidebar.multiselect("Strategy", names.strategy, **bound("strategy"), placeholder="All") or None
+        )
     metrics = _chosen_metrics(table)
     cells = ask(path, "leaderboard", table=table, **filters)
-    _summary(cells)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
+    _summary(cells)
     done = cells[cells["status"] == "done"]
     if len(done) and metrics:
-        _chart(done, metrics, list(plugins.loc[plugins["kind"] == "calibrator", "name"]))
+        _charts(done, metrics, names)
+    cells = _sorted(cells, metrics)
     _table(cells, metrics, table)
-    _without_values(cells)
-    st.download_button(
-        "Download CSV",
-        cells.to_csv(index=False),
-        file_name=f"{table}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-    )
-
-
-def _filters(plugins: pd.DataFrame) -> dict[str, list[str] | None]:
-    chosen = {}
-    for kind, title in _NAMES.items():
-        names = list(plugins.loc[plugins["kind"] == kind, "name"])
-        selected = st.sidebar.multiselect(title, names, key=kind, bind="query-params", placeholder="All")
-        chosen[kind] = selected or None
-    return chosen
+    shown = [metric.name for metric in metrics]
+    downloads(table, cells, lambda: readable_leaderboard(cells, shown))
+    _failures(cells)
 
 
 def _chosen_metrics(table: str) -> list[Metric]:
     known = {metric.title: metric for metric in METRICS.values() if metric.leaderboard == table}
-    chosen = st.sidebar.multiselect(
+    selected = st.sidebar.multiselect(
         "Metrics",
         list(known),
         default=[METRICS[name].title for name in _DEFAULTS[table]],
-        key=f"{table}_metrics",
-        bind="query-params",
+        **bound(f"{table}_metrics"),
     )
-    return [metric for title, metric in known.items() if title in chosen]
+    return [metric for title, metric in known.items() if title in selected]
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -90,19 +95,30 @@ def _summary(cells: pd.DataFrame) -> None:
     st.caption(" · ".join(parts))
 
 
-def _chart(cells: pd.DataFrame, metrics: list[Metric], calibrators: list[str]) -> None:
-    metric = metrics[0]
-    if len(metrics) > 1:
-        metric = st.selectbox("Chart", metrics, format_func=lambda metric: metric.title, width=240)
+def _charts(cells: pd.DataFrame, metrics: list[Metric], names: Names) -> None:
+    metric = METRICS[
+        st.selectbox(
+            "Chart",
+            [metric.name for metric in metrics],
+            format_func=lambda name: METRICS[name].title,
+            width=260,
+            **bound("chart"),
+        )
+    ]
     measured = cells.dropna(subset=[metric.name])
     if measured.empty:
         st.info(f"No cell has a value for {metric.title}.")
         return
     series = measured["calibrator"].fillna(measured["strategy"])
+    notes = pd.Series([_note(row) for row in measured.itertuples()], measured.index)
     rows = pd.DataFrame(
         {
-            "group": measured["llm"] + " · " + measured["dataset"],
-            "cell": [_label(row) for row in measured.itertuples()],
+            "dataset": measured["dataset"],
+            "group": measured["llm"]
+            + measured["prm"].map(lambda prm: f" · {prm}" if isinstance(prm, str) else ""),
+            "llm": measured["llm"],
+            "cell": series + notes,
+            "note": notes,
             "series": series,
             "value": measured[metric.name],
             "low": measured[f"{metric.name}_low"],
@@ -110,30 +126,50 @@ def _chart(cells: pd.DataFrame, metrics: list[Metric], calibrators: list[str]) -
             "n": measured["questions"].astype(int),
         }
     )
-    present = set(series)
-    scale = charts.colour_scale(calibrators, sorted(present - set(calibrators)))
-    st.altair_chart(
-        charts.estimates(rows, metric.title, scale, zero=metric.better == "near zero"),
-        width="stretch",
-        alt=f"{metric.title} of every cell with its 95% interval; the table below holds the same numbers",
-    )
+    colours = charts.colour_scale(names.calibrator, set(series))
+    shapes = charts.shape_scale(names.llm, set(rows["llm"]))
+    shown = [name for name in names.dataset if name in set(rows["dataset"])]
+    columns = st.columns(min(_CHARTS_IN_A_ROW, len(shown)))
+    for place, dataset in enumerate(shown):
+        with columns[place % len(columns)]:
+            st.markdown(f"**{plain(dataset)}**")
+            st.altair_chart(
+                charts.estimates(
+                    rows[rows["dataset"] == dataset],
+                    metric.title,
+                    colours,
+                    shapes,
+                    zero=metric.better == "near zero",
+                ),
+                width="stretch",
+                alt=f"{metric.title} of every cell on {dataset} with its 95% interval, as in the table below",
+            )
     st.caption(metric.description)
 
 
-def _label(row: Any) -> str:
-    names = [name for name in (row.prm, row.strategy, row.calibrator) if isinstance(name, str)]
-    scaling = [
-        f"{sign}={value:g}"
-        for sign, value in (("C", row.target), ("β", row.level))
-        if value == value and value
-    ]
-    return " ".join([*names, *scaling])
+def _note(row: Any) -> str:
+    """What tells a cell of a calibrator from its others."""
+    if not isinstance(row.strategy, str):
+        return ""
+    known = [f"{sign}={value:g}" for sign, value in (("C", row.target), ("β", row.level)) if value == value]
+    return " ".join([row.strategy, *known])
+
+
+def _sorted(cells: pd.DataFrame, metrics: list[Metric]) -> pd.DataFrame:
+    by = {_GRID_ORDER: None, **{metric.title: metric for metric in metrics}}
+    title = st.selectbox("Sort by", list(by), width=260, **bound("sort"))
+    metric = by[title]
+    if metric is None:
+        return cells
+    value = cells[metric.name]
+    keys = -merit(value, metric.better) if metric.better else value
+    order = keys.sort_values(kind="stable", na_position="last").index
+    return cells.loc[order].reset_index(drop=True)
 
 
 def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
-    several_prms = cells["prm"].nunique() > 1
-    kinds = ("dataset", "llm", "prm") if several_prms else ("dataset", "llm")
-    shown: dict[str, list[str]] = {_NAMES[kind]: _texts(cells[kind]) for kind in kinds}
+    same = {kind: cells[kind].dropna().unique() for kind in ("dataset", "llm", "prm")}
+    shown = {TITLES[kind]: _texts(cells[kind]) for kind, found in same.items() if len(found) > 1}
     if table == "scaling":
         shown["Strategy"] = _texts(cells["strategy"])
         shown["C"] = [number(value, 2) for value in cells["target"]]
@@ -141,42 +177,49 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
         shown["Calibrator"] = _texts(cells["calibrator"])
     else:
         links = zip(cells["calibrator"], cells["cell_id"], strict=True)
-        shown["Calibrator"] = [
-            f"[{plain(name)}](/reliability?cell={quote(cell, safe='')})" for name, cell in links
-        ]
+        shown["Calibrator"] = [f"[{plain(name)}]({link('calibration', cell=cell)})" for name, cell in links]
     for metric in metrics:
-        shown[metric.title] = [_value(row, metric.name) for row in cells.to_dict("records")]
+        last = last_places(cells, metric.name, metric.better)
+        shown[metric.title] = [_value(row, metric.name, last) for row in cells.to_dict("records")]
     shown["Questions"] = [amount(count) for count in cells["questions"]]
     if table == "calibration":
         shown["Prefixes"] = [amount(count) for count in cells["rows"]]
-    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
-    only_prm = "" if several_prms else f"PRM: {', '.join(_texts(cells['prm'].dropna().drop_duplicates()))}. "
+    st.table(_page(pd.DataFrame(shown)), border="horizontal", hide_index=True)
+    everywhere = [f"{TITLES[kind]}: {plain(found[0])}. " for kind, found in same.items() if len(found) == 1]
     st.caption(
-        f"{only_prm}"
-        f"Values with 95% intervals by bootstrap over questions. What competes is one data set, LLM and PRM: "
-        f"{_MARKS['best']} the best, {_MARKS['tied']} not distinguishable from the best, {_MARKS['worse']} worse, and "
-        f"the difference is real (p < {SIGNIFICANCE} after Holm's correction). Two values that share a letter are not "
-        f"distinguishable. Without a mark: not compared."
+        f"{''.join(everywhere)}Values with 95% intervals by bootstrap over questions. What competes is one data set, "
+        f"LLM and PRM: {_MARKS['best']} the best, {_MARKS['tied']} not distinguishable from the best, "
+        f"{_MARKS['worse']} worse, and the difference is real (p < {SIGNIFICANCE} after Holm's correction), {_LAST} "
+        "the worst of these. Two values that share a letter are not distinguishable. Without a mark: not compared."
     )
+
+
+def _page(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the page that a reader has turned to."""
+    pages = -(-len(table) // _ROWS)
+    if pages < 2:
+        return table
+    start = _ROWS * (min(st.pagination(pages, **bound("page")), pages) - 1)
+    return table.iloc[start : start + _ROWS]
 
 
 def _texts(names: pd.Series) -> list[str]:
     return [plain(name) if isinstance(name, str) else number(None) for name in names]
 
 
-def _value(row: dict[str, Any], metric: str) -> str:
+def _value(row: dict[str, Any], metric: str, last: set[str]) -> str:
     if row["status"] != "done":
         return f"*{row['status']}*"
     if row[metric] != row[metric]:
         return number(None)
-    mark = _MARKS.get(row[f"{metric}_standing"], "")
+    mark = _LAST if row["cell_id"] in last else _MARKS.get(row[f"{metric}_standing"], "")
     letters = row[f"{metric}_letters"]
     marks = f"{mark}{_NO_BREAK}{letters}" if mark and isinstance(letters, str) else mark
     text = plain(estimate(row[metric], row[f"{metric}_low"], row[f"{metric}_high"], mark=marks))
     return f"**{text}**" if mark == _MARKS["best"] else text
 
 
-def _without_values(cells: pd.DataFrame) -> None:
+def _failures(cells: pd.DataFrame) -> None:
     failed = cells[cells["status"] == "failed"]
     if failed.empty:
         return

@@ -1,51 +1,23 @@
-"""A table as Markdown, CSV and LaTeX. Names and reasons are escaped: they come from grids and from plugins."""
+"""A table of a report as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 
+from db.formats import escape_latex, escape_markdown, latex_line, markdown_grid
 from harness.report.evidence import Value
 from harness.report.exhibits import Panel, Row, Table, counts_text
 
-__all__ = [
-    "csv_text",
-    "escape_latex",
-    "escape_markdown",
-    "latex",
-    "markdown",
-    "markdown_grid",
-    "markdown_notes",
-]
+__all__ = ["csv_text", "latex", "markdown", "markdown_notes"]
 
 _COORDINATES = ("Data set", "PRM", "LLM")
 _COLUMNS = (
     *("dataset", "prm", "llm", "calibrator", "metric", "value", "low", "high", "prefixes", "questions"),
     *("standing", "status", "reason"),
 )
-_LATEX_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    **{each: f"\\{each}" for each in "&%$#_{}"},
-}
-
-
-def escape_markdown(text: str) -> str:
-    """A text that Markdown shows as it is, also inside a table."""
-    return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))
-
-
-def escape_latex(text: str) -> str:
-    """A text that LaTeX sets as it is."""
-    return "".join(_LATEX_SPECIAL.get(each, each) for each in " ".join(text.split()))
 
 
 def csv_text(table: Table) -> str:
@@ -91,12 +63,6 @@ def markdown(table: Table) -> str:
     return "\n\n".join([*parts, *markdown_notes(table.notes())]) + "\n"
 
 
-def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """A table of Markdown, its first `left` columns flush left and all others flush right."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
-
-
 def markdown_notes(notes: dict[str, int]) -> list[str]:
     """The footnotes, as one paragraph; none if there are none."""
     lines = [f"<sup>{number}</sup> {escape_markdown(reason)}" for reason, number in notes.items()]
@@ -122,7 +88,7 @@ def _latex_float(table: Table, panel: Panel) -> str:
         rf"\begin{{tabular}}{{{'l' * len(_COORDINATES)}{'r' * len(columns)}r}}",
         r"\toprule",
         *_latex_heads(panel),
-        _latex_line([*_COORDINATES, *map(escape_latex, columns), "n"]),
+        latex_line([*_COORDINATES, *map(escape_latex, columns), "n"]),
         *_latex_rows(table, panel),
         r"\bottomrule",
         r"\end{tabular}}",
@@ -142,7 +108,7 @@ def _latex_heads(panel: Panel) -> list[str]:
     for _, columns in panel.groups:
         rules.append(rf"\cmidrule(lr){{{place}-{place + len(columns) - 1}}}")
         place += len(columns)
-    return [_latex_line([*[""] * len(_COORDINATES), *heads, ""]), " ".join(rules)]
+    return [latex_line([*[""] * len(_COORDINATES), *heads, ""]), " ".join(rules)]
 
 
 def _latex_rows(table: Table, panel: Panel) -> list[str]:
@@ -150,10 +116,10 @@ def _latex_rows(table: Table, panel: Panel) -> list[str]:
     for row, shown in _without_repetition(panel):
         lines.append(r"\midrule" if shown[0] else r"\addlinespace")
         values = [_latex_value(value, table) for value in row.values]
-        lines.append(_latex_line([*map(escape_latex, shown), *values, counts_text(row.values)]))
+        lines.append(latex_line([*map(escape_latex, shown), *values, counts_text(row.values)]))
         intervals = [_interval(value, r"{{\scriptsize [{}, {}]}}", _latex_number) for value in row.values]
         if any(intervals):
-            lines.append(_latex_line([*[""] * len(_COORDINATES), *intervals, ""]))
+            lines.append(latex_line([*[""] * len(_COORDINATES), *intervals, ""]))
     return lines
 
 
@@ -164,10 +130,6 @@ def _latex_notes(table: Table, panel: Panel) -> list[str]:
         for reason, number in table.notes().items()
         if reason in here
     ]
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
 
 
 def _latex_value(value: Value, table: Table) -> str:

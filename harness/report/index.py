@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from db.formats import escape_markdown, markdown_grid
 from harness.report.evidence import Evidence
 from harness.report.exhibits import Chart, Exhibit, Table
-from harness.report.formats import escape_markdown, markdown, markdown_grid, markdown_notes
+from harness.report.formats import markdown, markdown_notes
 
 __all__ = ["index", "picture_names", "provenance"]
 
@@ -20,9 +21,8 @@ def picture_names(chart: Chart) -> list[str]:
     return [f"{chart.name}-{number}" for number in range(1, len(chart.pictures) + 1)]
 
 
-def provenance(evidence: Evidence) -> dict[str, Any]:
-    """Which run of which grid a report is about, as the database tells it."""
-    run = evidence.run
+def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Which run of which grid something is about, from its row of the table of runs."""
     return {
         "grid": run["grid_name"],
         "grid_key": run["grid_key"],
@@ -37,7 +37,7 @@ def provenance(evidence: Evidence) -> dict[str, Any]:
 
 def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
     """The whole page."""
-    about = provenance(evidence)
+    about = provenance(evidence.run)
     parts = [
         f"# Calibration of the grid '{escape_markdown(about['grid'])}'",
         _about(evidence, about),

@@ -2,138 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import pandas as pd
 import pytest
 
-from dashboard.text import estimate
+from dashboard.address import link
 from db import queries
 from db.cells import cell_id
 from db.connection import engine_for
 from db.files import database_path, published_path
+from db.formats import escape_markdown
 from db.models import Cell
+from db.reported import reported
 from db.writer import Writer
+from tests.dashboard.conftest import SECONDS, as_shown, rows, server
 from tests.db import factory
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-if CHROMIUM is None:
-    pytest.skip("no chromium is installed (Debian: apt-get install chromium)", allow_module_level=True)
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page, expect
 
-ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
-SECONDS = 60
-
-
-@contextmanager
-def server(directory: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port), "--headless"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(10 * SECONDS):
-            try:
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None, "the server ended before it answered"
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def address(run_folder: Path) -> Iterator[str]:
-    with server(run_folder) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
-    """A page that fails the test if anything goes wrong in it, or if it asks another machine for anything."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(1000 * SECONDS)
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: problems.append(request.url) if _is_foreign(request.url) else None)
-
-    def note(message: playwright.ConsoleMessage) -> None:
-        # Streamlit looks for its server below the page's own address first, and is told that it is not there.
-        if message.type == "error" and "/reliability/_stcore/" not in message.location.get("url", ""):
-            problems.append(message.text)
-
-    page.on("console", note)
-    yield page
-    page.close()
-    assert problems == []
-
-
-def _is_foreign(url: str) -> bool:
-    return url.startswith(("http", "ws")) and "//127.0.0.1:" not in url
-
-
-def rows(page: playwright.Page, place: int = 0) -> list[list[str]]:
-    """Cells of a table as text, with the spaces that a reader sees."""
-    table = page.get_by_test_id("stTable").nth(place)
-    table.locator("td").first.wait_for()
-    texts = table.evaluate(
-        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
-    return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
-
-
-def as_shown(*numbers: float) -> str:
-    return estimate(*numbers).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_leaderboard_shows_the_numbers_of_the_database(
-    page: playwright.Page, address: str, run_folder: Path
+    page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(address)
     head, *shown = rows(page)
@@ -145,25 +40,41 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
         if cell["status"] == "failed":
             assert row[3:] == ["failed"] * 3 + ["\N{EN DASH}"] * 2
             continue
-        marks = {"best": " ●", "tied": " ○", "worse": " ▽"}
+        # Of each group the uncalibrated cell is the only one that really is worse, and so the worst.
+        marks = {"best": " ●", "tied": " ○", "worse": " ▼"}
         for text, metric in zip(row[3:6], ("brier", "ece", "signed_error"), strict=True):
             expected = as_shown(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"])
             mark = marks.get(cell[f"{metric}_standing"], "")
             letters = f" {cell[f'{metric}_letters']}" if mark else ""
             assert text == expected.replace(" [", f"{mark}{letters} [")
         assert row[6:] == ["100", "1,234"]
-    assert {mark for row in shown for mark in "●○▽" if mark in row[3]} == set("●○▽")
+    assert {mark for row in shown for mark in "●○▼" if mark in row[3]} == set("●○▼")
+    assert page.get_by_test_id("stVegaLiteChart").count() == len(factory.DATASETS)
 
 
-def test_a_failed_cell_shows_its_reason_as_text(page: playwright.Page, address: str) -> None:
+def test_rows_are_sorted_best_first_and_the_order_stands_in_the_address(
+    page: Page, address: str, run_folder: Path
+) -> None:
+    page.goto(address)
+    rows(page)
+    page.get_by_role("combobox", name="Sort by").click()
+    page.get_by_role("option", name="Signed error").click()
+    page.wait_for_url("**/?sort=Signed+error")
+    stored = queries.leaderboard(published_path(run_folder))["signed_error"].abs().dropna().sort_values()
+    first = page.get_by_test_id("stTable").first.locator("tbody tr").first
+    expect(first).to_contain_text(f"{stored.iloc[0]:.3f}")
+    values = [float(row[5].split()[0]) for row in rows(page)[1:] if row[5] != "failed"]
+    assert values == [round(value, 3) for value in stored]
+    assert rows(page)[-1][5] == "failed"
+
+
+def test_a_failed_cell_shows_its_reason_as_text(page: Page, address: str) -> None:
     page.goto(address)
     rows(page)
     assert rows(page, 1) == [["Cell", "Reason"], [factory.FAILED_CELL, factory.REASON]]
 
 
-def test_the_scaling_table_shows_what_ias_costs_and_keeps(
-    page: playwright.Page, address: str, run_folder: Path
-) -> None:
+def test_the_scaling_table_shows_what_ias_costs_and_keeps(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?table=Scaling&llm=weak&dataset=nano-math")
     head, *shown = rows(page)
     stored = queries.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
@@ -171,35 +82,66 @@ def test_the_scaling_table_shows_what_ias_costs_and_keeps(
         named = dict(zip(head, row, strict=True))
         assert named["Strategy"] == cell["strategy"]
         assert named["Accuracy"] == as_shown(cell["accuracy"], cell["accuracy_low"], cell["accuracy_high"])
-    assert shown[-1][2:6] == ["best-of-n + IAS", "0.99", "0.10", "isotonic"]
+    last = dict(zip(head, shown[-1], strict=True))
+    named = [last[name] for name in ("Strategy", "C", "β", "Calibrator")]
+    assert named == ["best-of-n + IAS", "0.99", "0.10", "isotonic"]
 
 
-def test_a_filter_keeps_its_rows_and_stands_in_the_address(page: playwright.Page, address: str) -> None:
+def test_a_filter_keeps_its_rows_and_stands_in_the_address(page: Page, address: str) -> None:
     page.goto(address)
     rows(page)
     page.get_by_test_id("stSidebar").get_by_role("combobox", name="LLM").click()
     page.get_by_role("option", name="weak").click()
     page.wait_for_url("**/?llm=weak")
     lines = page.get_by_test_id("stTable").first.locator("tbody tr")
-    playwright.expect(lines).to_have_count(6, timeout=1000 * SECONDS)
-    assert {row[1] for row in rows(page)[1:]} == {"weak"}
+    expect(lines).to_have_count(6, timeout=1000 * SECONDS)
+    page.get_by_text("LLM: weak. PRM: qwen. Values with 95% intervals").wait_for()
 
 
-def test_the_download_holds_what_the_database_holds(
-    page: playwright.Page, address: str, run_folder: Path
-) -> None:
-    page.goto(f"{address}/?llm=weak")
+def test_downloads_hold_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(f"{address}/?llm=weak&calibration_metrics=Brier")
     rows(page)
-    with page.expect_download() as download:
-        page.get_by_text("Download CSV").click()
     stored = queries.leaderboard(published_path(run_folder), llm=["weak"])
-    assert Path(download.value.path()).read_text() == stored.to_csv(index=False)
+    files = {}
+    for title in ("CSV", "Parquet", "Markdown", "LaTeX"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=title).click()
+        files[title] = Path(download.value.path())
+    assert files["CSV"].read_text() == stored.to_csv(index=False)
+    read = pd.read_parquet(files["Parquet"])
+    assert list(read["brier"]) == list(stored["brier"])
+    brier = f"{stored['brier'][0]:.3f} [{stored['brier_low'][0]:.3f}, {stored['brier_high'][0]:.3f}]"
+    assert escape_markdown(brier) in files["Markdown"].read_text()
+    lines = files["LaTeX"].read_text().splitlines()
+    assert sum(line.endswith(r"\\") for line in lines) == len(stored) + 1
+    assert any(brier in line for line in lines)
 
 
-def test_reliability_shows_the_numbers_and_bins_of_the_cell(
-    page: playwright.Page, address: str, run_folder: Path
+def test_costs_are_told_a_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(f"{address}/?table=Costs&llm=weak&dataset=nano-math&costs=in+total")
+    head, *shown = rows(page)
+    stored = queries.costs(published_path(run_folder))
+    stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
+    place = head.index("LLM calls")
+    assert [row[place] for row in shown] == [f"{value:,.0f}" for value in stored["samples_total"]]
+
+
+def test_what_the_paper_reports_stands_beside_what_was_measured_and_is_not_ranked(
+    page: Page, address: str
 ) -> None:
-    page.goto(f"{address}/reliability?cell={quote(CELL, safe='')}")
+    page.goto(f"{address}/?table=Paper&paper=Best-of-n,+Qwen-PRM-7B")
+    head, *shown = rows(page)
+    paper = reported(table="bon_qwen")
+    assert [row[head.index("Reported")] for row in shown] == [
+        f"{value:.{digits}f}" for value, digits in zip(paper["value"], paper["digits"], strict=True)
+    ]
+    assert {row[head.index("Measured here")] for row in shown} == {"\N{EN DASH}"}
+    assert not any(mark in text for row in shown for text in row for mark in "●○▽▼")
+    page.get_by_text("not measured here").wait_for()
+
+
+def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     page.get_by_text("Reward against success").wait_for()
     page.get_by_text("Bins", exact=True).click()
     published = published_path(run_folder)
@@ -216,8 +158,26 @@ def test_reliability_shows_the_numbers_and_bins_of_the_cell(
     assert page.get_by_test_id("stVegaLiteChart").count() == 2
 
 
-def test_text_of_a_model_is_shown_as_text(page: playwright.Page, address: str) -> None:
-    page.goto(f"{address}/reliability?cell={quote(CELL, safe='')}")
+def test_calibrators_of_one_place_are_compared(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(address + link("calibration", view="Calibrators", llm="strong", metric="ECE"))
+    _, *shown = rows(page)
+    stored = queries.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
+    numbers = stored[["ece", "ece_low", "ece_high"]].itertuples(index=False)
+    assert [row[:2] for row in shown] == [
+        [name, as_shown(*each)] for name, each in zip(stored["calibrator"], numbers, strict=True)
+    ]
+    page.get_by_text("No coverage was measured.").wait_for()
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
+
+
+def test_every_llm_and_data_set_has_its_diagram(page: Page, address: str) -> None:
+    page.goto(address + link("calibration", view="All LLMs and data sets", calibrator="isotonic"))
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3)
+    page.get_by_text("strong: failed").wait_for()
+
+
+def test_text_of_a_model_is_shown_as_text(page: Page, address: str) -> None:
+    page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     page.get_by_text("3 sample trajectories").click()
     code = page.get_by_test_id("stCode").first
     code.wait_for()
@@ -225,17 +185,17 @@ def test_text_of_a_model_is_shown_as_text(page: playwright.Page, address: str) -
     assert page.locator("main script, [data-testid=stMain] script").count() == 0
 
 
-def test_a_failed_cell_has_a_page_with_its_reason(page: playwright.Page, address: str) -> None:
-    page.goto(f"{address}/reliability?cell={quote(factory.FAILED_CELL, safe='')}")
+def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> None:
+    page.goto(f"{address}/calibration?cell={quote(factory.FAILED_CELL, safe='')}")
     assert page.get_by_test_id("stAlert").inner_text() == f"This cell failed: {factory.REASON}"
 
 
-def test_the_page_follows_a_run_from_nothing_to_damage(
-    page: playwright.Page, run_folder: Path, tmp_path: Path
-) -> None:
+def test_the_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: Path, tmp_path: Path) -> None:
     with server(tmp_path) as address:
         page.goto(address)
         page.get_by_text("There are no results in").wait_for()
+        Writer(database_path(tmp_path)).publish()
+        page.get_by_text("has begun and measured nothing yet").wait_for()
         shutil.copy(database_path(run_folder), database_path(tmp_path))
         writer = Writer(database_path(tmp_path))
         writer.publish()
@@ -251,10 +211,11 @@ def test_the_page_follows_a_run_from_nothing_to_damage(
         writer.record([Cell(cell_id="calibration/new", **here)])
         writer.publish()
         page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
-        with engine_for(writer.path).begin() as connection:
-            connection.exec_driver_sql("UPDATE schema_version SET version = 99")
-        writer.publish()
-        page.get_by_text("was written by a newer version of prmcal").wait_for()
+        for version, told in ((99, "was written by a newer version"), (1, "was written by an older version")):
+            with engine_for(writer.path).begin() as connection:
+                connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+            writer.publish()
+            page.get_by_text(f"{told} of prmcal").wait_for()
         damaged = tmp_path / "damaged"
         damaged.write_bytes(b"not a database" * 500)
         damaged.replace(writer.published)

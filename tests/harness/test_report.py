@@ -15,11 +15,11 @@ import pytest
 
 from db.cells import cell_id
 from db.files import published_path
+from db.formats import escape_latex, escape_markdown
 from db.queries import measurements, signed_errors
 from db.report_queries import reward_errors
 from harness.report import write_report
 from harness.report.evidence import read_evidence
-from harness.report.formats import escape_latex, escape_markdown
 from registry.errors import PrmcalError, RunError, StorageError
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.report_database import build

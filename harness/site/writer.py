@@ -1,0 +1,135 @@
+"""The site's folder: one page, the leaderboards as CSV, and the figures of the report."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from db.queries import leaderboard, reading, runs
+from harness.folder import RunFolder
+from harness.report.contents import CONTENTS
+from harness.report.evidence import read_evidence
+from harness.report.exhibits import Chart
+from harness.report.index import picture_names, provenance
+from harness.report.style import styled
+from harness.site.contents import NAMES, board, paper_tables
+from harness.written_folder import WrittenFolder, write_text
+from registry.errors import PrmcalError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["write_site"]
+
+_HERE = Path(__file__).parent
+_BOARDS: tuple[Literal["calibration", "scaling"], ...] = ("calibration", "scaling")
+
+
+@dataclass(frozen=True)
+class _Figure:
+    title: str
+    caption: str
+    alternative: str
+    files: tuple[str, ...]
+    notes: dict[str, int]
+
+
+def write_site(directory: Path, out: Path) -> list[Path]:
+    """Write the leaderboards of a run as a site that needs no server.
+
+    The figures of the report are in it where matplotlib is installed.
+
+    Parameters
+    ----------
+    directory : Path
+        Output folder of a run.
+    out : Path
+        The site's folder: new, empty, or an earlier site, which is replaced as a whole.
+
+    Returns
+    -------
+    list of Path
+        The files, in order of their names.
+
+    Raises
+    ------
+    RunError, DatabaseError
+        If no grid was run in the folder, or its database cannot be read.
+    StorageError
+        If `out` holds something else than a site, or cannot be written; nothing in it was changed.
+    PrmcalError
+        If the database holds no run.
+    """
+    folder = WrittenFolder(out, "site.json", "site", "--html")
+    run = RunFolder(directory)
+    if not run.published.exists():
+        run.record()  # says how to start a run, if that is what is missing
+    with reading(run.published) as source:
+        frames = {name: leaderboard(source, name) for name in _BOARDS}
+        ran = runs(source)
+    if ran.empty:
+        raise PrmcalError(f"{directory} holds no run to export. Run a grid into this folder first.")
+    about = provenance(ran.to_dict("records")[-1])
+
+    def fill(fresh: Path) -> None:
+        figures = _draw(run.published, fresh) if _has_matplotlib() and len(frames["calibration"]) else []
+        write_text(fresh / "index.html", _page(about, frames, figures))
+        for name, frame in frames.items():
+            write_text(fresh / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+
+    return folder.replace(fill, about)
+
+
+def _page(about: dict[str, Any], frames: dict[Any, pd.DataFrame], figures: Sequence[_Figure]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = (
+        (_HERE / name).read_text(encoding="utf-8").rstrip("\n") for name in ("style.css", "script.js")
+    )
+    # A browser runs the page's own script and no other, whatever is in a name or a reason.
+    return environment.get_template("page.html").render(
+        about=about,
+        boards=[board(frame, name) for name, frame in frames.items() if len(frame)],
+        figures=figures,
+        names=NAMES,
+        papers=paper_tables(),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _has_matplotlib() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def _draw(published: Path, folder: Path) -> list[_Figure]:
+    figures = []
+    with styled():
+        evidence = read_evidence(published)
+        for make in CONTENTS:
+            chart = make(evidence)
+            if isinstance(chart, Chart):
+                files = tuple(f"{name}.png" for name in picture_names(chart))
+                for file, picture in zip(files, chart.pictures, strict=True):
+                    picture.savefig(folder / file, metadata={"Software": None})
+                figures.append(_Figure(chart.title, chart.caption, chart.alternative, files, chart.notes))
+    return figures

@@ -1,0 +1,50 @@
+"""The page that compares two cells, in a real browser: the numbers of ``prmcal compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboard.address import link
+from db import queries
+from db.cells import cell_id
+from db.files import published_path
+from tests.dashboard.conftest import as_shown, rows
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+FIRST, SECOND = (
+    cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name)
+    for name in ("uncalibrated", "isotonic")
+)
+
+
+def test_two_cells_of_the_address_are_compared(page: playwright.Page, address: str, run_folder: Path) -> None:
+    page.goto(address + link("compare", a=FIRST, b=SECOND))
+    head, *shown = rows(page)
+    expected = queries.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
+    assert len(shown) == len(expected.metrics)
+    for row, each in zip(shown, expected.metrics, strict=True):
+        named = dict(zip(head, row, strict=True))
+        assert (named["A"], named["B"]) == (as_shown(*each.a), as_shown(*each.b))
+        difference = as_shown(each.difference, each.low, each.high)
+        assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
+        assert named["Real"] == ("yes" if each.real else "no")
+    page.get_by_text(expected.paired_over).wait_for()
+
+
+def test_the_questions_of_the_largest_difference_lead_to_their_trajectories(
+    page: playwright.Page, address: str, run_folder: Path
+) -> None:
+    page.goto(address + link("compare", a=FIRST, b=SECOND))
+    _, *shown = rows(page, 1)
+    expected = queries.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND).differing
+    assert [row[0] for row in shown] == list(expected["question_id"])
+    target = page.get_by_test_id("stTable").nth(1).get_by_role("link").first.get_attribute("href")
+    assert target == link("trajectories", cell=FIRST, question=expected["question_id"].iloc[0])
+
+
+def test_cells_that_cannot_be_paired_say_why(page: playwright.Page, address: str) -> None:
+    scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
+    page.goto(address + link("compare", a=scaling))
+    page.get_by_test_id("stAlert").wait_for()

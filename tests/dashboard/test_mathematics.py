@@ -1,0 +1,71 @@
+"""What a model wrote is shown as it is: formulas as formulas, all else as text."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.mathematics import with_formulas
+from dashboard.text import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (r"so $\frac{1}{2}$", r"so $\frac{1}{2}$"),
+        (r"\[x^2\] and \(y\)", r"$\displaystyle x^2$ and $y$"),
+        ("$$a\n= b$$", r"$\displaystyle a = b$"),
+        (r"3=\boxed{\dfrac{3}{4}}", r"3\=$\boxed{\dfrac{3}{4}}$"),
+        (r"$\begin{cases} 1 \\ 2 \end{cases}$", r"$\begin{cases} 1 \\ 2 \end{cases}$"),
+        (r"$100\%$", r"$100\%$"),
+    ],
+)
+def test_formulas_are_set(text: str, shown: str) -> None:
+    assert with_formulas(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it costs $5 and $6",
+        r"$\href{javascript:alert(1)}{x}$",
+        r"$\rule{99em}{99em}$",
+        r"$\def\x{\x\x}\x$",
+        r"$\color{white}{hidden}$",
+        r"$\begin{document}x\end{document}$",
+        r"\boxed{never closed",
+        r"$100% hidden$",
+        r"$\begin{matrix} a \\[999em] b \end{matrix}$",
+        "$" + "{" * 50 + "}" * 50 + "$",
+        "$" + "x" * 5000 + "$",
+        "$a\u202eb$",
+    ],
+)
+def test_what_is_not_known_to_be_harmless_is_text(text: str) -> None:
+    assert re.search(r"(?<!\\)\$", with_formulas(text)) is None
+
+
+@given(st.text(alphabet=st.sampled_from("a1 \n\\${}()[]<>`*_|-#@/:&^%~=boxedfrac")))
+def test_outside_formulas_nothing_is_left_for_markdown_to_read(text: str) -> None:
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|(`+)(?!`).*?(?<!`)\1(?!`)|\$(?:\\.|[^$\\])+\$", "", with_formulas(text))
+    assert re.search(r"[!-/:-@\[-`{-~]", rest) is None
+
+
+def test_addresses_and_arrows_stay_what_they_were() -> None:
+    shown = with_formulas("see https://a.b -> c\u202e")
+    assert shown == f"see `https://a.b` `->` c{plain(chr(92) + 'u202e')}"
+
+
+def test_lines_are_kept() -> None:
+    assert with_formulas("a\nb") == "a  \nb"
+
+
+@pytest.mark.parametrize("piece", [r"\(", "$x", "-", r"\boxed{", "$$", "@", "x--"])
+def test_no_text_takes_long(piece: str) -> None:
+    begin = time.perf_counter()
+    with_formulas(piece * 5000)
+    assert time.perf_counter() - begin < 2

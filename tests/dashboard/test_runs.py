@@ -1,0 +1,80 @@
+"""The page of the runs, in a real browser: what ran, how far it is, and how to measure a cell again."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dashboard.address import link
+from db import queries
+from db.cells import cell_id
+from db.files import database_path, published_path
+from db.models import Job, Run
+from db.run_folder import LOCK_FILE
+from db.writer import Writer
+from tests.dashboard.conftest import rows, server
+from tests.dashboard.test_trajectories import grid
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+CELL = cell_id("scaling", "strong", "nano-math", prm="qwen", strategy="best-of-n")
+GRID = """
+name: tiny
+seed: 3
+llms: [{name: weak, plugin: transformers}, {name: strong, plugin: transformers}]
+prms: [{name: qwen, plugin: qwen}]
+calibrators: [{name: isotonic, plugin: isotonic}, {name: temperature, plugin: temperature}]
+datasets: [{name: nano-math, plugin: nano-math}, {name: nano-aime, plugin: nano-aime}]
+calibration: {name: nano-math, plugin: nano-math}
+strategies: [{name: pass@1, plugin: pass@1}, {name: best-of-n, plugin: best-of-n}]
+"""
+
+
+def test_runs_and_jobs_show_what_the_database_holds(
+    page: playwright.Page, address: str, run_folder: Path
+) -> None:
+    page.goto(address + link("runs", kind="score"))
+    page.get_by_text("4 jobs.").wait_for()
+    head, run = rows(page, 1)
+    named = dict(zip(head, run, strict=True))
+    assert (named["Run"], named["Grid"]) == ("run-1", "tiny")
+    assert (named["Started (UTC)"], named["Machine"]) == ("2026-01-02 03:04", "2 cores")
+    head, *jobs = grid(page)
+    _, stored = queries.job_page(published_path(run_folder), kind="score")
+    keys = [dict(zip(head, job, strict=True)) for job in jobs]
+    assert [(key["job_key"], key["seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]
+
+
+def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
+    page: playwright.Page, run_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copy(database_path(run_folder), database_path(tmp_path))
+    writer = Writer(database_path(tmp_path))
+    stored = queries.runs(published_path(run_folder)).iloc[0].to_dict()
+    shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
+    pending = Job(
+        job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards)
+    )
+    writer.record([Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
+    writer.publish()
+    artifacts = tmp_path / "artifacts" / "rollout"
+    (artifacts / "shard-0").mkdir(parents=True)
+    (artifacts / ".shard-1-half").mkdir()
+    with (tmp_path / LOCK_FILE).open("a") as lock, server(tmp_path) as address:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        page.goto(address + link("runs", cell=CELL))
+        page.get_by_text("running: 1 of 3 shards").wait_for()
+        (artifacts / "shard-2").mkdir()
+        page.get_by_text("running: 2 of 3 shards").wait_for()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        page.get_by_text("not running: 2 of 3 shards").wait_for()
+        codes = page.get_by_test_id("stMain").get_by_test_id("stCode")
+        texts = [code.inner_text() for code in codes.all() if code.is_visible()]
+        recipe = yaml.safe_load(texts[0])
+        assert [each["name"] for each in recipe["llms"] + recipe["datasets"]] == ["strong", "nano-math"]
+        assert [each["name"] for each in recipe["strategies"]] == ["best-of-n"]
+        assert f"prmcal show {CELL} --dir" in texts[1]
+        page.goto("about:blank")

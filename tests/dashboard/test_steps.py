@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from dashboard.steps import clopper_pearson, step_table, step_texts
+from db.budgets import samples_needed
+from registry.contracts.data import split_steps
+from registry.strategies.budgets import adaptive_samples
+
+
+@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_is_that_of_scipy(counts: tuple[int, int]) -> None:
+    low, high = clopper_pearson(*counts)
+    exact = binomtest(*counts).proportion_ci(method="exact")
+    assert (float(low), float(high)) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+def test_nothing_drawn_has_no_interval() -> None:
+    assert np.isnan(clopper_pearson([0], [0])).all()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from((0.5, 0.9, 0.99, 0.999)))
+def test_budgets_are_those_of_the_strategies(chances: list[float], target: float) -> None:
+    assert samples_needed(chances, target).tolist() == adaptive_samples(chances, target, 10**9).tolist()
+
+
+@given(st.text(alphabet="ab \n"))
+def test_steps_are_those_that_the_prm_was_given(text: str) -> None:
+    steps = split_steps(text)
+    if steps:
+        assert tuple(step_texts(text, len(steps))) == steps
+
+
+def test_a_text_of_another_number_of_steps_is_shown_whole() -> None:
+    assert step_texts("a\n\nb", 3) == ["", "", "a\n\nb"]
+
+
+def test_a_table_has_a_row_for_each_prefix() -> None:
+    prefixes = pd.DataFrame(
+        {
+            "trajectory": [0, 0, 0, 0, 1],
+            "step": [0, 0, 0, 1, 0],
+            "reward": [0.9, 0.9, 0.9, 0.5, 0.9],
+            "over_long": False,
+            "successes": pd.array([2, 2, 2, 8, None], dtype="Int64"),
+            "follow_ups": pd.array([8, 8, 8, 8, None], dtype="Int64"),
+            "terminal": pd.array([False, False, False, True, None], dtype="boolean"),
+            "level": [0.1, 0.5, 0.9, np.nan, np.nan],
+            "calibrated_reward": [0.1, 0.3, 0.6, np.nan, np.nan],
+        }
+    )
+    first, last = step_table(prefixes, 0, 0.99).to_dict("records")
+    assert [first[name] for name in ("calibrated", "band_low", "band_high")] == [0.3, 0.1, 0.6]
+    assert (first["success"], first["budget_reward"], first["budget_success"]) == (0.25, 2, 17)
+    assert 0.03 < first["low"] < 0.25 < first["high"] < 0.7
+    assert (last["low"], last["success"], last["high"]) == (1, 1, 1)
+    assert np.isnan(last["calibrated"])
+    (unmeasured,) = step_table(prefixes, 1, 0.99).to_dict("records")
+    assert np.isnan([unmeasured[name] for name in ("success", "low", "high", "budget_success")]).all()

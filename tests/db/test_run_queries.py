@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pandas as pd
+
+from db import queries
+from db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
+from db.run_queries import progress
+
+
+def test_jobs_come_in_pages(published: Path) -> None:
+    total, whole = queries.job_page(published, limit=1000)
+    assert total == len(whole) == len(queries.jobs(published))
+    parts = [queries.job_page(published, limit=20, offset=offset)[1] for offset in range(0, total, 20)]
+    assert [key for part in parts for key in part["job_key"]] == list(whole["job_key"])
+    count, scores = queries.job_page(published, kind="score", limit=2)
+    assert (count, set(scores["kind"]), len(scores)) == (4, {"score"}, 2)
+
+
+def test_a_failed_job_is_counted_with_its_kind(published: Path) -> None:
+    planned = queries.planned_shards(published).set_index("kind")
+    assert planned.loc["calibration", ["jobs", "failed"]].tolist() == [12, 1]
+    assert planned["failed"].sum() == 1
+
+
+def test_progress_is_what_the_folder_holds_of_the_plan(tmp_path: Path) -> None:
+    planned = pd.DataFrame(
+        {
+            "kind": ["rollout", "fit"],
+            "jobs": [1, 1],
+            "failed": [0, 0],
+            "shard_keys": [["a", "b"], ["c"]],
+            "seconds_per_shard": [10.0, None],
+        }
+    )
+    (tmp_path / "artifacts" / "rollout" / "a").mkdir(parents=True)
+    (tmp_path / "artifacts" / "rollout" / "of-an-earlier-grid").mkdir()
+    found = progress(planned, tmp_path)
+    assert found["done"].tolist() == [1, 0]
+    assert found["seconds_left"].iloc[0] == 10
+    assert found["seconds_left"].isna().tolist() == [False, True]
+
+
+def test_a_folder_tells_whether_a_run_holds_it(tmp_path: Path) -> None:
+    assert not is_running(tmp_path)
+    with (tmp_path / LOCK_FILE).open("a") as lock:
+        assert not is_running(tmp_path)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert is_running(tmp_path)
+    assert not is_running(tmp_path)
+
+
+def test_a_folder_without_a_run_tells_nothing(tmp_path: Path) -> None:
+    assert (plugin_files(tmp_path), finished_artifacts(tmp_path, "rollout")) == ([], set())
+    (tmp_path / "run.json").write_text('{"plugin_files": ["a.py"]}')
+    assert plugin_files(tmp_path) == ["a.py"]
