@@ -27,7 +27,7 @@ test: install lint
 
 # What runs on vLLM, tested with the real one on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed
-	$(VLLM)/bin/python -m pytest -W default tests/vllm
+	HF_HUB_OFFLINE=1 $(VLLM)/bin/python -m pytest -W default tests/vllm
 
 # vLLM's CPU build brings three packages that are built for CUDA and that transformers cannot import here.
 $(VLLM)/installed: pyproject.toml constraints.txt

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
+from pathlib import Path
 from typing import Any
 
 from registry.checkpoints import resolve_checkpoint
@@ -83,7 +85,7 @@ def start_engine(
     try:
         return vllm.LLM(
             str(folder),
-            dtype=dtype,
+            dtype=_saved_dtype(folder) if dtype == "auto" else dtype,
             max_model_len=context,
             tensor_parallel_size=tensor_parallel,
             gpu_memory_utilization=gpu_memory,
@@ -124,6 +126,12 @@ def stop_engine(engine: Any) -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _saved_dtype(folder: Path) -> str:
+    """The type that a checkpoint's weights are saved in. By itself vLLM halves float32."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str(config.get("dtype") or config.get("torch_dtype") or "auto")
 
 
 def _allow_children() -> None:

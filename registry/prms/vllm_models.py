@@ -10,7 +10,7 @@ from vllm.model_executor.models.qwen2_rm import Qwen2RewardBaseModel
 __all__ = ["Qwen2ForQuantileRewardModel"]
 
 
-@default_pooling_type(tok_pooling_type="ALL")  # type: ignore[misc]  # vLLM is not there when types are checked
+@default_pooling_type(tok_pooling_type="ALL")
 class Qwen2ForQuantileRewardModel(Qwen2RewardBaseModel):  # type: ignore[misc]
     """Qwen2.5-Math-PRM with as many outputs as the configuration has `levels`."""
 

@@ -104,7 +104,7 @@ def test_first_passes_become_a_recording(prmcal: Prmcal, tmp_path: Path) -> None
         (
             [{"question": "1+1?", "generations": ["2"]}],
             None,
-            "row 1: a first pass has a 'question', a 'gold_answer'",
+            "record 1: a first pass has a 'question', a 'gold_answer'",
         ),
         (PASSES, np.zeros((2, 3)), "shape (questions, samples), here (2, 2). Got float64 of shape (2, 3)"),
         (PASSES, np.full((2, 2), 1.5), "must be in [0, 1]. Got 1.5 to 1.5"),

@@ -221,14 +221,14 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If it was fitted to another PRM, or the PRM is of a format that cannot be exported.
         """
-        from registry.calibrators.lora.export import check_exportable, export_checkpoint
+        from registry.calibrators.lora.export import export_checkpoint, exportable
         from registry.calibrators.lora.model import adapted, quantile_model
 
         self.check_fitted()
-        check_exportable(prm, self.levels)
+        known = exportable(prm, self.levels)
         self._check_prm(prm)
         model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
-        export_checkpoint(model, prm, self.levels, {**self.card_, "levels": list(self.levels)}, folder)
+        export_checkpoint(model, known, self.levels, {**self.card_, "levels": list(self.levels)}, folder)
 
     def _forward(
         self, features: ScoredPrefixes, original: bool

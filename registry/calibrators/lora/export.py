@@ -17,7 +17,7 @@ from registry.prms.qwen import QwenPRM
 from registry.prms.qwen_model import QUANTILE_ARCHITECTURE
 from registry.prms.transformers import TransformersPRM
 
-__all__ = ["check_exportable", "export_checkpoint"]
+__all__ = ["export_checkpoint", "exportable"]
 
 _HEAD = "score.layers."
 _CARD = """\
@@ -54,8 +54,8 @@ model = QwenRewardModel.from_pretrained("{folder}")  # (batch, tokens, {count}) 
 """
 
 
-def check_exportable(prm: TransformersPRM, levels: Sequence[float]) -> None:
-    """Raise a PluginFailedError if no checkpoint can be made of a PRM with outputs for these levels."""
+def exportable(prm: TransformersPRM, levels: Sequence[float]) -> QwenPRM:
+    """The PRM, or a PluginFailedError if no checkpoint can be made of it with outputs for these levels."""
     if not isinstance(prm, QwenPRM):
         raise PluginFailedError(
             f"Only PRMs in Qwen's format can be exported (plugin qwen). '{prm.plugin_name}' is a {type(prm).__name__}; "
@@ -65,6 +65,7 @@ def check_exportable(prm: TransformersPRM, levels: Sequence[float]) -> None:
         raise PluginFailedError(
             f"An exported PRM needs the median among its quantiles. It has {tuple(levels)}."
         )
+    return prm
 
 
 def export_checkpoint(
@@ -85,10 +86,10 @@ def export_checkpoint(
         Made if need be.
     """
     trunk, _ = prm.modules
-    config = copy.deepcopy(trunk.config)
+    config: Any = copy.deepcopy(trunk.config)
     _check_head(model.get_base_model().score)
     try:
-        merged: Any = model.merge_and_unload()  # type: ignore[operator]  # peft is half typed
+        merged: Any = model.merge_and_unload()
         state = {
             _saved_name(name): weight.detach().contiguous() for name, weight in merged.state_dict().items()
         }
