@@ -16,6 +16,7 @@ FIXED = "fixed n"
 
 _HEIGHT, _SMALL_HEIGHT = 440, 380
 _BAND = 0.14
+_NOTE = 0.05  # the height of a note, as an accuracy
 
 
 def frontier_chart(
@@ -54,11 +55,18 @@ def frontier_chart(
         shown.mark_point(filled=True, size=70, opacity=1, shape=shape).encode(y=up),
     ]
     middle = float((points["cost"].min() * points["cost"].max()) ** 0.5)
+    noted = _stacked(points[points["note"] != ""])
     for left in (True, False):
-        noted = shown.properties(data=points[(points["note"] != "") & ((points["cost"] > middle) == left)])
-        beside = noted.mark_text(align="right" if left else "left", dx=-7 if left else 7, dy=9, fontSize=10)
-        layers.append(beside.encode(y=up, text="note:N"))
+        beside = alt.Chart(noted[(noted["cost"] > middle) == left]).encode(x=across, color=colour)
+        text = beside.mark_text(align="right" if left else "left", dx=-7 if left else 7, fontSize=10)
+        layers.append(text.encode(y="note_at:Q", text="note:N"))
     return alt.layer(*layers).properties(height=_HEIGHT)
+
+
+def _stacked(noted: pd.DataFrame) -> pd.DataFrame:
+    """Where notes stand: below the points of their cost, one below the other."""
+    together = noted.sort_values("accuracy", ascending=False).groupby("cost")["accuracy"]
+    return noted.assign(note_at=together.transform("min") - _NOTE * (together.cumcount() + 1))
 
 
 def difficulty_chart(rows: pd.DataFrame, column: str, title: str, colours: alt.Scale, shape: str) -> Layers:

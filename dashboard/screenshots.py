@@ -31,6 +31,7 @@ VIEWS = {
 WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT = 1000
 _TALLEST = 4000
+_PATIENCE = 120_000  # milliseconds
 _DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
@@ -59,6 +60,7 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     viewport={"width": width, "height": _HEIGHT},
                     color_scheme=colours,
                 )
+                page.set_default_timeout(_PATIENCE)
                 for name in names:
                     start = time.perf_counter()
                     page.goto(f"{address}/{VIEWS[name]}")
