@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from db.queries import leaderboard, reading, runs
 from harness.folder import RunFolder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_site"]
 
 _HERE = Path(__file__).parent
-_BOARDS = ("calibration", "scaling")
+_BOARDS: tuple[Literal["calibration", "scaling"], ...] = ("calibration", "scaling")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,11 @@ def write_site(directory: Path, out: Path) -> list[Path]:
     return folder.replace(fill, about)
 
 
-def _page(about: dict[str, Any], frames: dict[Any, pd.DataFrame], figures: Sequence[_Figure]) -> str:
+def _page(
+    about: dict[str, Any],
+    frames: dict[Literal["calibration", "scaling"], pd.DataFrame],
+    figures: Sequence[_Figure],
+) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
