@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from harness.metrics.bootstrap import Bootstrap, Metric, estimate
+from harness.metrics.comparison import compare
 from numpy.typing import NDArray
 
 from harness.context import Context, successes_of
 from harness.features import PREFIX, features_of, scored_prefixes
 from harness.folder import RunFolder
-from harness.metrics.bootstrap import Bootstrap, Metric, estimate
 from harness.metrics.calibration import AdaptiveCE, brier_corrected
-from harness.metrics.comparison import compare
 from harness.metrics.rows import PrefixRows
 from harness.plan import Shard
 from harness.planner import build_plan
