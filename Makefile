@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := runs/nano
 
-.PHONY: demo test install lint nano benchmarks clean
+.PHONY: demo test install lint nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -35,6 +35,10 @@ nano: install
 
 benchmarks: install
 	for benchmark in one_pass_scoring best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
+
+# Pictures of every page of the dashboard on a finished run, into build/screenshots; needs chromium on the PATH.
+screenshots: install
+	$(BIN)/python -m dashboard.screenshots $(RUN) build/screenshots
 
 clean:
 	rm -rf .venv runs

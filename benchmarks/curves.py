@@ -13,7 +13,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics.bootstrap import Bootstrap
+from db.bootstrap import Bootstrap
 from harness.metrics.curves import (
     DENSE_TARGETS,
     TARGETS,

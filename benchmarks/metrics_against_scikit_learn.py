@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from harness.metrics.bootstrap import Bootstrap, estimate
+from db.bootstrap import Bootstrap, estimate
 from harness.metrics.calibration import calibration_metrics
 from harness.metrics.rows import PrefixRows
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from db.bootstrap import Bootstrap, QuestionMean, estimate
 from db.files import published_path
 from db.models import QuestionResult
 from db.queries import leaderboard
 from db.reader import frame
-from harness.metrics.bootstrap import Bootstrap, QuestionMean, estimate
 from registry.strategies.budgets import adaptive_samples
 
 _HEAD = (

@@ -18,11 +18,11 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 from sklearn.metrics import roc_auc_score
 
+from db.bootstrap import Bootstrap, QuestionMean, estimate
 from db.files import published_path
 from db.models import Job, Reward, Trajectory
 from db.queries import leaderboard
 from db.reader import frame
-from harness.metrics.bootstrap import Bootstrap, QuestionMean, estimate
 
 _HEAD = ("data set", "LLM", "PRM", "AUC within a question", "questions", "pass@1", "best-of-N")
 

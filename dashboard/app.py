@@ -8,20 +8,24 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.data import ask
 from dashboard.text import plain
-from dashboard.views import calibration, leaderboard, runs, trajectories
+from dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
 from db.errors import DatabaseError, MissingDatabaseError
 from db.files import published_path
 from db.reader import fingerprint
 
 _SECONDS_BETWEEN_LOOKS = 2
 
+_RUNS = "runs"
 # Without icons: the first would be fetched from another machine, as the window's icon.
 _PAGES = {
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
+    "scaling": (scaling, "Scaling"),
+    "compare": (compare, "Compare"),
     "trajectories": (trajectories, "Trajectories"),
-    "runs": (runs, "Runs"),
+    _RUNS: (runs, "Runs"),
 }
 
 
@@ -41,7 +45,14 @@ def main() -> None:
     # First of all, so that a page that breaks is tried again when the run publishes.
     _look_again(path, fingerprint(path))
     try:
-        page.run()
+        if page.url_path != _RUNS and ask(path, "cells").empty:
+            st.title("Nothing to show yet")
+            st.info(
+                f"The run in {plain(str(path.parent))} has begun and measured nothing yet. The page fills by itself as "
+                "results come in; the page Runs tells how far it is."
+            )
+        else:
+            page.run()
     except MissingDatabaseError:
         st.title("Nothing to show yet")
         st.info(

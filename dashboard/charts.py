@@ -16,6 +16,7 @@ __all__ = [
     "UNIT",
     "Layers",
     "colour_scale",
+    "differences",
     "estimates",
     "hints",
     "ink",
@@ -127,3 +128,24 @@ def estimates(rows: pd.DataFrame, title: str, colours: alt.Scale, shapes: alt.Sc
         line = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=ink(), strokeDash=[4, 4])
         layers.insert(0, line.encode(x="x:Q"))
     return alt.layer(*layers).properties(height=alt.Step(step, **{"for": "position"}))
+
+
+def differences(rows: pd.DataFrame) -> Layers:
+    """Draw differences with their 95% intervals, one metric a line, about a line at zero.
+
+    `rows` has the columns metric, difference, low, high and real ("real" or "may be chance").
+    """
+    shades = alt.Scale(domain=["real", "may be chance"], range=["#D55E00", _GREY_ON_DARK])
+    base = alt.Chart(rows).encode(
+        y=alt.Y("metric:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
+        color=alt.Color("real:N", scale=shades, sort=None, legend=legend(2)),
+        tooltip=hints(["metric", "real"], ["difference", "low", "high"], None),
+    )
+    axis = alt.X("difference:Q", title="A \N{MINUS SIGN} B (95% interval)")
+    zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=ink(), strokeDash=[4, 4]).encode(x="x:Q")
+    layers = [
+        zero,
+        base.mark_rule(strokeWidth=2).encode(x=axis, x2="high:Q").transform_calculate(difference="datum.low"),
+        base.mark_point(filled=True, size=60, opacity=1).encode(x=axis),
+    ]
+    return alt.layer(*layers).properties(height=alt.Step(24))

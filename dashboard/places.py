@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard.address import bound
 from dashboard.data import ask
 
-__all__ = ["TITLES", "Names", "chosen", "names_of"]
+__all__ = ["TITLES", "Names", "chosen", "chosen_place", "names_of"]
 
 TITLES = {"dataset": "Data set", "llm": "LLM", "prm": "PRM", "calibrator": "Calibrator"}
 """What a reader calls the kinds of plugins that cells of both leaderboards are told apart by."""
@@ -42,4 +42,13 @@ def chosen(names: Names, *kinds: str) -> dict[str, list[str] | None]:
         kind: st.sidebar.multiselect(TITLES[kind], getattr(names, kind), **bound(kind), placeholder="All")
         or None
         for kind in kinds
+    }
+
+
+def chosen_place(names: Names) -> dict[str, str]:
+    """Let a reader choose one data set, one LLM and one PRM."""
+    kinds = ("dataset", "llm", "prm")
+    return {
+        kind: column.selectbox(TITLES[kind], getattr(names, kind), **bound(kind))
+        for column, kind in zip(st.columns(len(kinds)), kinds, strict=True)
     }

@@ -8,14 +8,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
+
+from dashboard.serving import serving
 
 VIEWS = {
     "leaderboard": "",
@@ -25,11 +21,18 @@ VIEWS = {
     "calibration": "calibration",
     "calibration-rivals": "calibration?view=Calibrators",
     "calibration-all": "calibration?view=All+LLMs+and+data+sets",
+    "scaling": "scaling",
+    "scaling-difficulty": "scaling?view=Difficulty",
+    "scaling-risk": "scaling?view=Risk+and+coverage",
+    "compare": "compare",
+    "trajectories": "trajectories",
+    "runs": "runs",
 }
 WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT = 1000
 _TALLEST = 4000
-_PATIENCE = 60
+_PATIENCE = 120_000  # milliseconds
+_DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
 def main() -> None:
@@ -40,12 +43,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(VIEWS), help="these views only")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with _server(arguments.directory) as address:
+    with serving(arguments.directory) as address:
         _take(address, arguments.out, arguments.only or list(VIEWS))
 
 
 def _take(address: str, out: Path, names: list[str]) -> None:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import TimeoutError, sync_playwright
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
@@ -57,12 +60,14 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     viewport={"width": width, "height": _HEIGHT},
                     color_scheme=colours,
                 )
+                page.set_default_timeout(_PATIENCE)
                 for name in names:
                     start = time.perf_counter()
                     page.goto(f"{address}/{VIEWS[name]}")
                     page.get_by_role("heading", level=1).wait_for()
                     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-                    page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
+                    with contextlib.suppress(TimeoutError):  # what is folded away may never be drawn
+                        page.wait_for_function(_DRAWN, timeout=30_000)
                     seconds = time.perf_counter() - start
                     page.wait_for_timeout(600)  # charts are drawn, menus folded
                     # Pages scroll inside: a picture holds what a window of their height would show.
@@ -75,27 +80,6 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     print(f"{name}-{colours}-{size}: shown after {seconds:.2f} s")
                 page.close()
         browser.close()
-
-
-@contextlib.contextmanager
-def _server(directory: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port), "--headless"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(urllib.error.URLError):
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                break
-            time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["clopper_pearson", "samples_needed", "step_table", "step_texts"]
+from db.budgets import samples_needed
 
-_SMALLEST_CHANCE = 1e-4
-_CEILING_TOLERANCE = 1e-9
+__all__ = ["clopper_pearson", "step_table", "step_texts"]
+
 _POINT = 0.5
 
 
@@ -46,22 +46,6 @@ def clopper_pearson(successes: ArrayLike, follow_ups: ArrayLike) -> tuple[NDArra
         low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, 0.025), 0.0)
         high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 0.975), 1.0)
     return np.where(drawn, low, np.nan), np.where(drawn, high, np.nan)
-
-
-def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]:
-    """Return ceil(N_IAS(p, C)), at least 1: samples for one right answer with probability C (Proposition 1).
-
-    Parameters
-    ----------
-    probability : array-like
-        Probability of success p of one sample, in [0, 1]; clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
-    target : float
-        Target probability C in (0, 1).
-    """
-    p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
-    needed = np.log1p(-target) / np.log1p(-p)
-    samples: NDArray[np.float64] = np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1)
-    return samples
 
 
 def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:

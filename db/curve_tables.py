@@ -1,4 +1,4 @@
-"""Tables of curves: accuracy against budget, areas, and risk against coverage."""
+"""Tables of curves: accuracy against budget, areas, risk against coverage, and what they are read from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from db.base import Base, identified_by
 
-__all__ = ["CurveArea", "CurvePoint", "RiskPoint"]
+__all__ = ["CurveArea", "CurvePoint", "RiskPoint", "SampleAccuracy"]
 
 
 class CurvePoint(Base):
@@ -85,3 +85,23 @@ class RiskPoint(Base):
     questions: Mapped[int] = mapped_column(comment="Number of questions, the unit of the bootstrap")
 
     __mapper_args__ = identified_by(job_key, level, threshold)
+
+
+class SampleAccuracy(Base):
+    """Accuracy of a question with n samples."""
+
+    __tablename__ = "sample_accuracies"
+    __table_args__ = (
+        {
+            "comment": "Best-of-n of every single question for every n, exactly from the pool: what any C and level "
+            "would come to can be read from it."
+        },
+    )
+
+    job_key: Mapped[str] = mapped_column(comment="Curves job without a calibrator: jobs.job_key")
+    question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
+    question_level: Mapped[int | None] = mapped_column(comment="Its difficulty")
+    samples: Mapped[int] = mapped_column(comment="Samples n, from 1 to N")
+    accuracy: Mapped[float] = mapped_column(comment="Expected accuracy of the best-scored of n samples")
+
+    __mapper_args__ = identified_by(job_key, question_id, samples)

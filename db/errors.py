@@ -7,16 +7,20 @@ DatabaseError                    one clear message for the user
 ├── LockedDatabaseError          another program keeps the file open
 ├── DatabaseStorageError         the disk is full or not writable
 ├── LoadError                    a Parquet file does not fit its table
+├── ArtifactError                an artifact beside the database is absent or unreadable
+├── IncomparableCellsError       two cells that were not measured alike
 └── UnknownCellError             no such cell ("did you mean ...?")
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "ArtifactError",
     "DamagedDatabaseError",
     "DatabaseError",
     "DatabaseStorageError",
     "DatabaseVersionError",
+    "IncomparableCellsError",
     "LoadError",
     "LockedDatabaseError",
     "MissingDatabaseError",
@@ -50,6 +54,14 @@ class DatabaseStorageError(DatabaseError):
 
 class LoadError(DatabaseError):
     """A Parquet file does not fit the table it was meant for."""
+
+
+class ArtifactError(DatabaseError):
+    """A file of a run that the database leaves to it is absent or unreadable."""
+
+
+class IncomparableCellsError(DatabaseError):
+    """Two cells that were not measured by the same things on the same questions."""
 
 
 class UnknownCellError(DatabaseError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from db.base import SCHEMA_VERSION, Base
-from db.curve_tables import CurveArea, CurvePoint, RiskPoint
+from db.curve_tables import CurveArea, CurvePoint, RiskPoint, SampleAccuracy
 from db.result_tables import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
 from db.run_tables import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
 from db.trajectory_tables import CalibratedReward, Reward, Search, SuccessCount, Trajectory
@@ -27,6 +27,7 @@ __all__ = [
     "Reward",
     "RiskPoint",
     "Run",
+    "SampleAccuracy",
     "SchemaVersion",
     "Search",
     "SignedErrorBin",

@@ -119,8 +119,8 @@ def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
     """
     if wins is None:
         return set()
-    found = table.assign(value=table[metric]).dropna(subset=["value"])
-    groups = found[found[f"{metric}_standing"] == "worse"].groupby(_GROUP, dropna=False)
+    worse = table[table[f"{metric}_standing"] == "worse"]
+    groups = worse[["cell_id", *_GROUP]].assign(value=worse[metric]).groupby(_GROUP, dropna=False)
     return {list(_by_merit(group, wins))[-1] for _, group in groups}
 
 

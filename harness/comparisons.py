@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 
-from db.leaderboard import COSTS, METRICS
+from db.leaderboard import COSTS
 from db.models import Comparison
-from harness.metrics.comparison import Replicated, compare_replicates, holm
-from harness.plan import ArtifactRef, Cell
+from db.paired import compare_replicates, holm
+from db.replicates import comparable, replicated
+from harness.plan import Cell
 from harness.store import Store
 
-__all__ = ["comparable", "compare_cells", "replicated"]
+__all__ = ["compare_cells"]
 
 
 def compare_cells(cells: Sequence[Cell], store: Store) -> list[Comparison]:
@@ -37,7 +39,7 @@ def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
     measured = {
         cell.cell_id: {
             name: comparable(name, each)
-            for name, each in replicated(store, _ref(cell)).items()
+            for name, each in replicated(_artifact(store, cell)).items()
             if name not in COSTS
         }
         for cell in cells
@@ -67,35 +69,6 @@ def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
     return rows
 
 
-def _ref(cell: Cell) -> ArtifactRef:
+def _artifact(store: Store, cell: Cell) -> Path:
     (shard,) = cell.job.shards
-    return shard.ref
-
-
-def replicated(store: Store, ref: ArtifactRef) -> dict[str, Replicated]:
-    """The values of a measuring job by metric, with their bootstrap replicates.
-
-    Raises
-    ------
-    DataError
-        If the artifact is not there or cannot be read.
-    """
-    results = store.read(ref.kind, ref.key, "results").to_pandas()
-    replicates = store.read(ref.kind, ref.key, "replicates").to_pandas()
-    drawn = dict(iter(replicates.groupby("metric")))
-    return {
-        row.metric: Replicated(
-            row.value,
-            drawn[row.metric]["value"].to_numpy(),
-            row.questions,
-            drawn[row.metric]["resampled"].iloc[0],
-        )
-        for row in results[results["question_level"].isna()].itertuples()
-        if row.metric in drawn
-    }
-
-
-def comparable(metric: str, measured: Replicated) -> Replicated:
-    """What of a metric is compared: its value, or its distance from 0 where 0 is the best."""
-    near_zero = metric in METRICS and METRICS[metric].better == "near zero"
-    return measured.distance_from_zero() if near_zero else measured
+    return store.folder(shard.ref.kind, shard.ref.key)

@@ -39,7 +39,7 @@ _JOB_TABLES = {
     "success": ("successes",),
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
-    "curves": ("curve_points", "curve_areas", "risk_points"),
+    "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
     "search": ("searches",),
 }
 _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins")

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from db.compare import CellComparison, MetricComparison, compare
 from db.leaderboard import SIGNIFICANCE
 from db.readable import Readable, missing
-from harness.compare import CellComparison, MetricComparison, compare
+from harness.folder import RunFolder
 from harness.render import FORMATS, one_of, plain_row, printable, text_table
 
 __all__ = ["render_comparison"]
@@ -27,12 +28,14 @@ def render_comparison(
     Raises
     ------
     PrmcalError
-        If the format does not exist or the cells cannot be compared.
+        If the format does not exist.
     DatabaseError
-        If there is no such cell, or no readable database.
+        If the cells cannot be compared, there is no such cell, or no readable database.
     """
     one_of("--format", output_format, FORMATS)
-    found = compare(directory, cell_a, cell_b, metric)
+    folder = RunFolder(directory)
+    folder.record()
+    found = compare(folder.published, cell_a, cell_b, metric)
     if output_format == "json":
         return json.dumps(_data(found), indent=1) + "\n"
     if output_format == "csv":
@@ -42,7 +45,7 @@ def render_comparison(
     head, rows = _metric_rows(found)
     parts = [
         line_end.join([f"A  {found.a['cell_id']}", f"B  {found.b['cell_id']}"]),
-        _paired_over(found),
+        found.paired_over,
         table(head, rows).rstrip("\n"),
         line_end.join(_legend(found)),
     ]
@@ -50,19 +53,6 @@ def render_comparison(
         by = "squared error, mean over prefixes" if found.prefixes else "accuracy"
         parts += [f"Where they differ most ({by}):", table(*_question_rows(found)).rstrip("\n")]
     return "\n\n".join(parts) + "\n"
-
-
-def _paired_over(found: CellComparison) -> str:
-    questions = f"Paired over the same {found.questions:,} questions"
-    if found.prefixes is None:
-        return f"{questions}."
-    of_a, of_b = found.prefixes
-    if found.a["llm"] != found.b["llm"]:
-        return f"{questions}; each LLM has prefixes of its own, {of_a:,} and {of_b:,}."
-    if found.common_prefixes == of_a == of_b:
-        return f"{questions} and the same {of_a:,} prefixes."
-    common = "" if found.common_prefixes is None else f", {found.common_prefixes:,} of them the same"
-    return f"{questions}; {of_a:,} and {of_b:,} prefixes{common}."
 
 
 def _metric_rows(found: CellComparison) -> tuple[list[str], list[list[str]]]:

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from db.files import artifact_folder
 from harness.plan import ArtifactRef
 from registry.errors import DataError, StorageError
 
@@ -66,7 +67,7 @@ class Store:
 
     def folder(self, kind: str, key: str) -> Path:
         """Where the artifact of a shard is, or will be."""
-        return self.directory / "artifacts" / kind / key
+        return artifact_folder(self.directory, kind, key)
 
     def manifest(self, kind: str, key: str, verify: bool = True) -> Manifest | None:
         """The manifest of a whole artifact; None if it is absent, incomplete or damaged.

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import calibration_charts, charts
 from dashboard.address import bound
 from dashboard.data import ask
-from dashboard.places import TITLES, Names
+from dashboard.places import Names, chosen_place
 from dashboard.text import estimate, number, plain
 from db.leaderboard import METRICS, SIGNIFICANCE
 
@@ -22,8 +22,8 @@ _COVERAGE = "coverage_"
 
 def show_rivals(path: Path, cells: pd.DataFrame, names: Names) -> None:
     """Show all calibrators of one data set, LLM and PRM."""
-    place = _one_place(cells, names)
-    done = place[place["status"] == "done"]
+    here = [cells[kind] == name for kind, name in chosen_place(names).items()]
+    done = cells[(cells["status"] == "done") & here[0] & here[1] & here[2]]
     if done.empty:
         st.info("No calibrator of this data set, LLM and PRM has been measured.")
         return
@@ -158,11 +158,3 @@ def show_all(path: Path, cells: pd.DataFrame, names: Names) -> None:
     st.caption(
         "Vertical lines: 95% intervals. Below the diagonal rewards overestimate. Bars: prefixes in each bin."
     )
-
-
-def _one_place(cells: pd.DataFrame, names: Names) -> pd.DataFrame:
-    """Let a reader choose a data set, an LLM and a PRM; give their cells."""
-    for column, kind in zip(st.columns(3), ("dataset", "llm", "prm"), strict=True):
-        name = column.selectbox(TITLES[kind], getattr(names, kind), **bound(kind))
-        cells = cells[cells[kind] == name]
-    return cells

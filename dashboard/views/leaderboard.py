@@ -31,6 +31,7 @@ _MARKS = {"best": "●", "tied": "○", "worse": "▽"}
 _LAST = "▼"
 _GRID_ORDER = "order of the grid"
 _CHARTS_IN_A_ROW = 2
+_ROWS = 54
 
 
 def show(path: Path) -> None:
@@ -72,7 +73,7 @@ def _competition(path: Path, names: Names, table: str) -> None:
     cells = _sorted(cells, metrics)
     _table(cells, metrics, table)
     shown = [metric.name for metric in metrics]
-    downloads(table, cells, lambda: readable_leaderboard(cells, shown))
+    downloads(table, cells, readable_leaderboard(cells, shown))
     _failures(cells)
 
 
@@ -183,7 +184,7 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
     shown["Questions"] = [amount(count) for count in cells["questions"]]
     if table == "calibration":
         shown["Prefixes"] = [amount(count) for count in cells["rows"]]
-    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+    st.table(_page(pd.DataFrame(shown)), border="horizontal", hide_index=True)
     everywhere = [f"{TITLES[kind]}: {plain(found[0])}. " for kind, found in same.items() if len(found) == 1]
     st.caption(
         f"{''.join(everywhere)}Values with 95% intervals by bootstrap over questions. What competes is one data set, "
@@ -191,6 +192,15 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
         f"{_MARKS['worse']} worse, and the difference is real (p < {SIGNIFICANCE} after Holm's correction), {_LAST} "
         "the worst of these. Two values that share a letter are not distinguishable. Without a mark: not compared."
     )
+
+
+def _page(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the page that a reader has turned to."""
+    pages = -(-len(table) // _ROWS)
+    if pages < 2:
+        return table
+    start = _ROWS * (min(st.pagination(pages, **bound("page")), pages) - 1)
+    return table.iloc[start : start + _ROWS]
 
 
 def _texts(names: pd.Series) -> list[str]:

@@ -24,7 +24,7 @@ JOB_VERSIONS = {
     "calibrated": 2,
     "calibration_metrics": 2,
     "strategy": 1,
-    "curves": 2,
+    "curves": 3,
     "search": 1,
     "search_results": 1,
 }

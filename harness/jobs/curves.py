@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from db.bootstrap import Bootstrap, Estimate, estimate
+from db.spending import Curve
 from harness.context import Context, Output
 from harness.jobs.measuring import QuestionPool, bootstrap_of, last_scores, pool_of
 from harness.jobs.strategy import bare_rewards
-from harness.metrics.bootstrap import Bootstrap, Estimate, estimate
 from harness.metrics.curves import (
     DENSE_TARGETS,
     TARGETS,
-    Curve,
     accuracy_table,
     adaptive_curve,
     area_under,
@@ -61,7 +61,11 @@ def _fixed(pool: QuestionPool, table: NDArray[np.float64], bootstrap: Bootstrap)
     if most > 1:
         every = fixed_curve(table, range(1, most + 1), bootstrap)
         areas = [_area("area", None, area_under(_ends(table, bootstrap), every, most), len(table))]
-    return {"curve_points": pd.concat(points, ignore_index=True), "curve_areas": _areas(areas)}
+    return {
+        "curve_points": pd.concat(points, ignore_index=True),
+        "curve_areas": _areas(areas),
+        "sample_accuracies": _by_question(pool, table),
+    }
 
 
 def _adaptive(
@@ -98,6 +102,22 @@ def _adaptive(
     }
 
 
+def _by_question(pool: QuestionPool, table: NDArray[np.float64]) -> pd.DataFrame:
+    """What any setting's accuracy can be read from."""
+    import pandas as pd
+
+    questions, most = table.shape
+    levels = pd.array(pool.question_levels).astype("Int32")
+    return pd.DataFrame(
+        {
+            "question_id": np.repeat(pool.question_ids, most),
+            "question_level": levels.repeat(most),
+            "samples": np.tile(np.arange(1, most + 1, dtype=np.int32), questions),
+            "accuracy": table.ravel(),
+        }
+    )
+
+
 def _ends(table: NDArray[np.float64], bootstrap: Bootstrap) -> Curve:
     return fixed_curve(table, [1, table.shape[1]], bootstrap)
 
@@ -115,11 +135,11 @@ def _points(curve: Curve, level: float | None, targets: Any, question_level: int
     samples, accuracy = curve.intervals()
     frame = pd.DataFrame(
         {
-            "level": pd.array([level] * len(curve.samples), dtype="Float64"),
+            "level": pd.array([level] * len(curve.cost), dtype="Float64"),
             "target": pd.array(list(targets), dtype="Float64"),
-            "question_level": pd.array([question_level] * len(curve.samples), dtype="Int32"),
-            "point": np.arange(len(curve.samples), dtype=np.int32),
-            "samples": curve.samples,
+            "question_level": pd.array([question_level] * len(curve.cost), dtype="Int32"),
+            "point": np.arange(len(curve.cost), dtype=np.int32),
+            "samples": curve.cost,
             "samples_low": samples[:, 0],
             "samples_high": samples[:, 1],
             "accuracy": curve.accuracy,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from db.bootstrap import Bootstrap, Metric, QuestionMean, estimate
 from harness.context import Context, Output
 from harness.keys import content_key
-from harness.metrics.bootstrap import Bootstrap, Metric, QuestionMean, estimate
 from harness.plan import Shard
 from registry.contracts.data import Question
 from registry.errors import DataError

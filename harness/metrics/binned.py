@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
+from db.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
 from harness.metrics.calibration import bin_edges, bin_index
 from harness.metrics.rows import PrefixRows
 

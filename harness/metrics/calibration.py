@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics.bootstrap import Metric, RowMean, question_totals, weighted_totals
+from db.bootstrap import Metric, RowMean, question_totals, weighted_totals
 from harness.metrics.rows import PrefixRows
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics.bootstrap import Metric, QuestionMean, question_totals
+from db.bootstrap import Metric, QuestionMean, question_totals
 from harness.metrics.mixing import fit_mixing, share_above
 from harness.metrics.rows import PrefixRows
 

@@ -15,20 +15,19 @@ samples and not tokens, they hang on N, and the shared ends make them smaller th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.metrics.bootstrap import Bootstrap, percentile_interval, weighted_totals
+from db.bootstrap import Bootstrap
+from db.spending import Curve, curve_of
 from registry.strategies.budgets import adaptive_samples
 from registry.strategies.exact import best_of_n
 
 __all__ = [
     "DENSE_TARGETS",
     "TARGETS",
-    "Curve",
     "accuracy_table",
     "adaptive_curve",
     "area_under",
@@ -40,44 +39,6 @@ TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 
 
 DENSE_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 """Values of C from next to nothing to the largest below 1, for areas: eight would leave long stretches to mixing."""
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Points of accuracy against budget, with replicates of both.
-
-    Attributes
-    ----------
-    samples, accuracy : ndarray of shape (points,), float64
-        Mean samples per question, and accuracy.
-    sample_replicates, accuracy_replicates : ndarray of shape (replicates, points), float64
-        The same for the same resamples of the questions.
-    questions : int
-    """
-
-    samples: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
-    sample_replicates: NDArray[np.float64]
-    accuracy_replicates: NDArray[np.float64]
-    questions: int
-
-    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The 95% intervals of samples and of accuracy, each of shape (points, 2); NaN for a single question."""
-        found = [
-            np.array([_interval(column, self.questions) for column in replicates.T]).reshape(-1, 2)
-            for replicates in (self.sample_replicates, self.accuracy_replicates)
-        ]
-        return found[0], found[1]
-
-    def joined(self, other: Curve) -> Curve:
-        """The points of both, which must be of the same questions and resamples."""
-        return Curve(
-            np.append(self.samples, other.samples),
-            np.append(self.accuracy, other.accuracy),
-            np.concatenate([self.sample_replicates, other.sample_replicates], axis=1),
-            np.concatenate([self.accuracy_replicates, other.accuracy_replicates], axis=1),
-            self.questions,
-        )
 
 
 def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int) -> NDArray[np.float64]:
@@ -145,26 +106,15 @@ def area_under(ends: Curve, points: Curve, maximum: int) -> tuple[float, float, 
     if maximum < 2:
         raise ValueError(f"An area needs budgets from 1 to N with N at least 2. Got N = {maximum}.")
     curve = ends.joined(points)
-    (value,) = _areas(curve.samples[None], curve.accuracy[None], maximum)
-    replicates = _areas(curve.sample_replicates, curve.accuracy_replicates, maximum)
-    low, high = _interval(replicates, curve.questions)
+    (value,) = _areas(curve.cost[None], curve.accuracy[None], maximum)
+    replicates = _areas(curve.cost_replicates, curve.accuracy_replicates, maximum)
+    low, high = curve.interval(replicates)
     return float(value), low, high
 
 
 def _curve(table: NDArray[np.float64], samples: NDArray[Any], bootstrap: Bootstrap) -> Curve:
-    questions = len(table)
     accuracy = np.take_along_axis(table, samples - 1, axis=1)
-    both = np.concatenate([samples.astype(np.float64), accuracy], axis=1)
-    weights = bootstrap.weights(questions) if questions > 1 else np.empty((0, 1))
-    drawn = weighted_totals(weights, both) / questions
-    points = samples.shape[1]
-    return Curve(
-        both[:, :points].mean(axis=0),
-        both[:, points:].mean(axis=0),
-        drawn[:, :points],
-        drawn[:, points:],
-        questions,
-    )
+    return curve_of(samples.astype(np.float64), accuracy, bootstrap)
 
 
 def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
@@ -179,9 +129,3 @@ def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum:
     parts = (gain[..., :-1] - slope * left) * np.log(right / left) + slope * (right - left)
     areas: NDArray[np.float64] = np.where(wide, parts, 0.0).sum(axis=-1) / np.log(maximum)
     return areas
-
-
-def _interval(replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
-    if not replicates.size:
-        return float("nan"), float("nan")
-    return percentile_interval(replicates, questions)

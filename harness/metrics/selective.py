@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.metrics.bootstrap import Metric, weighted_totals
+from db.bootstrap import Metric, weighted_totals
 
 __all__ = ["Answering", "RiskCoverageArea"]
 

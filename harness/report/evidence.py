@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from db.bootstrap import Bootstrap, Metric, estimate, weighted_totals
 from db.queries import METRICS, comparisons, datasets, measurements, plugins, reading, runs
 from db.report_queries import measured_by, reward_errors
 from db.standings import standings
-from harness.metrics.bootstrap import Bootstrap, Metric, estimate, weighted_totals
 from harness.report.scaling_evidence import ScalingEvidence, read_scaling
 from registry.errors import PrmcalError
 

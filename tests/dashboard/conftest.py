@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dashboard.serving import serving
 from dashboard.text import estimate
-from tests.conftest import ROOT
 from tests.db import factory
 
 if TYPE_CHECKING:
@@ -41,25 +35,8 @@ FLAGS = [
 def server(directory: Path) -> Iterator[str]:
     """A dashboard of its own for a folder; gives its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port), "--headless"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(10 * SECONDS):
-            try:
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None, "the server ended before it answered"
-                time.sleep(0.1)
+    with serving(directory) as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 # Until the last test of this folder, not of the session: tests of other folders run event loops of their own.

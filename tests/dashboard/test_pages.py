@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pandas as pd
 import pytest
 
+from dashboard.address import link
 from db import queries
 from db.cells import cell_id
 from db.connection import engine_for
@@ -157,6 +158,24 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     assert page.get_by_test_id("stVegaLiteChart").count() == 2
 
 
+def test_calibrators_of_one_place_are_compared(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(address + link("calibration", view="Calibrators", llm="strong", metric="ECE"))
+    _, *shown = rows(page)
+    stored = queries.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
+    numbers = stored[["ece", "ece_low", "ece_high"]].itertuples(index=False)
+    assert [row[:2] for row in shown] == [
+        [name, as_shown(*each)] for name, each in zip(stored["calibrator"], numbers, strict=True)
+    ]
+    page.get_by_text("No coverage was measured.").wait_for()
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
+
+
+def test_every_llm_and_data_set_has_its_diagram(page: Page, address: str) -> None:
+    page.goto(address + link("calibration", view="All LLMs and data sets", calibrator="isotonic"))
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3)
+    page.get_by_text("strong: failed").wait_for()
+
+
 def test_text_of_a_model_is_shown_as_text(page: Page, address: str) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     page.get_by_text("3 sample trajectories").click()
@@ -175,6 +194,8 @@ def test_the_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: P
     with server(tmp_path) as address:
         page.goto(address)
         page.get_by_text("There are no results in").wait_for()
+        Writer(database_path(tmp_path)).publish()
+        page.get_by_text("has begun and measured nothing yet").wait_for()
         shutil.copy(database_path(run_folder), database_path(tmp_path))
         writer = Writer(database_path(tmp_path))
         writer.publish()
@@ -190,10 +211,11 @@ def test_the_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: P
         writer.record([Cell(cell_id="calibration/new", **here)])
         writer.publish()
         page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
-        with engine_for(writer.path).begin() as connection:
-            connection.exec_driver_sql("UPDATE schema_version SET version = 99")
-        writer.publish()
-        page.get_by_text("was written by a newer version of prmcal").wait_for()
+        for version, told in ((99, "was written by a newer version"), (1, "was written by an older version")):
+            with engine_for(writer.path).begin() as connection:
+                connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+            writer.publish()
+            page.get_by_text(f"{told} of prmcal").wait_for()
         damaged = tmp_path / "damaged"
         damaged.write_bytes(b"not a database" * 500)
         damaged.replace(writer.published)

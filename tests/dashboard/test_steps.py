@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from dashboard.steps import clopper_pearson, samples_needed, step_table, step_texts
+from dashboard.steps import clopper_pearson, step_table, step_texts
+from db.budgets import samples_needed
 from registry.contracts.data import split_steps
 from registry.strategies.budgets import adaptive_samples
 

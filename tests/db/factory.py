@@ -25,6 +25,7 @@ REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</
 FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")
 SCRIPT = "<script>alert('text')</script> **bold** $x$ \\boxed{7}"
 QUESTIONS, POOL, STEPS = 4, 3, 2
+BOOTSTRAP = {"replicates": 200, "seed": 3}
 
 
 def noise(*parts: Any) -> np.random.Generator:
@@ -100,6 +101,21 @@ def results_file(path: Path, values: dict[str, float]) -> Path:
             "questions": [100 if level is None else 50 for _, level in rows],
         },
         {"question_level": pa.int32()},
+    )
+
+
+def replicates_file(path: Path, values: dict[str, float], calibrator: str) -> None:
+    drawn = {
+        metric: value + noise(calibrator, metric).normal(0, 0.01, 200) for metric, value in values.items()
+    }
+    write_parquet(
+        path,
+        {
+            "metric": [metric for metric, each in drawn.items() for _ in each],
+            "resampled": ["the same questions"] * sum(map(len, drawn.values())),
+            "replicate": [place for each in drawn.values() for place in range(len(each))],
+            "value": np.concatenate(list(drawn.values())),
+        },
     )
 
 
@@ -239,9 +255,9 @@ def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, 
         transaction.record(
             job(f"calibrated-{name}", "calibrated", f"fit-{llm}-{calibrator}", f"score-{pool}", **here)
         )
-        transaction.record(
-            job(f"metrics-{name}", "calibration", f"calibrated-{name}", f"success-{pool}", **here, **status)
-        )
+        measured_by = {"parameters": {"shards": [{"key": name, "seed": 1}], "bootstrap": BOOTSTRAP}}
+        inputs = (f"calibrated-{name}", f"success-{pool}")
+        transaction.record(job(f"metrics-{name}", "calibration", *inputs, **here, **status, **measured_by))
         transaction.record(
             [Cell(cell_id=cell, leaderboard="calibration", job_key=f"metrics-{name}", **here, **status)]
         )
@@ -250,7 +266,9 @@ def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, 
         calibrated = prefix_file(folder / name / "calibrated_rewards.parquet", "calibrated_rewards")
         transaction.load("calibrated_rewards", [calibrated], job_key=f"calibrated-{name}")
         values = metric_values(llm, calibrator, dataset)
-        transaction.load("results", [results_file(folder / name / "results.parquet", values)], cell_id=cell)
+        artifact = folder / "calibration" / name
+        transaction.load("results", [results_file(artifact / "results.parquet", values)], cell_id=cell)
+        replicates_file(artifact / "replicates.parquet", values, calibrator)
         values_of_questions = {
             "question_id": [f"q{i}" for i in range(QUESTIONS)],
             "question_level": [i % 5 + 1 for i in range(QUESTIONS)],
@@ -305,7 +323,9 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
         for where, values in scaled:
             cell = cell_id("scaling", llm, dataset, **where)
             key = f"measure-{cell}"
-            transaction.record(job(key, "best_of_n", f"rollout-{llm}-{dataset}", llm=llm, dataset=dataset))
+            measured_by = {"parameters": {"shards": [{"key": key, "seed": 1}], "bootstrap": BOOTSTRAP}}
+            inputs = (f"rollout-{llm}-{dataset}",)
+            transaction.record(job(key, "best_of_n", *inputs, llm=llm, dataset=dataset, **measured_by))
             transaction.record(
                 [
                     Cell(
@@ -378,7 +398,32 @@ def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
     }
     here = {"llm": llm, "prm": "qwen", "calibrator": CALIBRATORS[0], "dataset": dataset}
     with writer.transaction() as transaction:
-        transaction.record(job(key, "curves", f"rollout-{llm}-{dataset}", **here))
+        inputs = (f"rollout-{llm}-{dataset}", f"calibrated-{llm}-{CALIBRATORS[0]}-{dataset}")
+        transaction.record(job(key, "curves", *inputs, **here))
         for table, columns in tables.items():
             path = write_parquet(folder / key / f"{table}.parquet", columns)
             transaction.load(table, [path], job_key=key)
+        fixed = job(
+            f"{key}-fixed",
+            "curves",
+            inputs[0],
+            parameters={"bootstrap": BOOTSTRAP},
+            **here | {"calibrator": None},
+        )
+        transaction.record(fixed)
+        path = sample_accuracies_file(folder / key / "sample_accuracies.parquet")
+        transaction.load("sample_accuracies", [path], job_key=f"{key}-fixed")
+
+
+def sample_accuracies_file(path: Path) -> Path:
+    rows = list(itertools.product(range(QUESTIONS), range(1, POOL + 1)))
+    return write_parquet(
+        path,
+        {
+            "question_id": [f"q{question}" for question, _ in rows],
+            "question_level": [question % 5 + 1 for question, _ in rows],
+            "samples": [n for _, n in rows],
+            "accuracy": [(question + n) / (QUESTIONS + POOL) for question, n in rows],
+        },
+        {"question_level": pa.int32(), "samples": pa.int32()},
+    )

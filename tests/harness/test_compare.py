@@ -16,7 +16,7 @@ import yaml
 from scipy.stats import ttest_rel
 
 from db import queries
-from db.errors import UnknownCellError
+from db.errors import ArtifactError, IncomparableCellsError, UnknownCellError
 from harness.render_comparison import render_comparison
 from registry.errors import PrmcalError
 from tests.conftest import PLUGINS, Prmcal
@@ -182,14 +182,14 @@ def test_two_llms_are_paired_by_question_and_have_prefixes_of_their_own(finished
 
 def test_cells_that_lost_different_questions_are_refused_with_the_reason(finished: Path) -> None:
     other = RAW.replace("verifier", "short")
-    with pytest.raises(PrmcalError, match=r"different questions \(40 and 32, not all the same\)"):
+    with pytest.raises(IncomparableCellsError, match=r"different questions \(40 and 32, not all the same\)"):
         render_comparison(finished, RAW, other, None, "table")
 
 
 def test_without_artifacts_the_database_says_the_same(finished: Path, published_only: Path) -> None:
     for pair in ((RAW, FITTED), (PASS_AT_1, BEST_OF_N)):
         assert compared(published_only, *pair) == compared(finished, *pair)
-    with pytest.raises(PrmcalError, match=r"cannot be read: .* Run the grid again"):
+    with pytest.raises(ArtifactError, match=r"cannot be read: .* Run the grid again"):
         render_comparison(published_only, RAW, STRICT, None, "table")
 
 
@@ -207,7 +207,7 @@ def test_without_artifacts_the_database_says_the_same(finished: Path, published_
 def test_what_cannot_be_compared_is_refused_with_the_reason(
     finished: Path, a: str, b: str, metric: str | None, message: str
 ) -> None:
-    with pytest.raises(PrmcalError, match=message.replace("+", r"\+")):
+    with pytest.raises(IncomparableCellsError, match=message.replace("+", r"\+")):
         render_comparison(finished, a, b, metric, "table")
 
 
@@ -230,7 +230,9 @@ def test_an_unknown_format_or_folder_is_refused(finished: Path, tmp_path: Path) 
 
 def test_a_pending_cell_is_refused(published_only: Path) -> None:
     alter(published_only, f"UPDATE cells SET status = 'pending' WHERE cell_id = '{RAW}'")
-    with pytest.raises(PrmcalError, match=r"is pending and has no values yet\. Finish the run first"):
+    with pytest.raises(
+        IncomparableCellsError, match=r"is pending and has no values yet\. Finish the run first"
+    ):
         render_comparison(published_only, FITTED, RAW, None, "table")
 
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.metrics.bootstrap import Bootstrap, QuestionMean, RowMean, estimate
+from db.bootstrap import Bootstrap, QuestionMean, RowMean, estimate
+from db.paired import Replicated, compare, compare_replicates, holm
 from harness.metrics.calibration import AdaptiveCE, calibration_metrics
-from harness.metrics.comparison import Replicated, compare, compare_replicates, holm
 from harness.metrics.rows import PrefixRows
 
 

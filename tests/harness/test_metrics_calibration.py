@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
+from db.bootstrap import Bootstrap, estimate
 from harness.metrics.binned import reliability_bins, signed_error_bins
-from harness.metrics.bootstrap import Bootstrap, estimate
 from harness.metrics.calibration import (
     ECE,
     AdaptiveCE,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import norm
 
-from harness.metrics.bootstrap import Bootstrap, estimate
+from db.bootstrap import Bootstrap, estimate
 from harness.metrics.coverage import Coverage, coverage_metrics
 from harness.metrics.mixing import GRID, fit_mixing, share_above
 from harness.metrics.rows import PrefixRows

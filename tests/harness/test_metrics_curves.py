@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from db.bootstrap import Bootstrap, estimate
 from db.curves import unbeaten
-from harness.metrics.bootstrap import Bootstrap, estimate
 from harness.metrics.curves import (
     TARGETS,
     Curve,
@@ -50,14 +50,14 @@ def test_every_point_is_what_the_strategy_says() -> None:
         pool = Pool(correct, np.where(correct, 0, 1), scores, rewards)
         expected = ias.answer(pool, Setting(N, target))
         assert curve.accuracy[place] == pytest.approx(expected.accuracy.mean(), abs=1e-12)
-        assert curve.samples[place] == pytest.approx(expected.samples.mean())
+        assert curve.cost[place] == pytest.approx(expected.samples.mean())
 
 
 def test_a_curve_is_within_the_error_of_drawing() -> None:
     scores, correct, chance = world()
     curve = adaptive_curve(accuracy_table(scores, correct, N), chance, [0.5, 0.9], BOOTSTRAP)
     random = np.random.default_rng(2)
-    for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.samples, strict=True):
+    for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.cost, strict=True):
         pool = Pool(correct, np.where(correct, 0, 1), scores, chance)
         samples = strategies.create("best-of-n + IAS").answer(pool, Setting(N, target)).samples.astype(int)
         assert samples.mean() == pytest.approx(mean)
@@ -75,7 +75,7 @@ def test_intervals_hold_the_value() -> None:
     scores, correct, chance = world()
     curve = adaptive_curve(accuracy_table(scores, correct, N), chance, TARGETS, BOOTSTRAP)
     samples, accuracy = curve.intervals()
-    assert np.all((samples[:, 0] <= curve.samples) & (curve.samples <= samples[:, 1]))
+    assert np.all((samples[:, 0] <= curve.cost) & (curve.cost <= samples[:, 1]))
     assert np.all((accuracy[:, 0] < curve.accuracy) & (curve.accuracy < accuracy[:, 1]))
 
 
@@ -107,8 +107,8 @@ def test_the_area_is_the_integral(seed: int) -> None:
     scores, correct, chance = world(questions=12, seed=seed)
     table = accuracy_table(scores, correct, N)
     curve = adaptive_curve(table, chance, TARGETS, BOOTSTRAP)
-    order = np.argsort(curve.samples, kind="stable")
-    cost = np.concatenate([[1.0], curve.samples[order], [float(N)]])
+    order = np.argsort(curve.cost, kind="stable")
+    cost = np.concatenate([[1.0], curve.cost[order], [float(N)]])
     gain = np.concatenate([[table[:, 0].mean()], curve.accuracy[order], [table[:, -1].mean()]])
     budgets = np.exp(np.linspace(0, np.log(N), 20001))
     expected = np.interp(budgets, cost, gain).mean()

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from db import queries
 from db.costs import costs
 from db.curves import curve_areas, curve_points, frontier, risk_points
+from db.scaling import scaling_pool
 from harness.metrics.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
 
@@ -127,3 +129,21 @@ def test_the_frontier_keeps_what_no_other_beats(database: Path) -> None:
     for row in found[~found["unbeaten"]].itertuples():
         better = found[(found["samples"] <= row.samples) & (found["accuracy"] >= row.accuracy)]
         assert ((better["samples"] < row.samples) | (better["accuracy"] > row.accuracy)).any()
+
+
+def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) -> None:
+    points = curve_points(database)
+    (place,) = points[["dataset", "llm", "prm"]].drop_duplicates().to_dict("records")
+    pool = scaling_pool(database, **place)
+    assert pool is not None
+    for row in points.to_dict("records"):
+        level = None if pd.isna(row["question_level"]) else row["question_level"]
+        curve = (
+            pool.fixed([round(row["samples"])], question_level=level)
+            if pd.isna(row["target"])
+            else pool.adaptive(row["calibrator"], row["level"], [row["target"]], question_level=level)
+        )
+        (samples,), (accuracy,) = curve.intervals()
+        found = [*curve.cost, *samples, *curve.accuracy, *accuracy]
+        names = [f"{name}{end}" for name in ("samples", "accuracy") for end in ("", "_low", "_high")]
+        assert found == pytest.approx([row[name] for name in names], abs=1e-12, nan_ok=True)

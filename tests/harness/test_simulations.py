@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from harness.metrics.bootstrap import Bootstrap, estimate
+from db.bootstrap import Bootstrap, estimate
 from harness.metrics.calibration import brier_corrected, signed_error
 from harness.metrics.coverage import Coverage
 from harness.metrics.rows import PrefixRows

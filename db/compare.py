@@ -1,4 +1,4 @@
-"""Two cells of the reader's choice, paired: what ``prmcal compare`` shows.
+"""Two cells of the reader's choice, paired: what ``prmcal compare`` and the dashboard show.
 
 A pair that competes on a leaderboard has its stored comparison, adjusted for all pairs of its group. Any other pair
 of one data set is compared here from the replicates that the cells were measured with, and is not adjusted.
@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from db.bootstrap import Bootstrap, QuestionMean, estimate
 from db.comparison import common_prefixes, question_differences, question_values, stored_comparisons
+from db.errors import ArtifactError, IncomparableCellsError
+from db.files import artifact_folder
 from db.leaderboard import METRICS, SIGNIFICANCE
+from db.paired import Replicated, compare_replicates
 from db.provenance import CellDetail, cell
 from db.reader import reading
-from harness.comparisons import comparable, replicated
-from harness.folder import RunFolder
-from harness.keys import content_key
-from harness.metrics.bootstrap import Bootstrap, QuestionMean, estimate
-from harness.metrics.comparison import Replicated, compare_replicates
-from harness.plan import ArtifactRef
-from harness.store import Store
-from registry.errors import DataError, PrmcalError
+from db.replicates import comparable, replicated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,14 +100,29 @@ class CellComparison:
     common_prefixes: int | None
     differing: pd.DataFrame
 
+    @property
+    def paired_over(self) -> str:
+        """What was paired, as a sentence."""
+        questions = f"Paired over the same {self.questions:,} questions"
+        if self.prefixes is None:
+            return f"{questions}."
+        of_a, of_b = self.prefixes
+        if self.a["llm"] != self.b["llm"]:
+            return f"{questions}; each LLM has prefixes of its own, {of_a:,} and {of_b:,}."
+        if self.common_prefixes == of_a == of_b:
+            return f"{questions} and the same {of_a:,} prefixes."
+        common = "" if self.common_prefixes is None else f", {self.common_prefixes:,} of them the same"
+        return f"{questions}; {of_a:,} and {of_b:,} prefixes{common}."
 
-def compare(directory: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
+
+def compare(path: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
     """Compare two finished cells of one data set over the questions that they were measured on.
 
     Parameters
     ----------
-    directory : Path
-        The output folder of a run.
+    path : Path
+        The published copy. Cells that do not compete are compared from the artifacts beside it; those of the scaling
+        leaderboard without them too.
     cell_a, cell_b : str
         Cell ids.
     metric : str, optional
@@ -118,19 +130,19 @@ def compare(directory: Path, cell_a: str, cell_b: str, metric: str | None = None
 
     Raises
     ------
-    PrmcalError
+    IncomparableCellsError
         If the two cannot be compared, with the reason, or one has no such metric.
+    ArtifactError
+        If they do not compete and what they were measured with is not there.
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    folder = RunFolder(directory)
-    folder.record()
-    with reading(folder.published) as connection:
+    with reading(path) as connection:
         first, second = (cell(connection, each, samples=0) for each in (cell_a, cell_b))
         _require_comparable(first.cell, second.cell)
         values_a, values_b = _values(first), _values(second)
         names = _common_metrics(values_a, values_b, first.cell, second.cell, metric)
-        compared = _differences(connection, Store(directory), first, second, names)
+        compared = _differences(connection, path.parent, first, second, names)
         on_calibration = first.cell["leaderboard"] == "calibration"
         a, b = values_a[names[0]], values_b[names[0]]
         return CellComparison(
@@ -155,17 +167,19 @@ def compare(directory: Path, cell_a: str, cell_b: str, metric: str | None = None
 
 def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
     if first["cell_id"] == second["cell_id"]:
-        raise PrmcalError(f"'{first['cell_id']}' is given twice. Name two cells.")
+        raise IncomparableCellsError(f"'{first['cell_id']}' is given twice. Name two cells.")
     for each in (first, second):
         if each["status"] == "failed":
-            raise PrmcalError(f"The cell '{each['cell_id']}' failed and has no values: {each['reason']}")
+            raise IncomparableCellsError(
+                f"The cell '{each['cell_id']}' failed and has no values: {each['reason']}"
+            )
         if each["status"] != "done":
-            raise PrmcalError(
+            raise IncomparableCellsError(
                 f"The cell '{each['cell_id']}' is {each['status']} and has no values yet. Finish the run first."
             )
     for name, what in (("leaderboard", "leaderboards"), ("dataset", "data sets")):
         if first[name] != second[name]:
-            raise PrmcalError(
+            raise IncomparableCellsError(
                 f"Cells of different {what} ('{first[name]}' and '{second[name]}') cannot be paired: they were not "
                 f"measured by the same things on the same questions. Name two cells of one."
             )
@@ -188,27 +202,29 @@ def _common_metrics(
     if chosen is None:
         if known:
             return known
-        raise PrmcalError(f"'{first['cell_id']}' and '{second['cell_id']}' have no metric in common.")
+        raise IncomparableCellsError(
+            f"'{first['cell_id']}' and '{second['cell_id']}' have no metric in common."
+        )
     if chosen in both:
         return [chosen]
     lacking = [each["cell_id"] for each, has in ((first, values_a), (second, values_b)) if chosen not in has]
     close = difflib.get_close_matches(chosen, known, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""
-    raise PrmcalError(
+    raise IncomparableCellsError(
         f"There is no '{chosen}' of {' and '.join(repr(each) for each in lacking)}. {hint}"
         f"Both cells have: {', '.join(known) or 'nothing'}."
     )
 
 
 def _differences(
-    connection: sa.Connection, store: Store, first: CellDetail, second: CellDetail, metrics: list[str]
+    connection: sa.Connection, directory: Path, first: CellDetail, second: CellDetail, metrics: list[str]
 ) -> dict[str, dict[str, Any]]:
     """By metric: as it was stored, or else compared now."""
     cells = (first.cell["cell_id"], second.cell["cell_id"])
     stored = stored_comparisons(connection, *cells).set_index("metric")
     found = {name: _stored(stored.loc[name]) for name in metrics if name in stored.index}
     if len(found) < len(metrics):
-        measured_a, measured_b = (_measured(connection, store, each) for each in (first, second))
+        measured_a, measured_b = _measured(connection, directory, (first, second))
         for name in metrics:
             if name not in found:
                 found[name] = _paired(name, measured_a, measured_b, cells)
@@ -220,23 +236,33 @@ def _stored(row: Any) -> dict[str, Any]:
     return {**numbers, "pairs": int(row["pairs"])}
 
 
-def _measured(connection: sa.Connection, store: Store, detail: CellDetail) -> dict[str, Replicated]:
-    """A cell's replicates: as they were stored, or drawn again from its values of single questions."""
-    job = detail.jobs[detail.jobs["depth"] == 0].iloc[0]
-    (shard,) = job["parameters"]["shards"]
+def _measured(
+    connection: sa.Connection, directory: Path, cells: tuple[CellDetail, CellDetail]
+) -> list[dict[str, Replicated]]:
+    """The replicates of two cells: as they were stored, or drawn again from their values of single questions."""
+    jobs = [each.jobs[each.jobs["depth"] == 0].iloc[0] for each in cells]
     try:
-        return replicated(store, ArtifactRef(job["kind"], shard["key"]))
-    except DataError:
-        values = question_values(connection, detail.cell["cell_id"])
-        if values.empty:
+        return [_of_artifact(directory, job) for job in jobs]
+    except ArtifactError:
+        values = [question_values(connection, each.cell["cell_id"]) for each in cells]
+        if any(each.empty for each in values):
             raise
+        return [_drawn_again(each, job) for each, job in zip(values, jobs, strict=True)]
+
+
+def _of_artifact(directory: Path, job: Any) -> dict[str, Replicated]:
+    (shard,) = job["parameters"]["shards"]
+    return replicated(artifact_folder(directory, job["kind"], shard["key"]))
+
+
+def _drawn_again(values: pd.DataFrame, job: Any) -> dict[str, Replicated]:
     bootstrap = Bootstrap(**job["parameters"]["bootstrap"])
     found = {}
     for name, rows in values.groupby("metric"):
         mean = QuestionMean(rows["value"].to_numpy(), rows["question_id"].to_numpy(dtype=str))
         drawn = estimate(mean, bootstrap)
-        key = content_key(mean.question_ids.tolist())
-        found[str(name)] = Replicated(drawn.value, drawn.replicates, drawn.questions, key)
+        resampled = "\n".join(mean.question_ids)
+        found[str(name)] = Replicated(drawn.value, drawn.replicates, drawn.questions, resampled)
     return found
 
 
@@ -248,17 +274,17 @@ def _paired(
 ) -> dict[str, Any]:
     names = " and ".join(repr(each) for each in cells)
     if metric not in measured_a or metric not in measured_b:
-        raise PrmcalError(
+        raise IncomparableCellsError(
             f"'{metric}' of {names} rests on a single question: one pair says nothing about others."
         )
     first, second = measured_a[metric], measured_b[metric]
     if first.resampled != second.resampled:
-        raise PrmcalError(
+        raise IncomparableCellsError(
             f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
             f"{second.questions}, not all the same). A question that is too long for a PRM is not measured with it."
         )
     if first.replicates.shape != second.replicates.shape:
-        raise PrmcalError(
+        raise IncomparableCellsError(
             f"{names} cannot be paired: one was resampled {first.replicates.size} times, the other "
             f"{second.replicates.size} times. Run the grid again."
         )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
-from harness.metrics.bootstrap import Bootstrap, Metric
+from db.bootstrap import Bootstrap, Metric
 
 __all__ = ["Comparison", "Replicated", "compare", "compare_replicates", "holm"]
 

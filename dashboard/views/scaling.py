@@ -1,0 +1,187 @@
+"""The page of scaling: what accuracy costs, by C and beta as the reader sets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard import charts, scaling_charts
+from dashboard.address import bound
+from dashboard.data import ask
+from dashboard.places import Names, chosen_place, names_of
+from dashboard.scaling_charts import FIXED
+from dashboard.settings import calibrators_of, here, level_of, point_of, settings
+from dashboard.text import estimate, number, plain
+from dashboard.views.difficulty import show_difficulty, show_risk
+from db.curves import unbeaten
+from db.scaling import ScalingPool
+
+__all__ = ["show"]
+
+_BUDGET, _DIFFICULTY, _RISK = "Budget", "Difficulty", "Risk and coverage"
+_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))
+_COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
+# What no one could run, since it needs the truth.
+_REFERENCES = ("oracle IAS", "pass@N")
+_RECOMPUTED = "best-of-n + IAS"
+
+
+def show(path: Path) -> None:
+    """Show accuracy against budget of one data set, LLM and PRM."""
+    st.title("Scaling")
+    names = names_of(path)
+    if not (names.dataset and names.llm and names.prm):
+        st.info("This run has no scaling cells.")
+        return
+    place = chosen_place(names)
+    pool: ScalingPool | None = ask(path, "scaling_pool", **place)
+    views = {_BUDGET: _show_budget, _DIFFICULTY: show_difficulty, _RISK: show_risk}
+    view = st.segmented_control(
+        "View", list(views), default=_BUDGET, required=True, **bound("view"), label_visibility="collapsed"
+    )
+    if pool is None:
+        st.info("The curves of this data set, LLM and PRM have not been computed (yet).")
+        return
+    views[view](path, names, place, pool)
+
+
+def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingPool) -> None:
+    target, level = settings(pool)
+    cost = st.segmented_control("Cost", list(_COSTS), default="samples", required=True, **bound("cost"))
+    tokens = cost != "samples"
+    used = calibrators_of(names, pool)
+    chosen = {
+        name: pool.adaptive(name, level_of(pool, name, level), [target], tokens=tokens) for name in used
+    }
+    rows = [
+        *_cells(path, place, _COSTS[cost], pool, names),
+        *(
+            {"series": name, "name": f"{_RECOMPUTED}, {name}", "note": "", **point_of(curve)}
+            for name, curve in chosen.items()
+        ),
+    ]
+    points = pd.DataFrame(rows)
+    possible = ~points["name"].isin(_references(path))
+    points["unbeaten"] = False
+    points.loc[possible, "unbeaten"] = unbeaten(
+        points.loc[possible, "cost"], points.loc[possible, "accuracy"]
+    )
+    colours = charts.colour_scale(names.calibrator, [*used, FIXED])
+    st.altair_chart(
+        scaling_charts.frontier_chart(
+            _curves(pool, used, level, tokens),
+            points,
+            f"Mean {cost} per question",
+            colours,
+            charts.shape_scale(names.llm, [place["llm"]]).range[0],
+        ),
+        width="stretch",
+        alt=f"Accuracy against {cost} per question; the numbers of the points stand in the table below",
+    )
+    st.caption(
+        "Lines: best-of-n + IAS for every C, and best-of-n with a fixed n (dashed), with 95% bands by bootstrap over "
+        "questions. Points: the C that is set. Wide grey line: the frontier that no strategy beats in both cost and "
+        "accuracy; strategies that need the truth are not on it."
+    )
+    _budget_table(points, cost)
+    _areas(path, names, place)
+
+
+def _curves(pool: ScalingPool, used: list[str], level: float, tokens: bool) -> pd.DataFrame:
+    counts = sorted(
+        {*(2**power for power in range(pool.most.bit_length())), pool.most} - {2 ** pool.most.bit_length()}
+    )
+    counts = [count for count in counts if count <= pool.most]
+    curves = {FIXED: pool.fixed(counts, tokens=tokens)}
+    curves |= {
+        name: pool.adaptive(name, level_of(pool, name, level), _TARGETS, tokens=tokens) for name in used
+    }
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "series": name,
+                    "cost": curve.cost,
+                    "accuracy": curve.accuracy,
+                    "accuracy_low": (ends := curve.intervals()[1])[:, 0],
+                    "accuracy_high": ends[:, 1],
+                }
+            )
+            for name, curve in curves.items()
+        ]
+    )
+
+
+def _cells(
+    path: Path, place: dict[str, str], metric: str, pool: ScalingPool, names: Names
+) -> list[dict[str, Any]]:
+    """The other strategies, as the leaderboard has them. Best-of-n + IAS is computed here for the C that is set."""
+    cells = ask(path, "leaderboard", table="scaling", **{kind: [name] for kind, name in place.items()})
+    if metric not in cells:
+        return []
+    plugins = ask(path, "plugins")
+    recomputed = set(plugins[plugins["plugin"] == _RECOMPUTED]["name"]) | {_RECOMPUTED}
+    done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
+    found = []
+    for row in done.dropna(subset=[metric, "accuracy"]).to_dict("records"):
+        calibrator = row["calibrator"] if isinstance(row["calibrator"], str) else None
+        named = row["strategy"] if calibrator is None else f"{row['strategy']}, {calibrator}"
+        setting = "" if pd.isna(row["level"]) else f", β={row['level']:g}"
+        found.append(
+            {
+                "series": calibrator or FIXED,
+                "name": f"{named}{setting}",
+                "note": row["strategy"] if calibrator is None else "",
+                "cost": row[metric],
+                "cost_low": row[f"{metric}_low"],
+                "cost_high": row[f"{metric}_high"],
+                "accuracy": row["accuracy"],
+                "low": row["accuracy_low"],
+                "high": row["accuracy_high"],
+            }
+        )
+    return found
+
+
+def _references(path: Path) -> list[str]:
+    plugins = ask(path, "plugins")
+    return list(plugins[plugins["plugin"].isin(_REFERENCES)]["name"])
+
+
+def _budget_table(points: pd.DataFrame, cost: str) -> None:
+    ordered = points.sort_values("cost", kind="stable")
+    digits = 2 if cost == "samples" else 0
+    shown = {
+        "Strategy": [plain(name) for name in ordered["name"]],
+        cost.capitalize(): [
+            plain(estimate(row.cost, row.cost_low, row.cost_high, digits)) for row in ordered.itertuples()
+        ],
+        "Accuracy": [
+            plain(estimate(*row)) for row in ordered[["accuracy", "low", "high"]].itertuples(index=False)
+        ],
+        "Unbeaten": ["●" if each else "" for each in ordered["unbeaten"]],
+    }
+    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+
+
+def _areas(path: Path, names: Names, place: dict[str, str]) -> None:
+    found = here(ask(path, "curve_areas"), place)
+    found = found[found["name"] == "area"]
+    if found.empty:
+        return
+    with st.expander("Areas under the curves"):
+        order = {name: index for index, name in enumerate(names.calibrator)}
+        found = found.assign(order=found["calibrator"].map(order)).sort_values(["order", "level"])
+        shown = {
+            "Curve": [plain(name) if isinstance(name, str) else FIXED for name in found["calibrator"]],
+            "β": [number(level, 2) for level in found["level"]],
+            "Area": [
+                plain(estimate(*row)) for row in found[["value", "low", "high"]].itertuples(index=False)
+            ],
+        }
+        st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+        st.caption("Mean accuracy over budgets from 1 sample to N, every doubling alike. Higher is better.")

@@ -1,0 +1,41 @@
+"""The page that compares two cells, in a real browser: the numbers of ``prmcal compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboard.address import link
+from db import queries
+from db.cells import cell_id
+from db.files import published_path
+from tests.dashboard.conftest import as_shown, rows
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+FIRST, SECOND = (
+    cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name)
+    for name in ("uncalibrated", "isotonic")
+)
+
+
+def test_two_cells_of_the_address_are_compared(page: playwright.Page, address: str, run_folder: Path) -> None:
+    page.goto(address + link("compare", a=FIRST, b=SECOND))
+    head, *shown = rows(page)
+    expected = queries.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
+    assert len(shown) == len(expected.metrics)
+    for row, each in zip(shown, expected.metrics, strict=True):
+        named = dict(zip(head, row, strict=True))
+        assert (named["A"], named["B"]) == (as_shown(*each.a), as_shown(*each.b))
+        difference = as_shown(each.difference, each.low, each.high)
+        assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
+        assert named["Real"] == ("yes" if each.real else "no")
+    page.get_by_text(expected.paired_over).wait_for()
+    assert expected.differing.empty  # the factory's calibrators give the same rewards
+    page.get_by_text("They do not differ on any question").wait_for()
+
+
+def test_cells_that_cannot_be_paired_say_why(page: playwright.Page, address: str) -> None:
+    scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
+    page.goto(address + link("compare", a=scaling))
+    page.get_by_test_id("stAlert").wait_for()
