@@ -211,6 +211,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: bins of a cell": lambda path: queries.reliability(path, CELL),
         "calibration: signed errors of a cell": lambda path: queries.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: queries.cell(path, CELL),
+        "leaderboard: beside the paper": lambda path: queries.beside_measured(path, "bon_qwen"),
         "trajectories: cells": queries.calibration_cells,
         "trajectories: questions of a cell": lambda path: queries.questions(path, CELL),
         "trajectories: a page of questions": lambda path: queries.question_page(path, CELL),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
@@ -13,8 +12,8 @@ from db.readable import Readable
 __all__ = ["downloads"]
 
 
-def downloads(name: str, table: pd.DataFrame, readable: Callable[[], Readable]) -> None:
-    """Show the four buttons. Files are made when a button is pressed.
+def downloads(name: str, table: pd.DataFrame, readable: Readable) -> None:
+    """Show the four buttons.
 
     Parameters
     ----------
@@ -22,14 +21,15 @@ def downloads(name: str, table: pd.DataFrame, readable: Callable[[], Readable]) 
         Of the files, without an ending.
     table : DataFrame
         What CSV and Parquet hold.
-    readable : callable
-        Makes what Markdown and LaTeX hold.
+    readable : Readable
+        What Markdown and LaTeX hold.
     """
-    files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
-        "CSV": ("csv", "text/csv", lambda: str(table.to_csv(index=False, lineterminator="\n"))),
-        "Parquet": ("parquet", "application/vnd.apache.parquet", lambda: _parquet(table)),
-        "Markdown": ("md", "text/markdown", lambda: readable().markdown()),
-        "LaTeX": ("tex", "application/x-tex", lambda: readable().latex()),
+    # Made now and not when a button is pressed: what is made then is gone if the page looks again before it is fetched.
+    files: dict[str, tuple[str, str, bytes | str]] = {
+        "CSV": ("csv", "text/csv", str(table.to_csv(index=False, lineterminator="\n"))),
+        "Parquet": ("parquet", "application/vnd.apache.parquet", _parquet(table)),
+        "Markdown": ("md", "text/markdown", readable.markdown()),
+        "LaTeX": ("tex", "application/x-tex", readable.latex()),
     }
     with st.container(horizontal=True):
         for title, (ending, mime, content) in files.items():

@@ -86,16 +86,12 @@ def difficulty_chart(rows: pd.DataFrame, column: str, title: str, colours: alt.S
     """
     unit = column == "accuracy"
     up = alt.Scale(domain=[0, 1], nice=False) if unit else alt.Scale(zero=True)
-    dashed = alt.condition(
-        alt.FieldOneOfPredicate(
-            "series", [name for name in rows["series"].unique() if name.startswith(FIXED)]
-        ),
-        alt.value([4, 4]),
-        alt.value([1, 0]),
-    )
+    fixed = [name for name in colours.domain if name.startswith(FIXED)]
+    dashed = alt.condition(alt.FieldOneOfPredicate("series", fixed), alt.value([4, 4]), alt.value([1, 0]))
+    key = legend(2, [name for name in colours.domain if name not in fixed])
     base = alt.Chart(rows).encode(
         x=alt.X("question_level:O", title="Difficulty, 1 (easy) to 5", axis=alt.Axis(labelAngle=0)),
-        color=alt.Color("series:N", scale=colours, sort=None, legend=legend(2)),
+        color=alt.Color("series:N", scale=colours, sort=None, legend=key),
         tooltip=hints(["series", "question_level"], [column, f"{column}_low", f"{column}_high"]),
     )
     layers = [
@@ -105,6 +101,9 @@ def difficulty_chart(rows: pd.DataFrame, column: str, title: str, colours: alt.S
         base.mark_line(strokeWidth=1.5).encode(y=f"{column}:Q", strokeDash=dashed),
         base.mark_point(filled=True, size=55, opacity=1, shape=shape).encode(y=f"{column}:Q"),
     ]
+    ends = rows[rows["series"].isin(fixed) & (rows["question_level"] == rows["question_level"].max())]
+    named = base.properties(data=ends).mark_text(align="right", dx=-7, dy=-8, fontSize=10)
+    layers.append(named.encode(y=f"{column}:Q", text="series:N"))
     return alt.layer(*layers).properties(height=_SMALL_HEIGHT)
 
 

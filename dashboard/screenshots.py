@@ -67,7 +67,7 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                     page.get_by_role("heading", level=1).wait_for()
                     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
                     with contextlib.suppress(TimeoutError):  # what is folded away may never be drawn
-                        page.wait_for_function(_DRAWN, timeout=5000)
+                        page.wait_for_function(_DRAWN, timeout=30_000)
                     seconds = time.perf_counter() - start
                     page.wait_for_timeout(600)  # charts are drawn, menus folded
                     # Pages scroll inside: a picture holds what a window of their height would show.

@@ -54,7 +54,7 @@ def show_costs(path: Path, names: Names) -> None:
         "Seconds are those of one worker, as the jobs that generated and scored went. A dash: not known. Nothing "
         "competes in costs: a small one is no merit by itself."
     )
-    downloads("costs", cells, lambda: readable_costs(cells))
+    downloads("costs", cells, readable_costs(cells))
 
 
 def show_reported(path: Path) -> None:
@@ -83,7 +83,7 @@ def show_reported(path: Path) -> None:
         f"{len(numbers)} numbers; this run measured {met} of them under the same names of data set, LLM, PRM, "
         "calibrator, strategy and metric. The paper gives no intervals."
     )
-    downloads(f"reported-{table}", numbers, lambda: readable)
+    downloads(f"reported-{table}", numbers, readable)
 
 
 def _reported(numbers: pd.DataFrame) -> Readable:

@@ -104,4 +104,6 @@ def show_risk(path: Path, names: Names, place: dict[str, str], pool: ScalingPool
 
 
 def _of_levels(table: pd.DataFrame, used: dict[str, float]) -> pd.DataFrame:
-    return table[table["calibrator"].map(used) == table["level"]]
+    places = {name: place for place, name in enumerate(used)}
+    kept = table[table["calibrator"].map(used) == table["level"]]
+    return kept.sort_values("calibrator", key=lambda names: names.map(places), kind="stable")

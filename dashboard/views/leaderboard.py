@@ -73,7 +73,7 @@ def _competition(path: Path, names: Names, table: str) -> None:
     cells = _sorted(cells, metrics)
     _table(cells, metrics, table)
     shown = [metric.name for metric in metrics]
-    downloads(table, cells, lambda: readable_leaderboard(cells, shown))
+    downloads(table, cells, readable_leaderboard(cells, shown))
     _failures(cells)
 
 
