@@ -85,7 +85,11 @@ def write_site(directory: Path, out: Path) -> list[Path]:
     return folder.replace(fill, about)
 
 
-def _page(about: dict[str, Any], frames: dict[Any, pd.DataFrame], figures: Sequence[_Figure]) -> str:
+def _page(
+    about: dict[str, Any],
+    frames: dict[Literal["calibration", "scaling"], pd.DataFrame],
+    figures: Sequence[_Figure],
+) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -1,0 +1,260 @@
+"""Seconds of every query behind the dashboard's pages, on a database of 20 million calibrated rewards.
+
+python -m benchmarks.dashboard [MILLIONS]
+
+The database has the shape of the paper's whole grid: 6 LLMs, 3 PRMs, 6 calibrators and 2 data sets, with the same rows
+for every pairing, made by DuckDB itself. Each query is asked of a file that was just opened, as the pages ask.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from db import queries
+from db.base import Base
+from db.cells import cell_id
+from db.connection import engine_for
+from db.files import database_path
+from db.models import Cell, Dataset, Job, JobInput, Plugin, Question, Run
+from db.writer import Writer
+
+LLMS = tuple(f"llm-{number}" for number in range(6))
+PRMS = tuple(f"prm-{number}" for number in range(3))
+CALIBRATORS = ("uncalibrated", "temperature", "isotonic", "histogram", "ats", "quantile-lora")
+DATASETS = ("math500", "aime")
+STRATEGIES = ("best-of-n + IAS", "fixed n of equal cost")
+QUESTIONS, POOL, MEASURED, LEVELS = 500, 64, 8, 3
+TEXT = "Step: we add the two numbers and carry the remainder over to the next line.\\n\\n"
+CELL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
+
+
+def grid() -> Iterator[tuple[str, str, str, str]]:
+    yield from itertools.product(LLMS, PRMS, CALIBRATORS, DATASETS)
+
+
+def describe(writer: Writer) -> None:
+    """Write the small tables: what was planned and is done."""
+    rows: list[Base] = [
+        Run(
+            run_id="run",
+            grid_name="large",
+            grid_key="k" * 24,
+            grid="name: large\n",
+            started_at=datetime(2026, 1, 2),
+            status="done",
+            prmcal_version="0",
+            packages={},
+            hardware={},
+        )
+    ]
+    kinds = {"llm": LLMS, "prm": PRMS, "calibrator": CALIBRATORS, "dataset": DATASETS, "strategy": STRATEGIES}
+    for kind, names in kinds.items():
+        for place, name in enumerate(names):
+            rows.append(Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place))
+    for dataset in DATASETS:
+        rows.append(
+            Dataset(name=dataset, split="test", content_hash="h", questions=QUESTIONS, grader_version="1")
+        )
+        rows += [
+            Question(
+                dataset=dataset,
+                split="test",
+                question_id=f"q{number:04}",
+                text=f"What is {number} plus {number}? " * 5,
+                answer=str(2 * number),
+                level=number % 5 + 1,
+                subject="sums",
+            )
+            for number in range(QUESTIONS)
+        ]
+    for llm, dataset in itertools.product(LLMS, DATASETS):
+        rows += job("rollout", (llm, dataset), llm=llm, dataset=dataset)
+        rows += job("success", (llm, dataset), ("rollout", llm, dataset), llm=llm, dataset=dataset)
+        for prm in PRMS:
+            here = {"llm": llm, "prm": prm, "dataset": dataset}
+            rows += job("score", (llm, prm, dataset), ("rollout", llm, dataset), **here)
+    for llm, prm, calibrator, dataset in grid():
+        rows += cells_of(llm, prm, calibrator, dataset)
+    writer.record(rows)
+
+
+def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: Any) -> list[Base]:
+    key = "-".join((kind, *place))
+    shards = [{"key": f"{key}-{number}", "seed": number} for number in range(16)]
+    row = Job(
+        job_key=key,
+        kind=kind,
+        split="test",
+        parameters={"shards": shards},
+        seed=1,
+        status="done",
+        shards=16,
+        **columns,
+    )
+    return [row, *(JobInput(job_key=key, input_key="-".join(each)) for each in inputs)]
+
+
+def cells_of(llm: str, prm: str, calibrator: str, dataset: str) -> list[Base]:
+    here = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset}
+    place = (llm, prm, calibrator, dataset)
+    calibrated, success = ("calibrated", *place), ("success", llm, dataset)
+    rows = job("calibrated", place, ("score", llm, prm, dataset), **here)
+    rows += job("calibration_metrics", place, calibrated, success, **here)
+    named = {"prm": prm, "calibrator": calibrator}
+    board = cell_id("calibration", llm, dataset, **named)
+    done = {"status": "done", **here}
+    rows.append(
+        Cell(
+            cell_id=board,
+            leaderboard="calibration",
+            job_key="-".join(("calibration_metrics", *place)),
+            **done,
+        )
+    )
+    for strategy in STRATEGIES:
+        scaled = cell_id("scaling", llm, dataset, **named, strategy=strategy, target=0.99, level=0.1)
+        key = f"strategy-{strategy}"
+        rows += job(key, place, ("rollout", llm, dataset), calibrated, **here)
+        rows.append(
+            Cell(
+                cell_id=scaled,
+                leaderboard="scaling",
+                strategy=strategy,
+                target=0.99,
+                level=0.1,
+                job_key="-".join((key, *place)),
+                **done,
+            )
+        )
+    return rows
+
+
+def fill(path: Path, steps: int) -> None:
+    """Write the large tables in the order of a run: job by job, each sorted."""
+    with engine_for(path).begin() as connection:
+        run = connection.exec_driver_sql
+        run("SELECT setseed(0.5)")
+        for name, size in (("pool", POOL), ("measured", MEASURED)):
+            run(
+                f"CREATE TEMP TABLE {name} AS SELECT printf('q%04d', q) AS question_id, t::INTEGER AS trajectory, "
+                f"s::INTEGER AS step FROM range({QUESTIONS}) a(q), range({size}) b(t), range({steps + 1}) c(s) "
+                "ORDER BY q, t, s"
+            )
+        for llm, dataset in itertools.product(LLMS, DATASETS):
+            where = f"{llm}-{dataset}"
+            run(
+                f"INSERT INTO trajectories SELECT 'rollout-{where}', printf('q%04d', q), t, "
+                f"repeat('{TEXT}', {steps}) || q, {steps}, 300, 100, 'stop', q::VARCHAR, 'correct', random() < 0.4 "
+                f"FROM range({QUESTIONS}) a(q), range({POOL}) b(t) ORDER BY q, t"
+            )
+            run(
+                f"INSERT INTO successes SELECT 'success-{where}', *, floor(9 * random())::INTEGER, 8, step = {steps} "
+                "FROM measured"
+            )
+            for prm in PRMS:
+                run(
+                    f"INSERT INTO rewards SELECT 'score-{llm}-{prm}-{dataset}', *, 0.0::REAL, random(), false "
+                    "FROM pool"
+                )
+        for llm, prm, calibrator, dataset in grid():
+            run(
+                f"INSERT INTO calibrated_rewards SELECT 'calibrated-{llm}-{prm}-{calibrator}-{dataset}', question_id, "
+                f"trajectory, step, level, random() FROM measured, unnest([0.1, 0.5, 0.9]) AS levels(level)"
+            )
+        values(run)
+
+
+def values(run: Callable[[str], Any]) -> None:
+    """Write what the cells came to: a few metrics, over all questions and of each, and every comparison."""
+    metrics = {
+        "calibration": ("brier", "ece", "signed_error"),
+        "scaling": ("accuracy", "budget_ratio", "samples"),
+    }
+    for board, names in metrics.items():
+        listed = ", ".join(f"'{name}'" for name in names)
+        run(
+            "INSERT INTO results SELECT cell_id, metric, NULL, random(), 0.1, 0.9, 1000, 500 "
+            f"FROM cells, unnest([{listed}]) AS m(metric) WHERE leaderboard = '{board}'"
+        )
+        run(
+            "INSERT INTO comparisons SELECT a.leaderboard, metric, a.cell_id, b.cell_id, 0.1, 0.0, 0.2, 0.01, "
+            f"random(), 500 FROM cells a JOIN cells b USING (leaderboard, llm, prm, dataset), "
+            f"unnest([{listed}]) AS m(metric) WHERE leaderboard = '{board}' AND a.cell_id < b.cell_id"
+        )
+        run(
+            "INSERT INTO question_results SELECT cell_id, printf('q%04d', q), 1 + q % 5, metric, random() "
+            f"FROM cells, range({QUESTIONS}) a(q), unnest([{listed}]) AS m(metric) WHERE leaderboard = '{board}'"
+        )
+    run(
+        "INSERT INTO reliability_bins SELECT cell_id, b, b / 10, (b + 1) / 10, 100, b / 10, b / 10, 0, 1 "
+        "FROM cells, range(10) a(b) WHERE leaderboard = 'calibration'"
+    )
+    run(
+        "INSERT INTO signed_error_bins SELECT cell_id, b, b / 10 - 1, b / 10 - 0.9, 100 "
+        "FROM cells, range(20) a(b) WHERE leaderboard = 'calibration'"
+    )
+
+
+def questions() -> dict[str, Callable[[Path], Any]]:
+    """What the pages ask, by page."""
+    return {
+        "leaderboard: calibration": lambda path: queries.leaderboard(path, "calibration"),
+        "leaderboard: scaling": lambda path: queries.leaderboard(path, "scaling"),
+        "leaderboard: costs": queries.costs,
+        "calibration: bins of a cell": lambda path: queries.reliability(path, CELL),
+        "calibration: signed errors of a cell": lambda path: queries.signed_errors(path, CELL),
+        "calibration: provenance of a cell": lambda path: queries.cell(path, CELL),
+        "trajectories: cells": queries.calibration_cells,
+        "trajectories: questions of a cell": lambda path: queries.questions(path, CELL),
+        "trajectories: a page of questions": lambda path: queries.question_page(path, CELL),
+        "trajectories: by error": lambda path: queries.question_page(
+            path, CELL, order="calibrated_error", descending=True
+        ),
+        "trajectories: a search": lambda path: queries.question_page(path, CELL, search="is 77 plus"),
+        "trajectories: most overestimated": lambda path: queries.worst_prefixes(
+            path, CELL, column="calibrated_reward"
+        ),
+        "trajectories: of a question": lambda path: queries.trajectories(path, CELL, "q0250"),
+        "trajectories: prefixes of a question": lambda path: queries.prefixes(path, CELL, "q0250"),
+        "runs: jobs": queries.job_page,
+        "runs: shards": queries.planned_shards,
+        "runs: cells": queries.cell_ids,
+    }
+
+
+def main() -> None:
+    millions = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
+    pairings = len(list(grid()))
+    steps = max(1, round(millions * 1e6 / (pairings * QUESTIONS * MEASURED * LEVELS)) - 1)
+    with tempfile.TemporaryDirectory() as name:
+        path = database_path(Path(name))
+        begin = time.perf_counter()
+        writer = Writer(path)
+        describe(writer)
+        fill(path, steps)
+        with engine_for(path).connect() as connection:
+            count = connection.exec_driver_sql("SELECT count(*) FROM calibrated_rewards").scalar_one()
+        size = path.stat().st_size / 2**30
+        print(f"{count:,} calibrated rewards, {size:.1f} GiB, made in {time.perf_counter() - begin:.0f} s")
+        for title, ask in questions().items():
+            wall, busy = [], []
+            for _ in range(3):
+                begin, work = time.perf_counter(), time.process_time()
+                ask(path)
+                wall.append(time.perf_counter() - begin)
+                busy.append(time.process_time() - work)
+            print(
+                f"{title:40} first {wall[0]:6.2f} s   then {min(wall[1:]):6.2f} s   processor {min(busy):6.2f} s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
