@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness.metrics.bootstrap import Bootstrap, Metric, estimate
-from harness.metrics.comparison import compare
 from numpy.typing import NDArray
 
+from db.bootstrap import Bootstrap, Metric, estimate
+from db.paired import compare
 from harness.context import Context, successes_of
 from harness.features import PREFIX, features_of, scored_prefixes
 from harness.folder import RunFolder

@@ -54,13 +54,14 @@ REFRESH = 150
 class FactProbe:
     """Keeps the facts that a model gets wrong up to date while it trains."""
 
-    def __init__(self, encoder: Encoder, model: Any) -> None:
+    def __init__(self, encoder: Encoder, model: Any, scale: float) -> None:
         self.encoder = encoder
+        self.every = max(1, round(min(1 / scale, 100)))
         self(model)
 
     def __call__(self, model: Any) -> dict[str, float]:
         """Measure anew, and give the mean chance of a wrong result."""
-        shares = wrong_shares(model, self.encoder)
+        shares = wrong_shares(model, self.encoder, every=self.every)
         self.facts = Facts(shares)
         return {"wrong": sum(shares.values()) / len(shares)}
 
@@ -204,7 +205,7 @@ class Pipeline:
         self, name: str, model: SolverAndJudge, noise: policies.Noise, steps: int, learning_rate: float
     ) -> None:
         """Imitate mistakes while dwelling on what the policy gets wrong."""
-        probe = FactProbe(self.encoder, model)
+        probe = FactProbe(self.encoder, model, self.scale)
         self.train(
             f"{name}-mended",
             model,
@@ -217,7 +218,7 @@ class Pipeline:
 
     def clean(self, name: str, model: SolverAndJudge) -> None:
         """Write right chains alone, dwelling on what the model gets wrong."""
-        probe = FactProbe(self.encoder, model)
+        probe = FactProbe(self.encoder, model, self.scale)
         self.train(
             f"{name}-clean",
             model,
@@ -259,7 +260,7 @@ class Pipeline:
         """The verifier that sees slips."""
         model = load_trained(self.work / "first-prm")
         model.hint_weight, model.balanced_hints = 1.0, True
-        probe = FactProbe(self.encoder, model)
+        probe = FactProbe(self.encoder, model, self.scale)
         steps = self.scaled(drill.STEPS)
         self.train(
             "drilled",
@@ -277,7 +278,7 @@ class Pipeline:
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
         model = load_trained(self.work / source)
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
-        probe = FactProbe(self.encoder, model)
+        probe = FactProbe(self.encoder, model, self.scale)
         self.train(
             name,
             model,
@@ -309,7 +310,7 @@ class Pipeline:
         twin = twins.Twin(source.config, twins.OUTPUTS[name], adapter.log_odds)
         twin.model.load_state_dict(source.model.state_dict())
         labels = read_labels(self.work / "labels.jsonl")
-        facts = FactProbe(self.encoder, source).facts
+        facts = FactProbe(self.encoder, source, self.scale).facts
         examples = twins.TwinExamples(
             adapter,
             reward_model.group_by_question(labels),

@@ -45,12 +45,18 @@ DWELL = 0.5
 
 
 @torch.no_grad()
-def wrong_shares(model: Any, encoder: Encoder, batch: int = 256) -> dict[tuple[int, Operation], float]:
-    """The chance that a language model writes a wrong result, for every fact, as the first step of two."""
+def wrong_shares(
+    model: Any, encoder: Encoder, batch: int = 256, every: int = 1
+) -> dict[tuple[int, Operation], float]:
+    """The chance that a language model writes a wrong result, for every fact, as the first step of two.
+
+    To try the training out, only every so many facts are looked at; the others count as known.
+    """
     model.eval()
-    shares: dict[tuple[int, Operation], float] = {}
-    for first in range(0, len(FACTS), batch):
-        facts = FACTS[first : first + batch]
+    shares: dict[tuple[int, Operation], float] = dict.fromkeys(FACTS, 0.0)
+    looked_at = FACTS[::every]
+    for first in range(0, len(looked_at), batch):
+        facts = looked_at[first : first + batch]
         rows, spans = [], []
         for value, operation in facts:
             problem = make_problem("nano-math", 1, value, (operation, Operation("+", 1)), 0)
