@@ -53,6 +53,8 @@ SHAPE_TINY = SHAPE_7B | {
 class RandomPRM(QwenPRM):
     """The architecture without a checkpoint: random weights, and a token per word."""
 
+    _levels = ()
+
     def __init__(self, shape: dict[str, Any], device: str, dtype: torch.dtype) -> None:
         super().__init__(checkpoint="random", device=device, batch_tokens=PASS_TOKENS, tree_tokens=2048)
         self.shape, self.weights_type = shape, dtype
