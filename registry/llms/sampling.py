@@ -8,8 +8,9 @@ where the model allows it, its keys and values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,35 +118,48 @@ def sample_rows(
     stops : callable
         Whether a completion's tokens so far hold a stop string.
     """
-    device = model.device
-    with ExitStack() as stack:
-        memory, places, logits = _read_prompts(model, rows, pad_id, stack)
-        batch = list(rows)
-        while True:
-            numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
-            uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
-            tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
-            going = []
-            for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
-                if row.finished:
-                    continue
-                row.tokens.append(token)
-                row.stopped = token in end_ids or stops(row.tokens)
-                if not row.finished:
-                    going.append(index)
-            if not going:
-                return
-            if len(going) < _COMPACT_BELOW * len(batch):
-                chosen = torch.tensor(going)
-                memory.keep(chosen.to(device))
-                batch = [batch[index] for index in going]
-                tokens, places = tokens[chosen], places[chosen]
-            logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
-            places = places + 1
+    memory, places, logits = _read_prompts(model, rows, pad_id)
+    draw = partial(sample_tokens, temperature=temperature, top_p=top_p)
+    with memory.attention():
+        _go_on(
+            memory, list(rows), places, logits, draw, lambda tokens: tokens[-1] in end_ids or stops(tokens)
+        )
+
+
+def _go_on(
+    memory: _Copied | _Shared,
+    batch: list[Row],
+    places: torch.Tensor,
+    logits: torch.Tensor,
+    draw: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    ends: Callable[[list[int]], bool],
+) -> None:
+    """Sample token after token until all rows are finished."""
+    device = logits.device
+    while True:
+        numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
+        tokens = draw(logits, torch.tensor(numbers, dtype=torch.float64, device=device)).cpu()
+        going = []
+        for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
+            if row.finished:
+                continue
+            row.tokens.append(token)
+            row.stopped = ends(row.tokens)
+            if not row.finished:
+                going.append(index)
+        if not going:
+            return
+        if len(going) < _COMPACT_BELOW * len(batch):
+            chosen = torch.tensor(going)
+            memory.keep(chosen.to(device))
+            batch = [batch[index] for index in going]
+            tokens, places = tokens[chosen], places[chosen]
+        logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
+        places = places + 1
 
 
 def _read_prompts(
-    model: PreTrainedModel, rows: Sequence[Row], pad_id: int, stack: ExitStack
+    model: PreTrainedModel, rows: Sequence[Row], pad_id: int
 ) -> tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]:
     """One pass over the rows' different prompts: what to remember of it, next places (rows, 1), and next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
@@ -154,14 +168,13 @@ def _read_prompts(
     widths = torch.tensor([[len(prompt)] for prompt in prompts])
     mask = (torch.arange(longest) >= longest - widths).long().to(model.device)
     places = (mask.cumsum(1) - 1).clamp(min=0)
-    read = _Copied(model, growing_cache(model.config), mask[:, :0])
+    memory: _Copied | _Shared
+    memory = read = _Copied(model, growing_cache(model.config), mask[:, :0])
     logits = read.next_logits(ids.to(model.device), places, mask)
 
     number = {prompt: index for index, prompt in enumerate(prompts)}
     chosen = torch.tensor([number[row.prompt] for row in rows])
-    memory: _Copied | _Shared = read
     if len(prompts) < len(rows) and can_share(model, read.cache):
-        stack.enter_context(sharing(model))
         memory = _Shared(model, SharedPrompts(read.cache, mask, chosen.to(model.device)))
     else:
         memory.keep(chosen.to(model.device))
@@ -173,6 +186,9 @@ class _Copied:
 
     def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: torch.Tensor) -> None:
         self.model, self.cache, self._mask = model, cache, mask
+
+    def attention(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def keep(self, rows: torch.Tensor) -> None:
         self.cache.batch_select_indices(rows)
@@ -191,6 +207,9 @@ class _Shared:
 
     def __init__(self, model: PreTrainedModel, prompts: SharedPrompts) -> None:
         self.model, self._prompts, self._cache = model, prompts, growing_cache(model.config)
+
+    def attention(self) -> AbstractContextManager[None]:
+        return sharing(self.model)
 
     def keep(self, rows: torch.Tensor) -> None:
         self._prompts.keep(rows)
