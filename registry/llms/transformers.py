@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.checkpoints import check_checkpoint, checkpoint_identity
+from registry.checkpoints import check_checkpoint, check_dtype, checkpoint_identity
 from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.llm import LLM
-from registry.errors import PluginFailedError
 from registry.llms.stops import StopStrings
 
 if TYPE_CHECKING:
@@ -67,10 +66,7 @@ class TransformersLLM(LLM):
 
     def check_arguments(self) -> None:
         """Refuse unknown types and checkpoints that are not there."""
-        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
-            raise ValueError(
-                f"The 'dtype' parameter must be auto, float32, bfloat16 or float16. Got {self.dtype!r} instead."
-            )
+        check_dtype(self.dtype)
         if self.batch_tokens < 1:
             raise ValueError(
                 f"The 'batch_tokens' parameter must be an int in [1, inf). Got {self.batch_tokens} instead."
@@ -116,17 +112,11 @@ class TransformersLLM(LLM):
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
         """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""
-        from registry.llms.prompts import prompt_ids
+        from registry.llms.prompts import prompt_ids, room_for_completion
         from registry.llms.sampling import Row
 
         prompt = prompt_ids(self._tokenizer, prefix, self.system_prompt)
-        limit = min(sampling.max_tokens, self._context - len(prompt))
-        if limit < 1:
-            raise PluginFailedError(
-                f"A prefix of {len(prompt)} tokens leaves no room for a completion: {self.checkpoint} reads "
-                f"{self._context} tokens. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
-                "take an LLM with a longer context."
-            )
+        limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
         for place in range(first, first + n):
             key = np.array([seed % _SEED_RANGE, place], dtype=np.uint64)
             yield Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit))

@@ -136,22 +136,17 @@ class VLLM(LLM):
     def _setting(self, prefix: Prefix, prompt: int, sampling: Sampling, seed: int) -> Any:
         from vllm import SamplingParams
 
+        from registry.llms.prompts import room_for_completion
+
         context = int(self._engine.model_config.max_model_len)
-        limit = min(sampling.max_tokens, context - prompt)
-        if limit < 1:
-            raise PluginFailedError(
-                f"A prefix of {prompt} tokens leaves no room for a completion: {self.checkpoint} reads "
-                f"{context} tokens here. It starts {prefix.question[:60]!r}. Lower the grid's max_tokens, or "
-                "take an LLM with a longer context."
-            )
+        limit = room_for_completion(prefix, prompt, sampling, self.checkpoint, context)
         return SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=limit,
             stop=list(sampling.stop) or None,
-            detokenize=bool(
-                sampling.stop
-            ),  # Text is made of the tokens below; the engine needs it for these only.
+            # Text is made of the tokens below; the engine needs it for stop strings only.
+            detokenize=bool(sampling.stop),
             seed=seed,
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from registry.checkpoints import check_checkpoint, checkpoint_identity
+from registry.checkpoints import check_checkpoint, check_dtype, checkpoint_identity
 from registry.contracts.data import PrefixScores, ScoringRequest
 from registry.contracts.features import HiddenStates
 from registry.contracts.prm import PRM
@@ -100,11 +100,7 @@ class TransformersPRM(PRM):
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"The '{name}' parameter must be an int in [1, inf). Got {value} instead.")
-        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
-            raise ValueError(
-                "The 'dtype' parameter must be auto, float32, bfloat16 or float16. "
-                f"Got {self.dtype!r} instead."
-            )
+        check_dtype(self.dtype)
         if not self.checkpoint:
             raise ValueError("It needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
         if not self.marker and type(self).tokenize is TransformersPRM.tokenize:
