@@ -63,11 +63,20 @@ class PluginSpec(_Spec):
 class StrategySpec(PluginSpec):
     """A strategy under the name that the leaderboard shows.
 
-    One that reads calibrated rewards is run for every calibrator, or for those that `calibrators` names.
+    One that reads scores is run for every PRM, or for those that `prms` names; one that reads calibrated rewards
+    for every calibrator, or for those that `calibrators` names.
     """
 
     name: StrategyName
+    prms: Annotated[list[Name], Field(min_length=1)] | None = None
     calibrators: Annotated[list[Name], Field(min_length=1)] | None = None
+
+    def is_for(self, prm: str, calibrator: str) -> bool:
+        """Whether it is run for a PRM and a calibrator, each empty where the strategy reads nothing of one."""
+        return all(
+            not name or chosen is None or name in chosen
+            for name, chosen in ((prm, self.prms), (calibrator, self.calibrators))
+        )
 
 
 class DatasetSpec(PluginSpec):
@@ -172,13 +181,17 @@ class GridSpec(_Spec):
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}): measured trajectories come from the pool"
             )
-        known = [each.name for each in self.calibrators]
         for strategy in self.strategies:
-            unknown = [name for name in strategy.calibrators or () if name not in known]
-            if unknown:
-                raise ValueError(
-                    f"the strategy '{strategy.name}' names the calibrator '{unknown[0]}', which the grid does not have"
-                )
+            for kind, named, there in (
+                ("PRM", strategy.prms, self.prms),
+                ("calibrator", strategy.calibrators, self.calibrators),
+            ):
+                unknown = set(named or ()) - {each.name for each in there}
+                if unknown:
+                    raise ValueError(
+                        f"the strategy '{strategy.name}' names the {kind} '{min(unknown)}', "
+                        "which the grid does not have"
+                    )
         same = [each for each in self.datasets if each.name == self.calibration.name]
         if same and (same[0].plugin, same[0].arguments) != (
             self.calibration.plugin,

@@ -311,8 +311,7 @@ class _Planner:
     def _strategies(self, labels: Labels, pool: PoolJobs) -> None:
         """Every strategy that is run once for each such pool, with every target C if it has one."""
         for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
-            chosen = not labels.calibrator or labels.calibrator in (spec.calibrators or [labels.calibrator])
-            if pool.suits(strategy.built) and chosen:
+            if pool.suits(strategy.built) and spec.is_for(labels.prm, labels.calibrator):
                 plan = self._searched if isinstance(strategy.built, SearchStrategy) else self._strategy
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     plan(labels, pool, strategy, target)

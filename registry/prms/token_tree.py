@@ -6,7 +6,7 @@ once. A token attends only to its ancestors and itself, and its position is its 
 sees exactly what it would see alone. The trie is built from each prefix's own token ids, which keeps it exact for any
 tokenizer, also where a merge straddles the boundary between two steps.
 
-Reference: section 3 of the project's facts; the same construction is known from speculative decoding as tree attention.
+The same construction is known from speculative decoding as tree attention.
 """
 
 from __future__ import annotations

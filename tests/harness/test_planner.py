@@ -189,6 +189,18 @@ def test_a_strategy_can_be_kept_to_some_calibrators() -> None:
         plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotone"]}])
 
 
+def test_a_strategy_can_be_kept_to_some_prms() -> None:
+    (prm,) = data()["prms"]
+    prms = [{**prm, "name": name} for name in ("first", "second")]
+    planned = plan(
+        prms=prms, strategies=["pass@1", "majority vote", {"name": "best-of-n", "prms": ["second"]}]
+    )
+    found = {(cell.strategy, cell.labels.prm) for cell in planned.cells if cell.strategy}
+    assert found == {("pass@1", ""), ("majority vote", ""), ("best-of-n", "second")}
+    with pytest.raises(ValueError, match=r"names the PRM 'third', which the grid does not have"):
+        plan(prms=prms, strategies=[{"name": "best-of-n", "prms": ["third"]}])
+
+
 def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None:
     recording = tmp_path / "recording.jsonl"
     recording.write_text('{"question": "1+1?", "solutions": ["2"]}')
