@@ -127,38 +127,45 @@ def bootstrap_of(shard: Shard) -> Bootstrap:
 
 
 def measured(
-    metrics: Mapping[str, Metric], bootstrap: Bootstrap, question_level: int | None = None
+    metrics: Mapping[str, Metric],
+    bootstrap: Bootstrap,
+    by_level: Mapping[int, Mapping[str, Metric]] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Metrics with their 95% intervals, and the bootstrap replicates behind them.
+    """Metrics with their 95% intervals, in all and by difficulty, and the bootstrap replicates of those in all.
 
     The replicates are kept because two cells of a data set are resampled alike: their paired difference is the
     difference of their replicates. `resampled` is the key of the questions that they were drawn from.
     """
     import pandas as pd
 
-    estimates = {name: estimate(metric, bootstrap) for name, metric in metrics.items()}
+    groups: list[tuple[int | None, Mapping[str, Metric]]] = [(None, metrics), *(by_level or {}).items()]
+    estimates = {
+        (level, name): estimate(metric, bootstrap)
+        for level, group in groups
+        for name, metric in group.items()
+    }
     results = pd.DataFrame(
         {
-            "metric": list(estimates),
-            "question_level": pd.array([question_level] * len(estimates), dtype="Int32"),
+            "metric": [name for _, name in estimates],
+            "question_level": pd.array([level for level, _ in estimates], dtype="Int32"),
             **{
                 column: [getattr(each, column) for each in estimates.values()]
                 for column in ("value", "low", "high", "rows", "questions")
             },
         }
     ).astype({"rows": "int32", "questions": "int32"})
-    replicates = [
-        pd.DataFrame(
-            {
-                "metric": name,
-                "resampled": content_key(metrics[name].question_ids.tolist()),
-                "replicate": np.arange(len(each.replicates)),
-                "value": each.replicates,
-            }
-        )
-        for name, each in estimates.items()
-    ]
-    return results, pd.concat(replicates, ignore_index=True)
+    drawn = {name: estimates[None, name].replicates for name in metrics}
+    counts = [len(values) for values in drawn.values()]
+    resampled = [content_key(metric.question_ids.tolist()) for metric in metrics.values()]
+    replicates = pd.DataFrame(
+        {
+            "metric": np.repeat(list(drawn), counts),
+            "resampled": np.repeat(resampled, counts),
+            "replicate": np.concatenate([np.arange(count) for count in counts]),
+            "value": np.concatenate(list(drawn.values())),
+        }
+    )
+    return results, replicates
 
 
 def question_output(
@@ -181,24 +188,18 @@ def question_output(
             name: QuestionMean(value[chosen], pool.question_ids[chosen]) for name, value in values.items()
         }
 
-    overall, replicates = measured(metrics(np.ones(len(pool.question_ids), dtype=bool)), bootstrap)
+    everywhere = np.ones(len(pool.question_ids), dtype=bool)
     known = [level for level in np.unique(pool.question_levels) if not np.isnan(level)]
-    by_level = [measured(metrics(pool.question_levels == level), bootstrap, int(level))[0] for level in known]
-    results = pd.concat([overall, *by_level], ignore_index=True)
+    by_level = {int(level): metrics(pool.question_levels == level) for level in known}
+    results, replicates = measured(metrics(everywhere), bootstrap, by_level)
     results["rows"] = (results["questions"] * rows).astype("int32")
-    by_question = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "question_id": pool.question_ids,
-                    "question_level": pd.array(pool.question_levels).astype("Int32"),
-                    "metric": name,
-                    "value": value,
-                }
-            )
-            for name, value in values.items()
-        ],
-        ignore_index=True,
+    by_question = pd.DataFrame(
+        {
+            "question_id": np.tile(pool.question_ids, len(values)),
+            "question_level": pd.array(np.tile(pool.question_levels, len(values))).astype("Int32"),
+            "metric": np.repeat(list(values), len(pool.question_ids)),
+            "value": np.concatenate(list(values.values())),
+        }
     )
     return Output({"results": results, "question_results": by_question, "replicates": replicates})
 

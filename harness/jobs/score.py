@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["compute", "scoring_requests"]
+
+_Place = tuple[str, int, PrefixScores]
+"""A question's id, the number of one of its trajectories, and that one's scores."""
 
 
 def scoring_requests(context: Context, shard: Shard, trajectories: pd.DataFrame) -> dict[str, ScoringRequest]:
@@ -28,8 +31,6 @@ def scoring_requests(context: Context, shard: Shard, trajectories: pd.DataFrame)
 
 def compute(shard: Shard, context: Context) -> Output:
     """Scores of a rollout shard; a prefix that is too long for the PRM has a null score and a flag."""
-    import pandas as pd
-
     trajectories = context.table(shard, "rollout", "trajectories")
     requests = scoring_requests(context, shard, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
@@ -41,36 +42,39 @@ def compute(shard: Shard, context: Context) -> Output:
             require_length(scores, len(request.trajectories), "scored trajectories")
             for trajectory, each in zip(request.trajectories, scores, strict=True):
                 check_scores(each, len(trajectory))
-    frames = [
-        pd.DataFrame(
-            {
-                "question_id": key,
-                "trajectory": np.int32(trajectory),
-                "step": np.arange(len(each.logit), dtype=np.int32),
-                "logit": np.asarray(each.logit, dtype=np.float32),
-                "reward": np.asarray(each.reward, dtype=np.float64),
-                "over_long": np.asarray(each.over_long, dtype=bool),
-            }
-        )
+    places = [
+        (key, trajectory, each)
         for (key, group), scores in zip(groups, scored, strict=True)
         for trajectory, each in zip(group["trajectory"], scores, strict=True)
     ]
-    tokens = sum(each.tokens for scores in scored for each in scores)
-    tables = {"rewards": pd.concat(frames, ignore_index=True), "scored_tokens": _tokens(groups, scored)}
-    return Output(tables, scored_tokens=tokens)
+    return Output(
+        {"rewards": _rewards(places), "scored_tokens": _tokens(places)},
+        scored_tokens=sum(each.tokens for _, _, each in places),
+    )
 
 
-def _tokens(
-    groups: Sequence[tuple[Any, pd.DataFrame]], scored: Sequence[Sequence[PrefixScores]]
-) -> pd.DataFrame:
+def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
+    """One row per prefix. Whole columns at once: a table per trajectory would take as long as a small PRM."""
+    import pandas as pd
+
+    prefixes = [len(each.logit) for _, _, each in places]
+    return pd.DataFrame(
+        {
+            "question_id": np.repeat([key for key, _, _ in places], prefixes),
+            "trajectory": np.repeat(np.array([number for _, number, _ in places], dtype=np.int32), prefixes),
+            "step": np.concatenate([np.arange(count, dtype=np.int32) for count in prefixes]),
+            "logit": np.concatenate([np.asarray(each.logit, dtype=np.float32) for _, _, each in places]),
+            "reward": np.concatenate([np.asarray(each.reward, dtype=np.float64) for _, _, each in places]),
+            "over_long": np.concatenate([np.asarray(each.over_long, dtype=bool) for _, _, each in places]),
+        }
+    )
+
+
+def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
     """What the PRM read for each trajectory, tokens that trajectories share counted once."""
     import pandas as pd
 
-    rows = [
-        (key, trajectory, each.tokens)
-        for (key, group), scores in zip(groups, scored, strict=True)
-        for trajectory, each in zip(group["trajectory"], scores, strict=True)
-    ]
+    rows = [(key, trajectory, each.tokens) for key, trajectory, each in places]
     return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
         {"trajectory": "int32", "tokens": "int32"}
     )
