@@ -160,54 +160,48 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
     assert "uncalibrated" not in table
 
 
-@pytest.mark.parametrize(
-    ("flaw", "message"),
-    [
-        ("raises", "failed to score: RuntimeError: out of luck"),
-        ("NaN", "failed to score: it returned NaN for a prefix"),
-        ("above 1", "outside [0, 1]"),
-        ("wrong shape", "rewards for a trajectory of"),
-    ],
-)
-def test_a_broken_prm_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal, flaw: str, message: str) -> None:
-    prms = [
-        {"name": "good", "plugin": "synthetic-prm"},
-        {"name": "bad", "plugin": "synthetic-prm", "arguments": {"flaw": flaw}},
-    ]
-    out = tmp_path / "out"
-    done = prmcal(*run_arguments(grid(tmp_path, prms=prms, calibrators=["uncalibrated"]), out))
+def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "raises": "The prm 'raises' failed to score: RuntimeError: out of luck",
+        "NaN": "The prm 'NaN' failed to score: it returned NaN for a prefix",
+        "above 1": "The prm 'above 1' failed to score: it returned the reward [1.5], outside [0, 1]",
+        "wrong shape": "The prm 'wrong shape' failed to score: it returned",
+    }
+    bad = [{"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw}} for flaw in messages]
+    path = grid(
+        tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
+    )
+    done = prmcal(*run_arguments(path, tmp_path / "out"))
+    errors = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
     assert done.returncode == 2
-    (error,) = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
-    assert f"The prm 'bad' {message}" in error or message in error
     assert "Traceback" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
-    assert {row["prm"]: row["status"] for row in rows} == {"good": "done", "bad": "failed"}
-    (reason,) = {row["reason"] for row in rows if row["prm"] == "bad"}
-    assert message in reason
+    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--format", "json").stdout)
+    assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
     assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
+    for prm, message in messages.items():
+        (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
+        assert reason.startswith(message)
+        assert f"prmcal: error: {reason}" in errors
 
 
-@pytest.mark.parametrize(
-    ("flaw", "message"),
-    [
-        ("raises", "failed to fit: ZeroDivisionError: no slope"),
-        ("NaN", "failed to predict: it returned NaN"),
-        ("wrong shape", "failed to predict: it returned the shape"),
-        ("above 1", "failed to predict: it returned the reward"),
-    ],
-)
-def test_a_broken_calibrator_fails_its_cells_only(
-    tmp_path: Path, prmcal: Prmcal, flaw: str, message: str
-) -> None:
-    calibrators = ["uncalibrated", {"name": "broken", "plugin": "broken", "arguments": {"flaw": flaw}}]
+def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "raises": "The calibrator 'raises' failed to fit: ZeroDivisionError: no slope",
+        "NaN": "The calibrator 'NaN' failed to predict: it returned NaN",
+        "wrong shape": "The calibrator 'wrong shape' failed to predict: it returned the shape",
+        "above 1": "The calibrator 'above 1' failed to predict: it returned the reward",
+    }
+    bad = [{"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw}} for flaw in messages]
     out = tmp_path / "out"
-    done = prmcal(*run_arguments(grid(tmp_path, calibrators=calibrators), out))
+    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == 2
-    assert f"prmcal: error: The calibrator 'broken' {message}" in done.stderr
     rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
-    assert {row["calibrator"]: row["status"] for row in rows} == {"uncalibrated": "done", "broken": "failed"}
+    found = {row["calibrator"]: row["status"] for row in rows}
+    assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
     state = prmcal("status", out)
-    assert message in state.stdout
+    for message in messages.values():
+        assert f"prmcal: error: {message}" in done.stderr
+        assert message in state.stdout
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:
