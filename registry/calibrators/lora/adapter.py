@@ -40,6 +40,9 @@ class QuantileAdapter(QuantileLora):
     follows from the PRM. For Math-Shepherd and ReasonEval it also draws a bias that it saves nowhere, so that their
     adapters cannot be read back by anyone; they are refused.
 
+    The layout is that of the paper's code, and it is tested with adapters that PEFT writes in it; the ones on the hub
+    have not been tried yet.
+
     That code asks for the answer "in \\boxed{}", where the PRM's own documentation and the plugin `qwen` have "within
     \\boxed{}". For what it read word for word, register a class that derives from ``QwenPRM`` with that
     `system_prompt`.
