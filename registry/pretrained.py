@@ -14,6 +14,8 @@ from registry.errors import PluginFailedError
 
 __all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
 
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
+
 
 def choose_device(device: str) -> torch.device:
     """The device of a name; ``auto`` is the GPU if there is one.
@@ -35,6 +37,13 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """The tokenizer that lies beside a checkpoint's weights."""
     folder = resolve_checkpoint(checkpoint)
+    if not any(
+        (folder / name).is_file() for name in _TOKENIZER_FILES
+    ):  # transformers would make up an empty one.
+        raise PluginFailedError(
+            f"The checkpoint {checkpoint} has no tokenizer: it holds none of {', '.join(_TOKENIZER_FILES)}. Copy those "
+            "of the model that it was made from beside its weights."
+        )
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:

@@ -17,7 +17,7 @@ import pytest
 
 from registry import checkpoints
 from registry.checkpoints import check_checkpoint, checkpoint_identity, resolve_checkpoint
-from registry.errors import InvalidArgumentsError
+from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import llms, prms
 
 
@@ -44,6 +44,14 @@ def test_what_is_not_there_is_refused_at_once(checkpoint: str, message: str) -> 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"holds no config\.json"):
         check_checkpoint(str(tmp_path))
+
+
+def test_a_folder_without_a_tokenizer_is_refused(policy_folder: Path, tmp_path: Path) -> None:
+    from registry.pretrained import load_tokenizer
+
+    shutil.copytree(policy_folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
+    with pytest.raises(PluginFailedError, match=r"has no tokenizer: it holds none of tokenizer\.json"):
+        load_tokenizer(str(tmp_path))
 
 
 def test_a_hub_id_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
