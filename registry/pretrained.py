@@ -16,6 +16,8 @@ __all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
+_UNUSED_HEAD = "lm_head."  # Reward models are published with the one that they were trained from.
+
 
 def choose_device(device: str) -> torch.device:
     """The device of a name; ``auto`` is the GPU if there is one.
@@ -66,7 +68,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     Raises
     ------
     PluginFailedError
-        If the checkpoint is unreadable or lacks weights that the class needs.
+        If the checkpoint is unreadable, lacks weights that the class needs or has a head of another kind.
     """
     folder = resolve_checkpoint(checkpoint)
     target = choose_device(device)
@@ -98,6 +100,13 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         raise PluginFailedError(
             f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, where "
             f"{type(model).__name__} needs {tuple(expected)}: it is a model of another kind."
+        )
+    trunk = f"{model.base_model_prefix}."
+    foreign = sorted(name for name in report["unexpected_keys"] if not name.startswith((trunk, _UNUSED_HEAD)))
+    if foreign:
+        raise PluginFailedError(
+            f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} has no place for, "
+            f"{', '.join(foreign[:3])} among them: it is a model of another kind."
         )
     loaded: PreTrainedModel = model.to(target).eval()
     return loaded

@@ -209,6 +209,14 @@ def test_an_answer_of_several_tokens_is_refused(answer: str, folder: Path) -> No
         create(folder, plus=answer).score(QUESTION, TRAJECTORIES)
 
 
+def test_a_reward_model_of_another_kind_is_refused(reward_folder: Path) -> None:
+    """It has the trunk and the language-model head of a causal model, and would score without a word."""
+    with pytest.raises(
+        PluginFailedError, match=r"has 4 weights that Qwen2ForCausalLM has no place for, score\.0\.bias"
+    ):
+        create(reward_folder).score(QUESTION, TRAJECTORIES)
+
+
 def test_scaled_logits_are_refused(one_thread: None, tmp_path: Path) -> None:
     write_checkpoint(tmp_path, {**COMMON, "model_type": "granite", "logits_scaling": 8.0})
     write_tokenizer(tmp_path, pad_token=None)
