@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from harness.plan import Shard
+from harness.plan import Plan, Shard
 
-__all__ = ["SHARE_OF_LONGEST", "STEP_TOKENS", "completion_tokens", "prefixes", "trajectory_tokens"]
+__all__ = [
+    "SHARE_OF_LONGEST",
+    "STEP_TOKENS",
+    "completion_tokens",
+    "longest_completion",
+    "prefixes",
+    "trajectory_tokens",
+]
 
 SHARE_OF_LONGEST = 0.4
 """Tokens of a whole solution, as a share of the grid's max_tokens."""
@@ -21,6 +28,18 @@ def trajectory_tokens(max_tokens: int) -> float:
 def prefixes(max_tokens: int) -> int:
     """Prefixes of a trajectory, the bare question among them."""
     return max(_FEWEST_PREFIXES, 1 + round(trajectory_tokens(max_tokens) / STEP_TOKENS))
+
+
+def longest_completion(plan: Plan) -> int:
+    """The grid's max_tokens."""
+    return next(
+        (
+            int(shard.parameters["sampling"]["max_tokens"])
+            for shard in plan.shards()
+            if "sampling" in shard.parameters
+        ),
+        0,
+    )
 
 
 def completion_tokens(shard: Shard) -> float:

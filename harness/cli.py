@@ -40,6 +40,7 @@ def plan(
     plugin: PluginOption = None,
 ) -> None:
     """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time. Needs no model and no hub."""
+    from harness.disk import space_needed
     from harness.environment import default_workers
     from harness.estimate import CostModel, remaining_work
     from harness.gpu_hours import model_costs
@@ -53,7 +54,8 @@ def plan(
     done = {shard.ref: past[shard.ref] for shard in planned.shards() if shard.ref in past}
     cost = CostModel(planned, past)
     work = remaining_work(planned, done, cost)
-    typer.echo(render_plan(planned, work, default_workers(), model_costs(planned, done)))
+    models, space = model_costs(planned, done), space_needed(planned, done)
+    typer.echo(render_plan(planned, work, default_workers(), models, space))
 
 
 @app.command()
@@ -244,13 +246,21 @@ def check(
         list[str] | None,
         typer.Option("--argument", "-a", metavar="KEY=VALUE", help="A constructor argument; repeatable."),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            metavar="FOLDER",
+            help="The published weights of a PRM: gives it the published rewards?",
+        ),
+    ] = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Run the conformance checks on a plugin."""
+    """Run the conformance checks on a plugin; on published weights also against what their authors publish."""
     from harness.inspection import check_plugins
 
     _load_plugins(plugin)
-    report, passed = check_plugins(name, kind, argument or [])
+    report, passed = check_plugins(name, kind, argument or [], weights)
     typer.echo(report)
     if not passed:
         raise typer.Exit(2)

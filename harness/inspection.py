@@ -28,8 +28,10 @@ def plugin_listing(kind: str | None) -> str:
     return text_table(["kind", "name", "class"], rows)
 
 
-def check_plugins(name: str, kind: str | None, arguments: Sequence[str]) -> tuple[str, bool]:
-    """Run the conformance checks.
+def check_plugins(
+    name: str, kind: str | None, arguments: Sequence[str], weights: Path | None = None
+) -> tuple[str, bool]:
+    """Run the conformance checks, and of a PRM with published weights also the rewards that its authors publish.
 
     Parameters
     ----------
@@ -39,20 +41,24 @@ def check_plugins(name: str, kind: str | None, arguments: Sequence[str]) -> tupl
         Needed where plugins of several kinds share the name.
     arguments : sequence of str
         Constructor arguments as ``key=value``, the value as YAML.
+    weights : Path, optional
+        A folder that holds the weights of the plugin's own checkpoint.
 
     Returns
     -------
     str, bool
         The report, and whether every check passed.
     """
-    from registry.conformance import run_checks
+    from registry.conformance import compare_with_published, run_checks
 
     _check_kind(kind)
-    given = _parse(arguments)
+    given = _parse(arguments) | ({} if weights is None else {"checkpoint": str(weights)})
     lines, passed = [], True
     for found_kind, found in _find(name, kind):
         lines.append(f"{found_kind} {found}")
-        for result in run_checks(KINDS[found_kind].create(found, **given)):
+        plugin = KINDS[found_kind].create(found, **given)
+        checkpoint = getattr(plugin if weights is None else type(plugin), "checkpoint", "")
+        for result in [*run_checks(plugin), *compare_with_published(plugin, checkpoint)]:
             mark = "skipped" if result.skipped else "passed" if result.passed else "FAILED"
             lines.append(f"  {mark}  {result.name}" + (f": {result.message}" if result.message else ""))
             passed = passed and (result.passed or result.skipped)

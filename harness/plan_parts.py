@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.grid import CalibrationSpec
 from harness.jobs import JOB_VERSIONS
 from harness.keys import content_key, seed_from_key
 from harness.plan import ArtifactRef, Job, Labels, Shard
@@ -17,6 +18,7 @@ __all__ = [
     "PoolJobs",
     "Scored",
     "first_trajectories",
+    "imported_shards",
     "make_job",
     "make_shard",
     "read_jobs",
@@ -65,6 +67,33 @@ def first_trajectories(rollout: Shard, measured: int) -> list[int]:
     """Which trajectories of a rollout shard are among the first `measured`."""
     start, stop = rollout.parameters["trajectories"]
     return [start, min(stop, measured)]
+
+
+def imported_shards(llm: GridPlugin, data: GridQuestions, calibration: CalibrationSpec) -> list[Shard]:
+    """Shards of published trajectories of an LLM that were followed up already, in the place of a rollout's."""
+    parameters = {
+        "trajectories": [0, calibration.trajectories],
+        "follow_ups": [0, calibration.follow_ups],
+    }
+    return [
+        make_shard(
+            "imported",
+            {
+                **parameters,
+                "data": data.key(first, last),
+                "published": data.dataset.built.content(llm.spec.name),
+            },
+            {
+                **parameters,
+                "llm": llm.parameters,
+                "dataset": data.dataset.parameters,
+                "split": data.split,
+                "questions": [first, last],
+            },
+            {},
+        )
+        for first, last in data.slices()
+    ]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,19 @@ from typing import Any
 from harness.grid import GridSpec, PluginSpec
 from harness.keys import content_key, seed_from_key
 from harness.plan import ArtifactRef, Cell, Job, Labels, Plan, Shard
-from harness.plan_parts import PoolJobs, Scored, first_trajectories, make_job, make_shard, read_jobs, refs_of
+from harness.plan_parts import (
+    PoolJobs,
+    Scored,
+    first_trajectories,
+    imported_shards,
+    make_job,
+    make_shard,
+    read_jobs,
+    refs_of,
+)
 from harness.resolved import GridPlugin, GridQuestions, ResolvedGrid, build_plugin, resolve
 from registry.contracts.calibrator import Calibrator
+from registry.contracts.dataset import FollowedUpDataset
 from registry.contracts.search import SearchStrategy
 from registry.errors import GridError
 
@@ -59,10 +69,7 @@ class _Planner:
     def _plan_llm(self, llm: GridPlugin) -> None:
         grid = self.grid
         calibration = grid.calibration
-        fit_rollout = self._rollout(llm, self.resolved.calibration, calibration.trajectories)
-        fit_success = self._success(
-            llm, self.resolved.calibration, fit_rollout, calibration.trajectories, calibration.follow_ups
-        )
+        fit_rollout, fit_success = self._fit_data(llm)
         tested = []
         for test in self.resolved.tests:
             rollout = self._rollout(llm, test, grid.scaling.samples)
@@ -83,6 +90,16 @@ class _Planner:
                 fit = self._fit(prm, calibrator, fit_on)
                 for each in scored:
                     self._test(llm, prm, calibrator, each, fit)
+
+    def _fit_data(self, llm: GridPlugin) -> tuple[Job, Job]:
+        """The jobs that hold the trajectories to calibrate on, and their success rates; imported ones hold both."""
+        calibration, data = self.grid.calibration, self.resolved.calibration
+        if isinstance(data.dataset.built, FollowedUpDataset):
+            labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
+            imported = self._add(make_job("imported", labels, imported_shards(llm, data, calibration)))
+            return imported, imported
+        rollout = self._rollout(llm, data, calibration.trajectories)
+        return rollout, self._success(llm, data, rollout, calibration.trajectories, calibration.follow_ups)
 
     def _add(self, job: Job) -> Job:
         self.jobs.append(job)

@@ -37,6 +37,7 @@ _SHARE_FOR_WRITING = 0.1
 _JOB_TABLES = {
     "rollout": ("trajectories",),
     "success": ("successes",),
+    "imported": ("trajectories", "successes"),
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
     "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness import disk, gpu_hours
+from harness.disk import Space
 from harness.estimate import Work
-from harness.gpu_hours import EXPLANATION, ModelCost
+from harness.gpu_hours import ModelCost
 from harness.plan import Plan
 from harness.progress import duration
 from harness.render import text_table, time_left
@@ -13,7 +15,9 @@ from harness.render import text_table, time_left
 __all__ = ["render_plan"]
 
 
-def render_plan(plan: Plan, work: Sequence[Work], workers: int, models: Sequence[ModelCost]) -> str:
+def render_plan(
+    plan: Plan, work: Sequence[Work], workers: int, models: Sequence[ModelCost], space: Space
+) -> str:
     """The plan by kind of job, the totals, and the models by what they cost where nothing was run yet."""
     rows = [
         [
@@ -37,15 +41,30 @@ def render_plan(plan: Plan, work: Sequence[Work], workers: int, models: Sequence
     if len(known) == len(work):
         lines.append(f"About {duration(sum(known) / workers)} with {workers} workers, as past shards went.")
     elif models:
-        lines += ["", _models(models), EXPLANATION]
+        lines += ["", _models(models), gpu_hours.EXPLANATION]
     else:
         lines.append("No estimate of the time yet: it comes from shards that were run before (--out DIR).")
+    lines += ["", _space(space)]
     if plan.absent:
         lines.append(
             f"Not on this machine, and planned for all the same: {', '.join(plan.absent)}. `prmcal doctor GRID` says "
             "what to do."
         )
     return "\n".join(lines)
+
+
+def _space(space: Space) -> str:
+    parts = {"hidden states": space.hidden, "solutions": space.solutions, "all else": space.rest}
+    text = f"Disk: about {_gigabytes(space.artifacts)} in the run's folder ("
+    text += ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items() if size) + ")"
+    text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
+    if not space.hidden:
+        return text + "."
+    return f"{text}. Memory: the largest fit of ats reads {_gigabytes(space.memory)}. {disk.EXPLANATION}"
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB" if size >= 10e9 else f"{size / 1e9:,.2g} GB"
 
 
 def _models(models: Sequence[ModelCost]) -> str:

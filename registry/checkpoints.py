@@ -169,10 +169,19 @@ def _hub_commit(checkpoint: str) -> str:
 
 
 def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    name = checkpoint.partition("@")[0]
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, GatedRepoError):  # One of those that are not found, for the hub.
+        advice = f"Accept its licence at https://huggingface.co/{name}, then run 'hf auth login'."
+    elif isinstance(error, RepositoryNotFoundError):
+        advice = "Check its name; one that is private needs 'hf auth login'."
+    else:
+        advice = f"Check its name, or run 'hf download {name}' where there is a network."
     return InvalidArgumentsError(
         f"The checkpoint {checkpoint!r} is neither on this machine nor could it be had from the Hugging Face hub "
-        f"({reason}). Check its name, or run 'hf download {checkpoint.partition('@')[0]}' where there is a network."
+        f"({reason}). {advice}"
     )
 
 

@@ -265,6 +265,7 @@ calibrators = Registry(
         "conformal": "registry.calibrators.conformal:ConformalBound",
         "histogram": "registry.calibrators.histogram:HistogramBinning",
         "isotonic": "registry.calibrators.isotonic:IsotonicCalibrator",
+        "quantile-adapter": "registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "registry.calibrators.lora.calibrator:QuantileLora",
         "temperature": "registry.calibrators.temperature:TemperatureScaling",
         "uncalibrated": "registry.calibrators.uncalibrated:Uncalibrated",
@@ -283,6 +284,7 @@ datasets = Registry(
         "math500": "registry.datasets.published:MATH500",
         "nano-aime": "registry.datasets.nano:NanoAIME",
         "nano-math": "registry.datasets.nano:NanoMath",
+        "success-rates": "registry.datasets.success_rates:SuccessRates",
     },
 )
 

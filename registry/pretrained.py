@@ -14,6 +14,10 @@ from registry.errors import PluginFailedError
 
 __all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
 
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
+
+_UNUSED_HEAD = "lm_head."  # Reward models are published with the one that they were trained from.
+
 
 def choose_device(device: str) -> torch.device:
     """The device of a name; ``auto`` is the GPU if there is one.
@@ -35,6 +39,13 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """The tokenizer that lies beside a checkpoint's weights."""
     folder = resolve_checkpoint(checkpoint)
+    if not any(
+        (folder / name).is_file() for name in _TOKENIZER_FILES
+    ):  # transformers would make up an empty one.
+        raise PluginFailedError(
+            f"The checkpoint {checkpoint} has no tokenizer: it holds none of {', '.join(_TOKENIZER_FILES)}. Copy those "
+            "of the model that it was made from beside its weights."
+        )
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
@@ -57,7 +68,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     Raises
     ------
     PluginFailedError
-        If the checkpoint is unreadable or lacks weights that the class needs.
+        If the checkpoint is unreadable, lacks weights that the class needs or has a head of another kind.
     """
     folder = resolve_checkpoint(checkpoint)
     target = choose_device(device)
@@ -89,6 +100,13 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         raise PluginFailedError(
             f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, where "
             f"{type(model).__name__} needs {tuple(expected)}: it is a model of another kind."
+        )
+    trunk = f"{model.base_model_prefix}."
+    foreign = sorted(name for name in report["unexpected_keys"] if not name.startswith((trunk, _UNUSED_HEAD)))
+    if foreign:
+        raise PluginFailedError(
+            f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} has no place for, "
+            f"{', '.join(foreign[:3])} among them: it is a model of another kind."
         )
     loaded: PreTrainedModel = model.to(target).eval()
     return loaded

@@ -18,6 +18,7 @@ __all__ = ["JOB_VERSIONS", "compute"]
 JOB_VERSIONS = {
     "rollout": 2,
     "success": 1,
+    "imported": 1,
     "score": 2,
     "hidden": 1,
     "fit": 2,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness.context import Context, Output, plugin_guard, require, require_length
 from harness.plan import Shard
 from registry.contracts.data import Completion, Prefix, Sampling, split_steps
 
-__all__ = ["compute", "draw"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-_COLUMNS = [
+__all__ = ["COLUMNS", "compute", "draw", "typed"]
+
+COLUMNS = [
     "question_id",
     "trajectory",
     "text",
@@ -50,16 +54,14 @@ def compute(shard: Shard, context: Context) -> Output:
                     verdict == "correct",
                 )
             )
-    frame = pd.DataFrame(rows, columns=_COLUMNS).astype(
-        {
-            "trajectory": "int32",
-            "steps": "int32",
-            "tokens": "int32",
-            "prompt_tokens": "int32",
-            "answer": "str",
-        }
-    )
+    frame = typed(pd.DataFrame(rows, columns=COLUMNS))
     return Output({"trajectories": frame}, samples=len(rows), generated_tokens=int(frame["tokens"].sum()))
+
+
+def typed(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """The same table with the types of its columns."""
+    numbers = ("trajectory", "steps", "tokens", "prompt_tokens")
+    return trajectories.astype({**dict.fromkeys(numbers, "int32"), "answer": "str"})
 
 
 def draw(shard: Shard, context: Context, prefixes: Sequence[Prefix], n: int) -> list[list[Completion]]:

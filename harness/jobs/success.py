@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from harness.context import Context, Output
 from harness.jobs.rollout import draw
 from harness.plan import Shard
 from registry.contracts.data import STEP_SEPARATOR, Prefix, join_steps, split_steps
 from registry.grading import extract_answer
 
-__all__ = ["compute"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["compute", "counted"]
 
 
 def compute(shard: Shard, context: Context) -> Output:
@@ -17,8 +23,6 @@ def compute(shard: Shard, context: Context) -> Output:
     Equal prefixes of a question are followed up once and share their counts. A prefix that already holds the
     final answer needs no follow-up: all or none of them would be correct.
     """
-    import pandas as pd
-
     questions = {question.id: question for question in context.questions(shard)}
     dataset = context.dataset(shard.parameters["dataset"])
     start, stop = shard.parameters["follow_ups"]
@@ -51,8 +55,13 @@ def compute(shard: Shard, context: Context) -> Output:
         (question, trajectory, step, counts[question, prefix][0], follow_ups, counts[question, prefix][1])
         for question, trajectory, step, prefix in prefixes
     ]
+    table = {"successes": counted(rows)}
+    return Output(table, samples=len(open_prefixes) * follow_ups, generated_tokens=tokens)
+
+
+def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
+    """The table of question, trajectory, step, successes, follow-ups, and whether it needed none of these."""
+    import pandas as pd
+
     columns = ["question_id", "trajectory", "step", "successes", "follow_ups", "terminal"]
-    frame = pd.DataFrame(rows, columns=columns).astype(
-        {"trajectory": "int32", "step": "int32", "successes": "int32", "follow_ups": "int32"}
-    )
-    return Output({"successes": frame}, samples=len(open_prefixes) * follow_ups, generated_tokens=tokens)
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[1:5], "int32"))

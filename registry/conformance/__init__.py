@@ -11,6 +11,12 @@
 
 from __future__ import annotations
 
-from registry.conformance.runner import CheckResult, checks_of, parametrize_with_checks, run_checks
+from registry.conformance.runner import (
+    CheckResult,
+    checks_of,
+    compare_with_published,
+    parametrize_with_checks,
+    run_checks,
+)
 
-__all__ = ["CheckResult", "checks_of", "parametrize_with_checks", "run_checks"]
+__all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]

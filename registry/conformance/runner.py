@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest import SkipTest
 
@@ -16,7 +17,7 @@ from registry.contracts.prm import PRM
 from registry.contracts.search import SearchStrategy
 from registry.contracts.strategy import PoolStrategy
 
-__all__ = ["CheckResult", "checks_of", "parametrize_with_checks", "run_checks"]
+__all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]
 
 _CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
     Calibrator: calibrator.CHECKS,
@@ -83,8 +84,33 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
     return [_run(check, plugin_) for check in checks_of(plugin_)]
 
 
-def _run(check: Callable[[Any], None], plugin_: Plugin) -> CheckResult:
-    name = _name(check)
+def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult]:
+    """Compare a PRM with the rewards that authors publish of a checkpoint, if they do.
+
+    Parameters
+    ----------
+    plugin_ : Plugin
+        Built on that checkpoint's weights. A PRM is closed afterwards.
+    checkpoint : str
+        The hub id under which the weights are published.
+
+    Returns
+    -------
+    list of CheckResult
+        One for each published example; none for other plugins and checkpoints.
+    """
+    from registry.conformance.published import PUBLISHED, check_published_rewards
+
+    place = (plugin_.plugin_name, checkpoint.partition("@")[0])
+    return [
+        _run(partial(check_published_rewards, example=example), plugin_, "published rewards")
+        for example in PUBLISHED
+        if (example.plugin, example.checkpoint) == place
+    ]
+
+
+def _run(check: Callable[[Any], None], plugin_: Plugin, name: str = "") -> CheckResult:
+    name = name or _name(check)
     try:
         check(plugin_)
     except SkipTest as reason:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import astuple
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from registry.contracts.data import Question, Verdict
 from registry.contracts.plugin import Plugin
 from registry.grading import Grading, extract_answer, grade_answer, grader_version
 
-__all__ = ["Dataset", "content_hash"]
+__all__ = ["Dataset", "FollowedUp", "FollowedUpDataset", "content_hash"]
 
 
 class Dataset(Plugin, ABC):
@@ -57,6 +58,51 @@ class Dataset(Plugin, ABC):
     def grader_version(self) -> str:
         """Part of the keys of all graded work; raise it when a verdict can change."""
         return grader_version(self.grading)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedUp:
+    """A trajectory whose prefixes were followed up.
+
+    Attributes
+    ----------
+    steps : tuple of str
+    counts : mapping of int to (int, int)
+        For the prefixes of t steps that were: k successes of n follow-ups.
+    """
+
+    steps: tuple[str, ...]
+    counts: Mapping[int, tuple[int, int]]
+
+
+class FollowedUpDataset(Dataset):
+    """Questions with trajectories of LLMs that were followed up already: to calibrate on, without generating.
+
+    Its questions need no answers, since nothing of it is graded.
+    """
+
+    splits = ("calibration",)
+
+    @abstractmethod
+    def content(self, llm: str) -> Any:
+        """What tells the data of an LLM from all other, as JSON data, for job keys."""
+
+    @abstractmethod
+    def trajectories(self, llm: str, follow_ups: int) -> Mapping[str, Sequence[FollowedUp]]:
+        """The trajectories of an LLM, by the text of their question.
+
+        Parameters
+        ----------
+        llm : str
+            The LLM's name in the grid.
+        follow_ups : int
+            How many a prefix had, where the data does not say.
+
+        Raises
+        ------
+        DataError
+            If there are none of this LLM, or the data is broken.
+        """
 
 
 def content_hash(questions: Sequence[Question]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,19 @@ def needy(tmp_path: Path) -> Path:
         "llms": [
             READY["llms"][0],
             {"name": "near", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}},
-            {"name": "far", "plugin": "transformers", "arguments": {"checkpoint": "some-org/some-model"}},
+            {"name": "far", "plugin": "transformers", "arguments": {"checkpoint": "some-org/some-model-8b"}},
             {"name": "gone", "plugin": "recorded", "arguments": {"path": "gone.jsonl"}},
             {"name": "served", "plugin": "openai", "arguments": keyed},
         ],
+        "prms": [
+            *READY["prms"],
+            {
+                "name": "spread",
+                "plugin": "qwen-vllm",
+                "arguments": {"checkpoint": "some-org/PRM-72B", "tensor_parallel": 4},
+            },
+        ],
+        "calibrators": ["isotonic", "quantile-lora"],
         "datasets": [{"name": "own", "plugin": "jsonl", "arguments": {"path": "nowhere.jsonl"}}],
     }
     path = tmp_path / "grid.yaml"
@@ -51,11 +61,26 @@ def test_a_grid_that_has_all_it_needs(prmcal: Prmcal) -> None:
 def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
     done = prmcal("doctor", needy, "--plugin", PLUGINS / "synthetic.py")
     assert done.returncode == 2
-    state = {line.split()[1]: line for line in done.stdout.splitlines() if len(line.split()) > 2}
+    rows, *needs = done.stdout.partition("grid synthetic")[2].split("\n1. ")
+    state = {line.split()[1]: line for line in rows.splitlines() if len(line.split()) > 2}
     assert state["weak"].endswith("ready")
     assert state["near"].endswith("ready")
-    assert "some-org/some-model is not on this machine: hf download some-org/some-model" in state["far"]
-    assert "There is no recording gone.jsonl" in state["gone"]
-    assert "NO_SUCH_KEY is not set: export NO_SUCH_KEY=" in state["served"]
-    assert "nowhere.jsonl cannot be read" in state["own"]
+    numbered = ("1. " + needs[0]).splitlines()
+    for name, need in {
+        "far": "some-org/some-model-8b is not on this machine: hf download some-org/some-model-8b",
+        "gone": "There is no recording gone.jsonl",
+        "served": "NO_SUCH_KEY is not set: export NO_SUCH_KEY=",
+        "own": "nowhere.jsonl cannot be read",
+        "spread": "some-org/PRM-72B is not on this machine",
+    }.items():
+        (number,) = [line.partition(".")[0] for line in numbered if need in line]
+        assert number in state[name].partition("needs ")[2].split(", "), (name, state[name])
+    assert "The package vllm is not installed: pip install 'prmcal[vllm]'" in done.stdout or _has_vllm()
+    assert "16 GB" in state["far"]
+    assert "144 GB on 4 GPUs" in state["spread"]
+    assert "quantile-lora load spread by transformers, 144 GB on one GPU" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def _has_vllm() -> bool:
+    return importlib.util.find_spec("vllm") is not None

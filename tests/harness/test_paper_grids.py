@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.disk import space_needed
 from harness.gpu_hours import model_costs
 from harness.grid import GridSpec, read_grid
 from harness.planner import build_plan
@@ -39,6 +40,9 @@ def test_the_papers_grid_is_planned_within_seconds(prmcal: Prmcal) -> None:
         "1", "8", "1.5", "7", "8", "7", "7", "72"
     ]  # fmt: skip
     assert "2 operations per parameter and token" in done.stdout
+    assert "Disk: about 1,7" in done.stdout
+    assert "and 251 GB of models to download" in done.stdout
+    assert "the largest fit of ats reads 114 GB" in done.stdout
     assert "planned for all the same: meta-llama/Llama-3.2-1B-Instruct" in done.stdout
     assert "math500, aime24-25, math-calibration" in done.stdout
 
@@ -89,3 +93,22 @@ def test_gpu_hours_follow_from_sizes_and_tokens() -> None:
     assert (llm.billions, llm.tokens, prm.billions, prm.tokens) == (7, generated, 1.5, read)
     assert llm.gpu_hours == pytest.approx(2 * 7e9 * generated / (0.1 * 989e12) / 3600)
     assert prm.gpu_hours == pytest.approx(2 * 1.5e9 * read / (0.4 * 989e12) / 3600)
+
+
+def test_hidden_states_take_the_disk_by_their_width() -> None:
+    """2 bytes x 128 wide, as the model's configuration says, for 4 trajectories of 0.4 x 256 tokens and a question."""
+    grid = read_grid(ROOT / "grids" / "nano.yaml").model_dump() | {
+        "llms": [{"name": "llm", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}],
+        "prms": [{"name": "prm", "plugin": "qwen", "arguments": {"checkpoint": "nano:prm"}}],
+        "calibrators": ["ats"],
+        "strategies": ["pass@1"],
+        "calibration": {"name": "nano-math", "questions": 10, "trajectories": 4, "follow_ups": 2},
+        "datasets": [{"name": "nano-math", "questions": 6}],
+    }
+    plan = build_plan(GridSpec.model_validate(grid))
+    space = space_needed(plan, ())
+    states = 128 * (4 * 0.4 * 256 + 150)
+    assert space.hidden == pytest.approx(2 * (10 + 6) * states)
+    assert space.memory == pytest.approx(4 * 10 * states)
+    assert space.solutions == pytest.approx(4 * (10 * 4 + 6 * 64) * 0.4 * 256)
+    assert (space.models, space_needed(plan, {shard.ref for shard in plan.shards()}).artifacts) == (0, 0)

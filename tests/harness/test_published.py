@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ PASSES = [
 def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     folder = tmp_path_factory.mktemp("published")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
-        "calibrators": ["uncalibrated"],
+        "calibrators": ["temperature", "isotonic"],
         "calibration": {"name": "synthetic-questions", "questions": 6, "trajectories": 2, "follow_ups": 8},
         "datasets": [{"name": "synthetic-questions", "questions": 6}],
         "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
@@ -34,9 +35,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         "shards": {"questions": 3, "trajectories": 2},
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, "--plugin", SYNTHETIC)
+    run(prmcal, folder, "out")
+    done = prmcal("export-success", folder / "out", "--out", folder / "success.jsonl")
     assert done.returncode == 0, done.stderr
     return folder / "out"
+
+
+def run(prmcal: Prmcal, folder: Path, out: str) -> dict[str, Any]:
+    """Run the grid in a folder: its calibration leaderboard by cell."""
+    done = prmcal("run", folder / "grid.yaml", "--out", folder / out, "--workers", 1, "--plugin", SYNTHETIC)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(prmcal("leaderboard", folder / out, "--format", "json").stdout)
+    return {each["cell_id"]: each for each in listed}
 
 
 def test_every_prefix_is_exported_with_its_success_rate(
@@ -65,6 +75,54 @@ def test_every_prefix_is_exported_with_its_success_rate(
         assert all(long.startswith(short) and long != short for short, long in itertools.pairwise(texts))
         assert "boxed" in texts[-1]
         assert rows[-1]["success_prob"] in (0.0, 1.0)
+
+
+def calibrated_on(finished: Path, folder: Path, files: dict[str, Any], **calibration: Any) -> None:
+    """Write the finished run's grid once more, calibrated on published success rates."""
+    data = yaml.safe_load((finished.parent / "grid.yaml").read_text())
+    published = {"name": "published", "plugin": "success-rates", "arguments": {"files": files}}
+    data["calibration"] = {**published, "trajectories": 2, "follow_ups": 8, **calibration}
+    (folder / "grid.yaml").write_text(yaml.safe_dump(data))
+
+
+def test_what_was_exported_is_calibrated_on_as_it_was_here(
+    finished: Path, prmcal: Prmcal, tmp_path: Path
+) -> None:
+    exported = finished.parent / "success.jsonl"
+    calibrated_on(finished, tmp_path, {"weak": str(exported), "strong": [str(exported)]})
+    found = run(prmcal, tmp_path, "out")
+    assert list(found.values()) == json.loads(prmcal("leaderboard", finished, "--format", "json").stdout)
+    assert found["calibration/weak/verifier/isotonic/synthetic-questions"]["brier"] < 0.2
+
+
+def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
+    """Their calibration set says neither how many follow-ups nor whose prefix; their *_mc_accuracy.json says whose."""
+    rows = [record for _, record in read_records(finished.parent / "success.jsonl")]
+    for llm in ("weak", "strong"):
+        of_llm = [row for row in rows if (row["llm"], row["split"]) == (llm, "calibration")]
+        published = [
+            {name: row[name] for name in ("question", "reasoning_prefix", "success_prob")} for row in of_llm
+        ]
+        (tmp_path / f"{llm}.json").write_text(json.dumps(published))
+        chunks = [
+            {
+                "question": row["question"],
+                "response_id": row["trajectory"],
+                "first_pass_prefix": row["reasoning_prefix"] + "\n\n",
+                "k_prefix_segment": row["step"],
+                "accuracy": row["success_prob"],
+                "answer": "",
+            }
+            for row in of_llm
+        ]
+        (tmp_path / f"{llm}_mc_accuracy.json").write_text(
+            json.dumps([*chunks, chunks[0] | {"first_pass_prefix": None}])
+        )
+    files = {"weak": str(tmp_path / "weak.json"), "strong": str(tmp_path / "strong_mc_accuracy.json")}
+    calibrated_on(finished, tmp_path, files)
+    found = run(prmcal, tmp_path, "out")
+    for each in json.loads(prmcal("leaderboard", finished, "--format", "json").stdout):
+        assert found[each["cell_id"]]["brier"] == pytest.approx(each["brier"])
 
 
 def test_an_unknown_form_and_an_empty_folder_are_refused(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from registry import checkpoints
 from registry.checkpoints import check_checkpoint, checkpoint_identity, resolve_checkpoint
-from registry.errors import InvalidArgumentsError
+from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import llms, prms
 
 
@@ -41,6 +46,14 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         check_checkpoint(str(tmp_path))
 
 
+def test_a_folder_without_a_tokenizer_is_refused(policy_folder: Path, tmp_path: Path) -> None:
+    from registry.pretrained import load_tokenizer
+
+    shutil.copytree(policy_folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
+    with pytest.raises(PluginFailedError, match=r"has no tokenizer: it holds none of tokenizer\.json"):
+        load_tokenizer(str(tmp_path))
+
+
 def test_a_hub_id_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from huggingface_hub import constants
 
@@ -53,6 +66,69 @@ def test_a_hub_id_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPa
     ):
         resolve_checkpoint("some-org/Some-Model")
     assert time.monotonic() - start < 5
+
+
+class Hub(BaseHTTPRequestHandler):
+    """A hub that knows a gated model, whose files it gives to nobody, and no other."""
+
+    def do_GET(self) -> None:
+        if "/api/models/org/gated/tree" in self.path:
+            self.answer(200, {}, [{"type": "file", "path": "config.json", "oid": "a", "size": 2}])
+        elif "/api/models/org/gated" in self.path:
+            self.answer(
+                200, {}, {"id": "org/gated", "sha": "c" * 40, "siblings": [{"rfilename": "config.json"}]}
+            )
+        elif "/org/gated/" in self.path:
+            self.answer(
+                403, {"X-Error-Code": "GatedRepo"}, {"error": "Access to model org/gated is restricted."}
+            )
+        else:
+            self.answer(401, {"X-Error-Code": "RepoNotFound"}, {"error": "Invalid username or password."})
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def answer(self, status: int, headers: dict[str, str], body: Any) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+def test_a_gated_or_private_model_says_how_to_get_in(tmp_path: Path) -> None:
+    code = (
+        "import sys; from registry.checkpoints import resolve_checkpoint\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: resolve_checkpoint(name)\n"
+        "    except Exception as error: print(type(error).__name__, error)"
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    hub = {
+        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, "org/gated", "org/private"],
+        env={**os.environ, **hub},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    server.shutdown()
+    server.server_close()
+    gated, private = done.stdout.splitlines()
+    assert gated.startswith("InvalidArgumentsError The checkpoint 'org/gated' is neither on this machine")
+    assert gated.endswith("Accept its licence at https://huggingface.co/org/gated, then run 'hf auth login'.")
+    assert private.endswith("Check its name; one that is private needs 'hf auth login'.")
 
 
 def test_a_downloaded_hub_model_is_known_by_its_commit(

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.special import logit
 from transformers import AutoModel, AutoTokenizer
 
-from registry import ScoringRequest
 from registry.conformance import checks_of
 from registry.conformance import plugin as plugin_checks
 from registry.conformance import prm as prm_checks
@@ -22,12 +20,12 @@ from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import prms
 from registry.prms.reasoneval import ReasonEvalPRM
 from tests.registry.conftest import QWEN2
+from tests.registry.prm_assertions import assert_exact_head, assert_long_prefixes_flagged
 from tests.registry.prm_layouts import (
     MISTRAL,
     REASONEVAL_7B,
     REASONEVAL_34B,
     SIZES,
-    on_this_machine,
     saved_weights,
     write_checkpoint,
     write_tokenizer,
@@ -200,23 +198,11 @@ def test_a_head_with_a_bias_is_read_if_the_configuration_says_so(
 
 
 def test_the_head_stays_in_float32_over_a_bfloat16_trunk(folder: Path) -> None:
-    plugin = create(folder, dtype="bfloat16")
-    trunk, head = plugin.load_model()
-    assert {weights.dtype for weights in trunk.parameters()} == {torch.bfloat16}
-    assert {weights.dtype for weights in head.parameters()} == {torch.float32}
-    exact = create(folder).score(QUESTION, TRAJECTORIES)[0].logit
-    assert np.abs(plugin.score(QUESTION, TRAJECTORIES)[0].logit - exact).max() < 1.0
+    assert_exact_head(create(folder, dtype="bfloat16"), create(folder))
 
 
 def test_over_long_prefixes_are_flagged(folder: Path) -> None:
-    plugin = create(folder, max_tokens=90)
-    fits, cut = plugin.score_batch(
-        [ScoringRequest("1+1?", (("2",),)), ScoringRequest("1+1?", (("2", "3" * 60, "4"),))]
-    )
-    assert fits[0].over_long.tolist() == [False, False]
-    assert cut[0].over_long.tolist() == [False, False, True, True]
-    np.testing.assert_allclose(cut[0].reward[:2], fits[0].reward, atol=1e-5)
-    assert np.isnan(cut[0].reward[2:]).all()
+    assert_long_prefixes_flagged(create(folder, max_tokens=90))
 
 
 def test_texts_longer_than_the_sliding_window_are_refused(one_thread: None, tmp_path: Path) -> None:
@@ -288,36 +274,3 @@ def test_all_that_decides_the_scores_is_in_the_identity(folder: Path) -> None:
     identities = [json.dumps(plugin.identity()) for plugin in plugins]
     assert len(set(identities)) == len(plugins)
     assert json.dumps(create(folder, batch_tokens=7, tree_tokens=7, device="cpu").identity()) == identities[0]
-
-
-PUBLISHED_QUESTION = (
-    "Let $x,$ $y,$ and $z$ be positive real numbers such that $xyz(x + y + z) = 1.$  Find the minimum value of\n"
-    "\\[(x + y)(y + z).\\]"
-)
-PUBLISHED_STEPS = (
-    "1. The problem asks us to find the minimum value of $(x + y)(y + z)$ given that $x,$ $y,$ and $z$ are positive "
-    "real numbers and $xyz(x + y + z) = 1$.",
-    "2. By the AM-GM inequality, we have $x + y + z \\geq 3\\sqrt[3]{xyz}$.",
-    "3. By the given condition $xyz(x + y + z) = 1$, we can substitute $x + y + z$ with $\\sqrt[3]{xyz}$ in the "
-    "inequality from step 2 to get $3\\sqrt[3]{xyz} \\geq 3$.",
-    "4. Simplifying the inequality from step 3 gives $\\sqrt[3]{xyz} \\geq 1$.",
-    "5. By raising both sides of the inequality from step 4 to the power of 3, we have $xyz \\geq 1$.",
-    "6. By the AM-GM inequality, we have $(x + y)(y + z) \\geq 2\\sqrt{(x + y)(y + z)}$.",
-    "7. By the given condition $xyz(x + y + z) = 1$, we can substitute $(x + y)(y + z)$ with $\\frac{1}{xyz}$ in the "
-    "inequality from step 6 to get $2\\sqrt{(x + y)(y + z)} \\geq 2\\sqrt{\\frac{1}{xyz}}$.",
-    "8. Simplifying the inequality from step 7 gives $(x + y)(y + z) \\geq \\frac{2}{\\sqrt{xyz}}$.",
-    "9. By the condition $xyz \\geq 1$ from step 5, we have $\\frac{2}{\\sqrt{xyz}} \\geq \\frac{2}{\\sqrt{1}} = 2$.",
-    "10. Therefore, the minimum value of $(x + y)(y + z)$ is $\\boxed{2}$.",
-)
-PUBLISHED_REWARDS = {
-    "GAIR/ReasonEval-7B": (0.9492, 0.7863, 0.2520, 0.7860, 0.9125, 0.5916, 0.4494, 0.8189, 0.8240, 0.2671),
-    "GAIR/ReasonEval-34B": (0.9360, 0.6813, 0.0720, 0.2811, 0.4531, 0.1122, 0.1328, 0.2026, 0.2265, 0.1163),
-}
-
-
-@pytest.mark.parametrize("checkpoint", PUBLISHED_REWARDS)
-def test_the_rewards_that_the_authors_publish(checkpoint: str) -> None:
-    if not on_this_machine(checkpoint):
-        pytest.skip(f"The weights of {checkpoint} are not on this machine.")
-    scores = prms.create("reasoneval", checkpoint=checkpoint).score(PUBLISHED_QUESTION, [PUBLISHED_STEPS])[0]
-    np.testing.assert_allclose(logit(scores.reward[1:]), logit(PUBLISHED_REWARDS[checkpoint]), atol=0.1)

@@ -13,18 +13,17 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from registry import ScoringRequest
 from registry.conformance import checks_of
 from registry.conformance import plugin as plugin_checks
 from registry.conformance import prm as prm_checks
 from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import prms
 from registry.prms.rlhflow import RLHFlowPRM
+from tests.registry.prm_assertions import assert_long_prefixes_flagged, assert_trunk_as_saved
 from tests.registry.prm_layouts import (
     LLAMA_31,
     LLAMA_31_TEMPLATE,
     LLAMA_31_TOKENS,
-    saved_weights,
     write_checkpoint,
 )
 
@@ -103,13 +102,11 @@ def test_one_pass_equals_separate_passes(folder: Path) -> None:
 
 
 def test_every_weight_is_used_and_of_the_head_two_rows(folder: Path) -> None:
-    saved = saved_weights(folder)
-    trunk, head = create(folder).modules
-    loaded = {f"model.{name}": tensor for name, tensor in trunk.state_dict().items()}
-    assert set(saved) - set(loaded) == {"lm_head.weight"}
-    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
+    plugin = create(folder)
+    left = assert_trunk_as_saved(folder, plugin)
+    assert set(left) == {"lm_head.weight"}
     rows = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(["+", "-"])
-    assert torch.equal(dict(head.named_parameters())["weight"], saved["lm_head.weight"][rows])
+    assert torch.equal(plugin.modules[1].get_parameter("weight"), left["lm_head.weight"][rows])
 
 
 def test_the_earlier_answers_that_it_reads_are_its_own_plus(folder: Path) -> None:
@@ -119,14 +116,7 @@ def test_the_earlier_answers_that_it_reads_are_its_own_plus(folder: Path) -> Non
 
 
 def test_over_long_prefixes_are_flagged(folder: Path) -> None:
-    plugin = create(folder, max_tokens=120)
-    fits, cut = plugin.score_batch(
-        [ScoringRequest("1+1?", (("2",),)), ScoringRequest("1+1?", (("2", "3" * 60, "4"),))]
-    )
-    assert fits[0].over_long.tolist() == [False, False]
-    assert cut[0].over_long.tolist() == [False, False, True, True]
-    np.testing.assert_allclose(cut[0].reward[:2], fits[0].reward, atol=1e-5)
-    assert np.isnan(cut[0].reward[2:]).all()
+    assert_long_prefixes_flagged(create(folder, max_tokens=120))
 
 
 def test_an_answer_that_is_no_token_is_refused(folder: Path) -> None:

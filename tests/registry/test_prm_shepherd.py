@@ -12,19 +12,21 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from registry import ScoringRequest
 from registry.conformance import checks_of
 from registry.conformance import plugin as plugin_checks
 from registry.conformance import prm as prm_checks
 from registry.errors import InvalidArgumentsError, PluginFailedError
 from registry.plugins import prms
 from registry.prms.shepherd import ShepherdPRM
+from tests.registry.prm_assertions import (
+    assert_exact_head,
+    assert_long_prefixes_flagged,
+    assert_trunk_as_saved,
+)
 from tests.registry.prm_layouts import (
     COMMON,
     MERGES,
     SHEPHERD,
-    on_this_machine,
-    saved_weights,
     write_checkpoint,
     write_tokenizer,
 )
@@ -111,25 +113,18 @@ def test_the_scores_of_one_pass_are_those_at_every_tag_of_the_whole_text(folder:
 
 
 def test_every_weight_is_used_and_of_the_head_two_rows(any_folder: Path) -> None:
-    saved = saved_weights(any_folder)
-    trunk, head = create(any_folder).modules
-    loaded = {f"model.{name}": tensor for name, tensor in trunk.state_dict().items()}
-    assert set(saved) - set(loaded) <= {"lm_head.weight"}
-    assert set(loaded) <= set(saved)
-    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
+    plugin = create(any_folder)
+    trunk, head = plugin.modules
+    left = assert_trunk_as_saved(any_folder, plugin)
+    assert set(left) <= {"lm_head.weight"}
     rows = AutoTokenizer.from_pretrained(any_folder).convert_tokens_to_ids(["▁+", "▁-"])
-    vocabulary = saved.get("lm_head.weight", saved["model.embed_tokens.weight"])
+    vocabulary = left.get("lm_head.weight", trunk.get_parameter("embed_tokens.weight"))
     assert torch.equal(dict(head.named_parameters())["weight"], vocabulary[rows])
     assert [name for name, _ in head.named_parameters()] == ["weight"]
 
 
 def test_the_head_is_float32_over_a_bfloat16_trunk(folder: Path) -> None:
-    plugin = create(folder, dtype="bfloat16")
-    trunk, head = plugin.modules
-    assert {weights.dtype for weights in trunk.parameters()} == {torch.bfloat16}
-    assert {weights.dtype for weights in head.parameters()} == {torch.float32}
-    exact = create(folder).score(QUESTION, TRAJECTORIES)[0].logit
-    assert np.abs(plugin.score(QUESTION, TRAJECTORIES)[0].logit - exact).max() < 1.0
+    assert_exact_head(create(folder, dtype="bfloat16"), create(folder))
 
 
 def test_the_bias_of_a_head_is_kept(one_thread: None, tmp_path: Path) -> None:
@@ -174,14 +169,7 @@ def test_other_answers_are_other_rows(folder: Path) -> None:
 
 
 def test_over_long_prefixes_are_flagged(folder: Path) -> None:
-    plugin = create(folder, max_tokens=60)
-    fits, cut = plugin.score_batch(
-        [ScoringRequest("1+1?", (("2",),)), ScoringRequest("1+1?", (("2", "3" * 60, "4"),))]
-    )
-    assert fits[0].over_long.tolist() == [False, False]
-    assert cut[0].over_long.tolist() == [False, False, True, True]
-    np.testing.assert_allclose(cut[0].reward[:2], fits[0].reward, atol=1e-5)
-    assert np.isnan(cut[0].reward[2:]).all()
+    assert_long_prefixes_flagged(create(folder, max_tokens=60))
 
 
 def test_a_sliding_window_changes_nothing_up_to_its_length_and_is_refused_beyond(
@@ -219,6 +207,14 @@ def test_a_tokenizer_without_the_tag_is_refused(folder: Path, tmp_path: Path) ->
 def test_an_answer_of_several_tokens_is_refused(answer: str, folder: Path) -> None:
     with pytest.raises(PluginFailedError, match=f"has no token '{answer}'"):
         create(folder, plus=answer).score(QUESTION, TRAJECTORIES)
+
+
+def test_a_reward_model_of_another_kind_is_refused(reward_folder: Path) -> None:
+    """It has the trunk and the language-model head of a causal model, and would score without a word."""
+    with pytest.raises(
+        PluginFailedError, match=r"has 4 weights that Qwen2ForCausalLM has no place for, score\.0\.bias"
+    ):
+        create(reward_folder).score(QUESTION, TRAJECTORIES)
 
 
 def test_scaled_logits_are_refused(one_thread: None, tmp_path: Path) -> None:
@@ -261,28 +257,3 @@ def test_all_that_decides_the_scores_is_in_the_identity(folder: Path) -> None:
     assert Other(checkpoint=str(folder)).identity()["minus"] == "~"
     same = create(folder, batch_tokens=7, tree_tokens=7, device="cpu")
     assert json.dumps(same.identity(), ensure_ascii=False) == identities[0]
-
-
-CARD_QUESTION = (
-    "Janet\u2019s ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins for her "
-    "friends every day with four. She sells the remainder at the farmers' market daily for $2 per fresh duck egg. How "
-    "much in dollars does she make every day at the farmers' market?"
-)
-CARD_STEPS = (
-    "Step 1: Janet's ducks lay 16 eggs per day.",
-    "Step 2: She eats three for breakfast every morning, so she has 16 - 3 = 13 eggs left.",
-    "Step 3: She bakes muffins for her friends every day with four eggs, so she has 13 - 4 = 9 eggs left.",
-    "Step 4: She sells the remainder at the farmers' market daily for $2 per fresh duck egg, so she makes 9 * $2 = "
-    "${0} every day at the farmers' market. The answer is: {0}",
-)
-CARD_REWARDS = {"18": (0.9955, 0.9958, 0.9983, 0.9957), "17": (0.9955, 0.9958, 0.9983, 0.0240)}
-
-
-@pytest.mark.skipif(
-    not on_this_machine(ShepherdPRM.checkpoint), reason="Math-Shepherd's weights are not here."
-)
-def test_the_rewards_of_the_model_card() -> None:
-    trajectories = [(*CARD_STEPS[:3], CARD_STEPS[3].format(answer)) for answer in CARD_REWARDS]
-    scored = prms.create("shepherd").score(CARD_QUESTION, trajectories)
-    for scores, expected in zip(scored, CARD_REWARDS.values(), strict=True):
-        np.testing.assert_allclose(scores.reward[1:], expected, atol=0.02)

@@ -13,7 +13,6 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from registry import ScoringRequest
 from registry.conformance import checks_of
 from registry.conformance import plugin as plugin_checks
 from registry.conformance import prm as prm_checks
@@ -21,6 +20,11 @@ from registry.errors import PluginFailedError
 from registry.plugins import prms
 from registry.prms.skywork import SkyworkPRM
 from tests.registry.conftest import QWEN2
+from tests.registry.prm_assertions import (
+    assert_exact_head,
+    assert_long_prefixes_flagged,
+    assert_trunk_as_saved,
+)
 from tests.registry.prm_layouts import saved_weights, write_checkpoint
 
 QUESTION = "Start with 37. a) add 15, b) subtract 8?"
@@ -113,30 +117,17 @@ def test_every_weight_of_the_published_layout_is_used(folder: Path, tmp_path: Pa
     write_checkpoint(
         tmp_path, config, {**VALUE_HEAD, "lm_head.weight": (config["vocab_size"], QWEN2["hidden_size"])}
     )
-    saved = saved_weights(tmp_path)
-    trunk, head = create(tmp_path).modules
-    loaded = {f"model.{name}": tensor for name, tensor in trunk.state_dict().items()}
-    loaded |= {f"v_head.summary.{name}": tensor for name, tensor in head.state_dict().items()}
-    assert set(saved) - set(loaded) == {"lm_head.weight"}
-    assert set(loaded) <= set(saved)
-    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
+    plugin = create(tmp_path)
+    head = {f"v_head.summary.{name}": tensor for name, tensor in plugin.modules[1].state_dict().items()}
+    assert set(assert_trunk_as_saved(tmp_path, plugin, head)) == {"lm_head.weight"}
 
 
 def test_the_head_stays_in_float32_over_a_bfloat16_trunk(folder: Path) -> None:
-    trunk, head = create(folder, dtype="bfloat16").load_model()
-    assert {weights.dtype for weights in trunk.parameters()} == {torch.bfloat16}
-    assert {weights.dtype for weights in head.parameters()} == {torch.float32}
+    assert_exact_head(create(folder, dtype="bfloat16"), create(folder))
 
 
 def test_over_long_prefixes_are_flagged(folder: Path) -> None:
-    plugin = create(folder, max_tokens=40)
-    fits, cut = plugin.score_batch(
-        [ScoringRequest("1+1?", (("2",),)), ScoringRequest("1+1?", (("2", "3" * 60, "4"),))]
-    )
-    assert fits[0].over_long.tolist() == [False, False]
-    assert cut[0].over_long.tolist() == [False, False, True, True]
-    np.testing.assert_allclose(cut[0].reward[:2], fits[0].reward, atol=1e-5)
-    assert np.isnan(cut[0].reward[2:]).all()
+    assert_long_prefixes_flagged(create(folder, max_tokens=40))
 
 
 def test_a_model_without_a_value_head_is_refused(policy_folder: Path) -> None:

@@ -1,19 +1,28 @@
-"""The adapter as files: PEFT's own two, the same bytes for the same adapter."""
+"""The adapter as files: PEFT's own two, the same bytes for the same adapter; and those that the paper's code wrote."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftConfig
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-__all__ = ["ADAPTER_FILES", "read_adapter", "write_adapter"]
+from registry.errors import PluginFailedError
+
+__all__ = ["ADAPTER_FILES", "read_adapter", "read_published_adapter", "write_adapter"]
 
 _WEIGHTS, _CONFIG = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
+
+_LORA_WEIGHT = re.compile(r"base_model\.model\.(.+)\.lora_[AB]\.weight")
+_HEAD = "base_model.model.score."
+_LAST = f"{_HEAD}2.lora_B.weight"
+_FROZEN = ("embed_tokens.weight", "embed_tokens.base_layer.weight")
 
 
 def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: LoraConfig) -> None:
@@ -38,3 +47,45 @@ def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
     if not isinstance(config, LoraConfig):
         raise ValueError(f"{_CONFIG} is not that of a LoRA adapter")
     return load_file(folder / _WEIGHTS), config
+
+
+def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torch.Tensor], LoraConfig]:
+    """An adapter that the paper's code trained, under the names that it has here.
+
+    There the head is the PRM's own Sequential, ``score.0`` to ``score.2``, with a low-rank update of its last layer
+    too. Here it is the `layers` of a :class:`~registry.calibrators.lora.head.QuantileHead`.
+
+    Raises
+    ------
+    PluginFailedError
+        If the folder holds something else.
+    """
+    try:
+        weights, config = read_adapter(folder)
+    except (OSError, ValueError, TypeError, SafetensorError) as error:
+        raise PluginFailedError(f"{folder} does not hold an adapter that PEFT wrote: {error}.") from error
+    # Saved with the adapter when its vocabulary was extended for training: the PRM's own, which nothing updated.
+    weights = {name: weight for name, weight in weights.items() if not name.endswith(_FROZEN)}
+    foreign = [name for name in weights if not _LORA_WEIGHT.fullmatch(name)]
+    special = [name for name in ("use_dora", "rank_pattern", "alpha_pattern") if getattr(config, name)]
+    if foreign or special:
+        raise PluginFailedError(
+            f"{folder} is more than low-rank updates of linear layers: it has {', '.join([*foreign, *special][:3])}."
+        )
+    found = weights[_LAST].shape[0] if _LAST in weights else 0
+    if found != quantiles:
+        raise PluginFailedError(
+            f"{folder} updates {found or 'no'} outputs of the head's last layer, {_LAST}, where there are {quantiles} "
+            "quantiles. Set 'quantiles' to those that it was trained for."
+        )
+    renamed = {name.replace(_HEAD, f"{_HEAD}layers."): weight for name, weight in weights.items()}
+    matches = [_LORA_WEIGHT.fullmatch(name) for name in renamed]
+    modules = sorted({re.escape(match[1]) for match in matches if match})
+    return renamed, LoraConfig(
+        r=config.r,
+        lora_alpha=config.lora_alpha,
+        lora_dropout=config.lora_dropout,
+        use_rslora=config.use_rslora,
+        target_modules="|".join(f"(?:{module})" for module in modules),
+        inference_mode=True,
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from peft import LoraConfig, PeftModel
 
-__all__ = ["QuantileLora"]
+__all__ = ["QuantileLora", "transformers_prm"]
 
 _CARD_FILE = "calibrator.json"
 _WHAT = "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
@@ -120,10 +120,10 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If the PRM cannot be adapted, or the loss becomes NaN.
         """
-        from registry.calibrators.lora.fitting import fit_adapter, mean_loss
+        from registry.calibrators.lora.fitting import fit_adapter
 
         self.check_calibration_data(features, k, n)
-        prm = _transformers_prm(features)
+        prm = transformers_prm(features)
         rates = np.asarray(k, dtype=np.float64) / n
         settings = self._settings()
         rows = [[each.question, *each.steps] for each in features.prefixes]
@@ -131,7 +131,6 @@ class QuantileLora(Calibrator):
         self.adapter_, self.config_, steps = fit_adapter(
             prm, features.prefixes, rates, self.levels, settings, self.support, fit
         )
-        before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
         self.card_ = {
             "what": _WHAT,
             "prm": _plain(prm.identity()),
@@ -139,10 +138,8 @@ class QuantileLora(Calibrator):
             "rows": len(rates),
             "questions": len({each.question for each in features.prefixes}),
             "steps": steps,
-            "first_loss": mean_loss(before, rates, self.levels, self.loss),
         }
-        self.card_["final_loss"] = mean_loss(self.predict(features), rates, self.levels, self.loss)
-        return self
+        return self.compared(features, rates)
 
     def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
         """Calibrated rewards of shape (rows, levels); see :meth:`registry.Calibrator.predict`.
@@ -162,6 +159,15 @@ class QuantileLora(Calibrator):
         Every token tree is in the batch twice, with the adapter and without.
         """
         return self._forward(features, original=True)
+
+    def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
+        """With the mean losses of the PRM's own rewards and of the calibrated ones in the card."""
+        from registry.calibrators.lora.fitting import mean_loss
+
+        before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
+        self.card_["first_loss"] = mean_loss(before, rates, self.levels, self.loss)
+        self.card_["final_loss"] = mean_loss(self.predict(features), rates, self.levels, self.loss)
+        return self
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format and a card about it, as safetensors and JSON."""
@@ -238,7 +244,7 @@ class QuantileLora(Calibrator):
 
         self.check_fitted()
         self.check_features(features)
-        prm = _transformers_prm(features)
+        prm = transformers_prm(features)
         self._check_prm(prm)
         log_odds, own = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels), original)
         return np.sort(_reward(log_odds), axis=1), _reward(own)
@@ -286,7 +292,8 @@ class QuantileLora(Calibrator):
         return {name: getattr(self, name) for name in names}
 
 
-def _transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
+def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
+    """The PRM of some prefixes; a PluginFailedError if it cannot be fine-tuned."""
     if not isinstance(features.prm, TransformersPRM):
         raise PluginFailedError(
             "It fine-tunes the PRM, which must derive from registry.TransformersPRM. "

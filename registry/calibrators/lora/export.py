@@ -28,10 +28,9 @@ tags: [process-reward-model, prmcal]
 
 # {name}, calibrated
 
-A process reward model whose scores are probabilities of success: {prm}, fine-tuned by LoRA on {rows:,} prefixes of
-{questions:,} questions to predict the quantiles {levels} of the success probability of one language model (Park et al.,
-"Know What You Don't Know", NeurIPS 2025, Appendix C), the adapter merged into the weights. It holds for that language
-model, sampled as it was then.
+A process reward model whose scores are probabilities of success: {prm}, fine-tuned by LoRA{trained_on} to predict the
+quantiles {levels} of the success probability of one language model (Park et al., "Know What You Don't Know", NeurIPS
+2025, Appendix C), the adapter merged into the weights. It holds for that language model, sampled as it was then.
 
 It reads what the original reads, {max_tokens} tokens at the most, with the marker `{marker}` (`markers: {markers}`).
 Its head has an output for each quantile: put in order, then through a sigmoid, they are the quantiles at the marker.
@@ -108,7 +107,8 @@ def export_checkpoint(
 
 def _check_head(head: Any) -> None:
     kinds = [type(layer).__name__ for layer in head.layers]
-    if head.log_odds is not None or kinds != ["Linear", "ReLU", "ModulesToSaveWrapper"]:
+    # The last layer was trained as a whole, or by an update like the first.
+    if head.log_odds is not None or kinds[:-1] != ["Linear", "ReLU"]:
         raise PluginFailedError(
             "Only a head of two linear layers can be exported, read as the difference of its two outputs: that of "
             "Qwen2.5-Math-PRM."
@@ -127,8 +127,9 @@ def _readme(
         name=known.removeprefix("nano:").rpartition("/")[2],
         prm=known,
         plugin=prm.plugin_name or "qwen",
-        rows=card["rows"],
-        questions=card["questions"],
+        trained_on=f" on {card['rows']:,} prefixes of {card['questions']:,} questions"
+        if "rows" in card
+        else "",
         levels=", ".join(f"{level:g}" for level in levels),
         count=len(levels),
         max_tokens=prm.max_tokens,
