@@ -89,8 +89,7 @@ def draw(picture: AnyChart, told: str, *, wide: bool = True) -> None:
     wide : bool
         Fit it into what is given, or keep its own size.
     """
-    words = {"labelColor": ink(), "titleColor": ink()}
-    coloured = picture.configure_axis(**words).configure_legend(labelColor=ink())
+    coloured = picture.configure_axis(labelColor=ink(), titleColor=ink()).configure_legend(labelColor=ink())
     st.altair_chart(coloured, width="stretch" if wide else "content", alt=told)
 
 

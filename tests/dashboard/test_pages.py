@@ -230,4 +230,6 @@ def everywhere(page: Page, told: str, runs: str | None = None) -> None:
     for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
         page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
         page.wait_for_url(f"**/{'' if title == 'Leaderboard' else title.lower()}")
+        page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
         page.get_by_text(runs if runs and title == "Runs" else told).wait_for()
+        assert page.get_by_test_id("stException").count() == 0
