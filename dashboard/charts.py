@@ -133,7 +133,7 @@ def estimates(rows: pd.DataFrame, title: str, colours: alt.Scale, shapes: alt.Sc
         "value:Q",
         title=f"{title} (95% interval)",
         scale=alt.Scale(domain=_span(rows, zero), nice=False),
-        axis=alt.Axis(tickCount=5),
+        axis=alt.Axis(tickCount=5, orient="top"),  # where a reader of a tall chart begins
     )
     layers: list[Any] = [
         base.mark_rule(strokeWidth=2).encode(x=across, x2="high:Q").transform_calculate(value="datum.low"),
