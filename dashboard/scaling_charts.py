@@ -18,6 +18,7 @@ _HEIGHT, _SMALL_HEIGHT = 540, 420
 _BAND, _FAINT_BAND = 0.14, 0.07
 _ASIDE = 0.8  # of the step between two difficulties: room for the names of lines
 _NOTE = 0.055  # the height of a note, as an accuracy
+_LEAST_RISK = 0.05
 _LOW = 0.6  # curves below this leave the head of the chart free, others its foot
 
 
@@ -141,4 +142,5 @@ def risk_chart(rows: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
 
 def _highest(rows: pd.DataFrame) -> float:
     """The highest risk, or end of an interval where there is one."""
-    return max(float(rows[["risk", "risk_high"]].max().max()), 0.05)
+    highest = float(rows[["risk", "risk_high"]].max().max())
+    return highest if highest > _LEAST_RISK else _LEAST_RISK  # so too where no risk is known
