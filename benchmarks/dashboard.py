@@ -1,4 +1,4 @@
-"""Seconds of every query behind the dashboard's pages, on a database of 20 million calibrated rewards.
+"""Seconds of what every click on the dashboard's pages asks, on a database of 20 million calibrated rewards.
 
 python -m benchmarks.dashboard [MILLIONS]
 
@@ -8,6 +8,7 @@ for every pairing, made by DuckDB itself. Each query is asked of a file that was
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import tempfile
@@ -17,12 +18,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from db import queries
 from db.base import Base
 from db.cells import cell_id
 from db.connection import engine_for
 from db.files import database_path
 from db.models import Cell, Dataset, Job, JobInput, Plugin, Question, Run
+from db.scaling import ScalingPool
 from db.writer import Writer
 
 LLMS = tuple(f"llm-{number}" for number in range(6))
@@ -30,9 +34,15 @@ PRMS = tuple(f"prm-{number}" for number in range(3))
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic", "histogram", "ats", "quantile-lora")
 DATASETS = ("math500", "aime")
 STRATEGIES = ("best-of-n + IAS", "fixed n of equal cost")
-QUESTIONS, POOL, MEASURED, LEVELS = 500, 64, 8, 3
+QUESTIONS, POOL, MEASURED = 500, 64, 8
+LEVELS = (0.1, 0.5, 0.9)
+BOOTSTRAP = {"replicates": 2000, "seed": 1}
 TEXT = "Step: we add the two numbers and carry the remainder over to the next line.\\n\\n"
 CELL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
+RIVAL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[0])
+STRANGER = cell_id("calibration", LLMS[0], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
+PLACE = {"dataset": DATASETS[0], "llm": LLMS[3], "prm": PRMS[1]}
+TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))  # as many as the page's curves have
 
 
 def grid() -> Iterator[tuple[str, str, str, str]]:
@@ -80,6 +90,7 @@ def describe(writer: Writer) -> None:
         for prm in PRMS:
             here = {"llm": llm, "prm": prm, "dataset": dataset}
             rows += job("score", (llm, prm, dataset), ("rollout", llm, dataset), **here)
+            rows += job("curves", (llm, prm, dataset), ("rollout", llm, dataset), **here)
     for llm, prm, calibrator, dataset in grid():
         rows += cells_of(llm, prm, calibrator, dataset)
     writer.record(rows)
@@ -92,7 +103,7 @@ def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: 
         job_key=key,
         kind=kind,
         split="test",
-        parameters={"shards": shards},
+        parameters={"shards": shards, "bootstrap": BOOTSTRAP},
         seed=1,
         status="done",
         shards=16,
@@ -107,6 +118,7 @@ def cells_of(llm: str, prm: str, calibrator: str, dataset: str) -> list[Base]:
     calibrated, success = ("calibrated", *place), ("success", llm, dataset)
     rows = job("calibrated", place, ("score", llm, prm, dataset), **here)
     rows += job("calibration_metrics", place, calibrated, success, **here)
+    rows += job("curves", place, ("rollout", llm, dataset), calibrated, **here)
     named = {"prm": prm, "calibrator": calibrator}
     board = cell_id("calibration", llm, dataset, **named)
     done = {"status": "done", **here}
@@ -163,10 +175,15 @@ def fill(path: Path, steps: int) -> None:
                     f"INSERT INTO rewards SELECT 'score-{llm}-{prm}-{dataset}', *, 0.0::REAL, random(), false "
                     "FROM pool"
                 )
+                run(
+                    f"INSERT INTO sample_accuracies SELECT 'curves-{llm}-{prm}-{dataset}', printf('q%04d', q), "
+                    f"1 + q % 5, n, 1 - (1 - (q + 1) / {QUESTIONS + 2}) ^ n "
+                    f"FROM range({QUESTIONS}) a(q), range(1, {POOL + 1}) b(n) ORDER BY q, n"
+                )
         for llm, prm, calibrator, dataset in grid():
             run(
                 f"INSERT INTO calibrated_rewards SELECT 'calibrated-{llm}-{prm}-{calibrator}-{dataset}', question_id, "
-                f"trajectory, step, level, random() FROM measured, unnest([0.1, 0.5, 0.9]) AS levels(level)"
+                f"trajectory, step, level, random() FROM measured, unnest({list(LEVELS)}) AS levels(level)"
             )
         values(run)
 
@@ -200,6 +217,15 @@ def values(run: Callable[[str], Any]) -> None:
         "INSERT INTO signed_error_bins SELECT cell_id, b, b / 10 - 1, b / 10 - 0.9, 100 "
         "FROM cells, range(20) a(b) WHERE leaderboard = 'calibration'"
     )
+    curves = f"jobs, unnest({list(LEVELS)}) AS levels(level) WHERE kind = 'curves' AND calibrator IS NOT NULL"
+    run(
+        "INSERT INTO curve_areas SELECT job_key, name, level, random(), 0.1, 0.9, 500 "
+        f"FROM unnest(['area', 'risk_coverage_area']) AS n(name), {curves}"
+    )
+    run(
+        "INSERT INTO risk_points SELECT job_key, level, t / 20, 1 - t / 20, 0.0, 1.0, random(), 0.0, 1.0, 500 "
+        f"FROM range(20) a(t), {curves}"
+    )
 
 
 def questions() -> dict[str, Callable[[Path], Any]]:
@@ -224,16 +250,48 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         ),
         "trajectories: of a question": lambda path: queries.trajectories(path, CELL, "q0250"),
         "trajectories: prefixes of a question": lambda path: queries.prefixes(path, CELL, "q0250"),
+        "scaling: the pool": lambda path: queries.scaling_pool(path, **PLACE),
+        "scaling: areas": queries.curve_areas,
+        "scaling: risk": queries.risk_points,
+        "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
+        "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
+        "compare: rivals": lambda path: queries.compare(path, CELL, RIVAL),
+        "compare: two that do not compete": lambda path: queries.compare(path, CELL, STRANGER),
         "runs: jobs": queries.job_page,
         "runs: shards": queries.planned_shards,
-        "runs: cells": queries.cell_ids,
+        "compare and runs: cells": queries.cells,
     }
+
+
+@functools.cache
+def pool(path: Path) -> ScalingPool:
+    """What a page holds while its sliders move."""
+    found = queries.scaling_pool(path, **PLACE)
+    assert found is not None
+    return found
+
+
+def by_budget(pool: ScalingPool) -> None:
+    """What the page computes when C or beta is moved: a point and a curve of each calibrator, and that of a fixed n."""
+    for calibrator in CALIBRATORS:
+        pool.adaptive(calibrator, LEVELS[0], [0.99]).intervals()
+        pool.adaptive(calibrator, LEVELS[0], TARGETS).intervals()
+    pool.fixed([2**power for power in range(7)]).intervals()
+
+
+def by_difficulty(pool: ScalingPool) -> None:
+    """The same for the questions of each difficulty."""
+    for question_level in range(1, 6):
+        for calibrator in CALIBRATORS:
+            pool.adaptive(calibrator, LEVELS[0], [0.99], question_level=question_level).intervals()
+        for count in (1, 4, 16, 64):
+            pool.fixed([count], question_level=question_level).intervals()
 
 
 def main() -> None:
     millions = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     pairings = len(list(grid()))
-    steps = max(1, round(millions * 1e6 / (pairings * QUESTIONS * MEASURED * LEVELS)) - 1)
+    steps = max(1, round(millions * 1e6 / (pairings * QUESTIONS * MEASURED * len(LEVELS))) - 1)
     with tempfile.TemporaryDirectory() as name:
         path = database_path(Path(name))
         begin = time.perf_counter()

@@ -16,6 +16,7 @@ from db.files import published_path
 from db.reader import fingerprint
 
 _SECONDS_BETWEEN_LOOKS = 2
+_SIDEBAR = 250  # pixels: the rest is for tables
 
 _RUNS = "runs"
 # Without icons: the first would be fetched from another machine, as the window's icon.
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--dir", type=Path, required=True)
     path = published_path(parser.parse_args().dir)
 
-    st.set_page_config(page_title="prmcal", layout="wide")
+    st.set_page_config(page_title="prmcal", layout="wide", initial_sidebar_state=_SIDEBAR)
     page = st.navigation(
         [
             st.Page(partial(view.show, path), title=title, url_path=url, default=not place)

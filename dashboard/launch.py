@@ -49,7 +49,7 @@ def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoRetur
     command = [
         sys.executable,
         "-m",
-        "streamlit",
+        "dashboard.server",
         "run",
         str(app),
         *flags,

@@ -8,10 +8,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.address import bound
 from dashboard.places import Names
+from dashboard.scaling_charts import FIXED
+from dashboard.text import estimate, number, plain
 from db.scaling import ScalingPool
 from db.spending import Curve
 
-__all__ = ["calibrators_of", "chosen_level", "here", "level_of", "point_of", "settings"]
+__all__ = ["calibrators_of", "chosen_level", "here", "level_of", "point_of", "settings", "show_areas"]
 
 _POINT_ESTIMATE = 0.5
 
@@ -77,3 +79,13 @@ def here(table: pd.DataFrame, place: dict[str, str]) -> pd.DataFrame:
     for kind, name in place.items():
         table = table[table[kind] == name]
     return table
+
+
+def show_areas(areas: pd.DataFrame) -> None:
+    """Show areas under curves with their intervals, in the order of the rows; the curve without a calibrator too."""
+    shown = {
+        "Curve": [plain(name) if isinstance(name, str) else FIXED for name in areas["calibrator"]],
+        "β": [number(level, 2) for level in areas["level"]],
+        "Area": [plain(estimate(*row)) for row in areas[["value", "low", "high"]].itertuples(index=False)],
+    }
+    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)

@@ -12,14 +12,14 @@ __all__ = ["budgets_chart", "rewards_chart"]
 
 _UNIT = alt.Scale(domain=[0, 1], nice=False)
 _SERIES = {
-    "reward of the PRM": ("reward", "circle"),
-    "calibrated (median)": ("calibrated", "square"),
-    "success, Monte Carlo": ("success", "diamond"),
+    "reward of the PRM": ("reward", [6, 3]),
+    "calibrated (median)": ("calibrated", [1, 0]),
+    "success, Monte Carlo": ("success", [2, 3]),
 }
-_HEIGHT, _BUDGET_HEIGHT = 300, 190
+_HEIGHT, _BUDGET_HEIGHT = 420, 260
 
 
-def rewards_chart(table: pd.DataFrame, colours: Sequence[str]) -> alt.LayerChart | alt.FacetChart:
+def rewards_chart(table: pd.DataFrame, colours: Sequence[str], mark: str) -> alt.LayerChart | alt.FacetChart:
     """Draw rewards, with their band, and success rates, with their intervals, along the steps.
 
     Parameters
@@ -28,6 +28,8 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str]) -> alt.LayerChart
         As :func:`dashboard.steps.step_table` makes it.
     colours : sequence of 3 str
         Of the PRM's reward, of the calibrated reward and of the success rate.
+    mark : str
+        The shape of the LLM.
     """
     band, truth = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
     across = _across(table)
@@ -36,12 +38,12 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str]) -> alt.LayerChart
     return alt.layer(
         area.encode(x=across, y=_share("band_low"), y2="band_high:Q"),
         intervals.encode(x=across, y=_share("low"), y2="high:Q"),
-        *_lines(table, colours, _share("value"), alt.Legend(orient="top", title=None, columns=1)),
+        *_lines(table, colours, mark, _share("value"), alt.Legend(orient="top", title=None, columns=1)),
     ).properties(height=_HEIGHT)
 
 
 def budgets_chart(
-    table: pd.DataFrame, colours: Sequence[str], target: float
+    table: pd.DataFrame, colours: Sequence[str], mark: str, target: float
 ) -> alt.LayerChart | alt.FacetChart:
     """Draw the samples that one right answer needs with probability `target`, by the same three."""
     samples = alt.Y(
@@ -50,17 +52,17 @@ def budgets_chart(
         title=f"Samples for C = {target:g}",
         axis=alt.Axis(tickCount=4, format="~s"),
     )
-    return alt.layer(*_lines(table, colours, samples, None)).properties(height=_BUDGET_HEIGHT)
+    return alt.layer(*_lines(table, colours, mark, samples, None)).properties(height=_BUDGET_HEIGHT)
 
 
 def _lines(
-    table: pd.DataFrame, colours: Sequence[str], up: alt.Y, legend: alt.Legend | None
+    table: pd.DataFrame, colours: Sequence[str], mark: str, up: alt.Y, legend: alt.Legend | None
 ) -> list[alt.Chart]:
     shown = [title for title, (name, _) in _SERIES.items() if table[name].notna().any()]
     rows = pd.concat([_rows(table, title) for title in shown] or [_rows(table, next(iter(_SERIES)))])
     given = dict(zip(_SERIES, colours, strict=True))
     colour = alt.Scale(domain=shown, range=[given[title] for title in shown])
-    shape = alt.Scale(domain=shown, range=[_SERIES[title][1] for title in shown])
+    dash = alt.Scale(domain=shown, range=[_SERIES[title][1] for title in shown])
     hints: list[Any] = [alt.Tooltip("step:Q"), alt.Tooltip("series:N")]
     hints += [alt.Tooltip("value:Q", format=".3f"), alt.Tooltip("samples:Q", format=",.0f")]
     base = alt.Chart(rows.dropna(subset=["value"])).encode(
@@ -69,10 +71,10 @@ def _lines(
         tooltip=hints,
         color=alt.Color("series:N", scale=colour, sort=None, legend=legend),
     )
-    points = base.mark_point(filled=True, size=60, opacity=1)
+    lines = base.mark_line(strokeWidth=2)
     return [
-        base.mark_line(strokeWidth=1.5, opacity=0.7),
-        points.encode(shape=alt.Shape("series:N", scale=shape, sort=None, legend=legend)),
+        lines.encode(strokeDash=alt.StrokeDash("series:N", scale=dash, sort=None, legend=legend)),
+        base.mark_point(shape=mark, filled=True, size=60, opacity=1),
     ]
 
 

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-__all__ = ["amount", "duration", "estimate", "number", "plain"]
+__all__ = ["amount", "duration", "estimate", "in_lines", "number", "plain"]
 
 _DASH = "\N{EN DASH}"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -17,6 +17,13 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, on one line: no markup, no formula, no HTML."""
     return _PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", text))
+
+
+def in_lines(text: str, words: int) -> str:
+    """Let lines end only after so many words: in a narrow table a column would be a tower of single words."""
+    found = text.split(" ")
+    lines = [_NO_BREAK.join(found[start : start + words]) for start in range(0, len(found), words)]
+    return " ".join(lines)
 
 
 def number(value: float | None, digits: int = 3) -> str:

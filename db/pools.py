@@ -14,7 +14,7 @@ from db.reader import Source, connection_of, frame
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pool", "calibration_cells", "pool_of", "rewards_of"]
+__all__ = ["Pool", "calibration_cells", "places", "pool_of", "rewards_of"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def calibration_cells(source: Source) -> pd.DataFrame:
     """Return cell_id, llm, prm, calibrator, dataset, status and reason of all calibration cells, in grid order."""
     kinds = ("llm", "prm", "calibrator", "dataset")
     columns = [getattr(Cell, name) for name in ("cell_id", *kinds, "status", "reason")]
-    places = _places("dataset", "llm", "prm", "calibrator")
+    order = places("dataset", "llm", "prm", "calibrator")
     return frame(
-        source, sa.select(*columns).where(Cell.leaderboard == "calibration").order_by(*places, Cell.cell_id)
+        source, sa.select(*columns).where(Cell.leaderboard == "calibration").order_by(*order, Cell.cell_id)
     )
 
 
@@ -108,15 +108,15 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
         sa.select(Cell.__table__)
         .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
         .where(*named)
-        .order_by(*_places("prm", "calibrator"))
+        .order_by(*places("prm", "calibrator"))
         .limit(1)
     )
     found = connection.execute(query).mappings().one_or_none()
     return row if found is None else dict(found)
 
 
-def _places(*kinds: str) -> list[sa.ScalarSelect[Any]]:
-    """The places in the grid of a cell's plugins of these kinds."""
+def places(*kinds: str) -> list[sa.ScalarSelect[Any]]:
+    """The places in the grid of a cell's plugins of these kinds, to order cells by."""
     return [
         sa.select(Plugin.position)
         .where(Plugin.kind == kind, Plugin.name == getattr(Cell, kind))

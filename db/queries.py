@@ -11,11 +11,11 @@ from db.costs import costs
 from db.curves import curve_areas, curve_points, frontier, risk_points
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-from db.pools import calibration_cells, rewards_of
+from db.pools import calibration_cells, places, rewards_of
 from db.provenance import CellDetail, cell
 from db.reader import Source, fingerprint, frame, reading
 from db.reported import beside_measured
-from db.run_queries import cell_ids, job_page, planned_shards
+from db.run_queries import job_page, planned_shards
 from db.scaling import scaling_pool
 from db.trajectory_queries import (
     QUESTION_ORDERS,
@@ -39,7 +39,6 @@ __all__ = [
     "beside_measured",
     "calibration_cells",
     "cell",
-    "cell_ids",
     "cells",
     "compare",
     "comparisons",
@@ -83,8 +82,9 @@ def signed_errors(source: Source, cell_id: str) -> pd.DataFrame:
 
 
 def cells(source: Source) -> pd.DataFrame:
-    """Return all cells of both leaderboards with their status and reason."""
-    return frame(source, sa.select(Cell).order_by(Cell.cell_id))
+    """Return all cells of both leaderboards with their status and reason, in the order of the grid."""
+    order = places("dataset", "llm", "prm", "strategy", "calibrator")
+    return frame(source, sa.select(Cell).order_by(Cell.leaderboard, *order, Cell.cell_id))
 
 
 def comparisons(source: Source) -> pd.DataFrame:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from db.models import Cell, Job
+from db.models import Job
 from db.reader import Source, connection_of, frame
 from db.run_folder import finished_artifacts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["cell_ids", "job_page", "planned_shards", "progress"]
+__all__ = ["job_page", "planned_shards", "progress"]
 
 _COLUMNS = (
     *(
@@ -32,12 +32,6 @@ _COLUMNS = (
     ),
     *("samples", "generated_tokens", "scored_tokens", "reason"),
 )
-
-
-def cell_ids(source: Source) -> list[str]:
-    """Return the identifiers of all cells of both leaderboards, in alphabetical order."""
-    with connection_of(source) as connection:
-        return list(connection.scalars(sa.select(Cell.cell_id).order_by(Cell.cell_id)))
 
 
 def job_page(

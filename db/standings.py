@@ -131,6 +131,6 @@ def merit(value: pd.Series, wins: str) -> pd.Series:
 
 def _by_merit(group: pd.DataFrame, wins: str) -> dict[str, Any]:
     """The rows of a group by cell, the best first; of equals the first by name."""
-    ordered = group.assign(merit=merit(group["value"], wins))
-    ordered = ordered.sort_values(["merit", "cell_id"], ascending=[False, True])
-    return dict(zip(ordered["cell_id"], ordered.index, strict=True))
+    merits = -merit(group["value"], wins)
+    ordered = sorted(zip(merits, group["cell_id"], group.index, strict=True), key=lambda row: row[:2])
+    return {cell: row for _, cell, row in ordered}

@@ -63,6 +63,18 @@ class RunFolder:
         self.database = directory / "results.duckdb"
         self.published = directory / "leaderboard.duckdb"
 
+    def results(self) -> Path:
+        """The published database.
+
+        Raises
+        ------
+        RunError
+            If no grid was ever run here.
+        """
+        if not self.published.exists():
+            self.record()
+        return self.published
+
     def record(self) -> RunRecord:
         """The latest run's record.
 

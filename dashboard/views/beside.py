@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.address import bound
 from dashboard.data import ask
 from dashboard.downloads import downloads
+from dashboard.paging import rows_of_page
 from dashboard.places import TITLES, Names, chosen
 from dashboard.text import amount, estimate, number, plain
 from db.leaderboard import METRICS
@@ -46,10 +47,10 @@ def show_costs(path: Path, names: Names) -> None:
     shown["Calibrator"] = _texts(cells["calibrator"])
     shown["C"], shown["β"] = ([number(value, 2) for value in cells[name]] for name in ("target", "level"))
     shown["Accuracy"] = [number(value) for value in cells["accuracy"]]
-    ending, digits = ("_total", 0) if in_total == "in total" else ("", 2)
+    ending = "_total" if in_total == "in total" else ""
     for name, title in _COSTS.items():
-        shown[title] = [_cost(value, digits) for value in cells[f"{name}{ending}"]]
-    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+        shown[title] = [_cost(value, in_total == "in total") for value in cells[f"{name}{ending}"]]
+    st.table(rows_of_page(pd.DataFrame(shown)), border="horizontal", hide_index=True)
     st.caption(
         "Seconds are those of one worker, as the jobs that generated and scored went. A dash: not known. Nothing "
         "competes in costs: a small one is no merit by itself."
@@ -108,5 +109,8 @@ def _texts(names: Any) -> list[str]:
     return [plain(name) if isinstance(name, str) else number(None) for name in names]
 
 
-def _cost(value: float, digits: int) -> str:
-    return number(None) if pd.isna(value) else f"{value:,.{digits}f}"
+def _cost(value: float, whole: bool) -> str:
+    if pd.isna(value):
+        return number(None)
+    digits = 0 if whole or value >= 100 else 2
+    return f"{value:,.{digits}f}"

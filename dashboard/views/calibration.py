@@ -11,7 +11,7 @@ from dashboard import calibration_charts, charts
 from dashboard.address import bound
 from dashboard.data import ask
 from dashboard.places import Names, names_of
-from dashboard.text import amount, estimate, number, plain
+from dashboard.text import amount, estimate, in_lines, number, plain
 from dashboard.views.calibrators import show_all, show_rivals
 from dashboard.views.provenance import show_provenance
 from db.leaderboard import METRICS
@@ -19,6 +19,7 @@ from db.provenance import CellDetail
 
 __all__ = ["show"]
 
+_WORDS = 7
 _ONE, _RIVALS, _ALL = "One cell", "Calibrators", "All LLMs and data sets"
 
 
@@ -55,14 +56,14 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, names: Names)
     left, right = st.columns(2)
     with left:
         st.subheader("Reward against success")
-        st.altair_chart(
+        charts.draw(
             calibration_charts.reliability_diagram(
                 bins,
                 charts.colour_scale(names.calibrator, [cell["calibrator"]]),
                 charts.shape_scale(names.llm, [cell["llm"]]),
             ),
-            width="content",
-            alt="Reliability diagram; the numbers stand in the table of bins below",
+            "Reliability diagram; the numbers stand in the table of bins below",
+            wide=False,
         )
         st.caption("Vertical lines: 95% intervals. Below the diagonal the PRM overestimates.")
     with right:
@@ -96,10 +97,10 @@ def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, names: Names) 
     )
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
     colours = charts.colour_scale(names.calibrator, set(shown["calibrator"]))
-    st.altair_chart(
+    charts.draw(
         calibration_charts.signed_errors(bins, means, colours),
-        width="content",
-        alt="Histograms of signed errors, before and after calibration",
+        "Histograms of signed errors, before and after calibration",
+        wide=False,
     )
     after = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
     st.caption(
@@ -122,12 +123,12 @@ def _numbers(detail: CellDetail) -> None:
     known = [name for name in METRICS if name in overall.index]
     shown = {
         "Metric": [METRICS[name].title for name in known],
-        "Value and 95% interval": [
+        "Value (95% interval)": [
             plain(estimate(*overall.loc[name, ["value", "low", "high"]])) for name in known
         ],
         "Questions": [amount(overall.at[name, "questions"]) for name in known],
         "Prefixes": [amount(overall.at[name, "rows"]) for name in known],
-        "What it is": [METRICS[name].description for name in known],
+        "What it is": [in_lines(METRICS[name].description, _WORDS) for name in known],
     }
     st.subheader("Numbers")
     st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)

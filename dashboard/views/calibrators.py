@@ -38,10 +38,10 @@ def show_rivals(path: Path, cells: pd.DataFrame, names: Names) -> None:
                 for row in done.itertuples()
             ]
         )
-        st.altair_chart(
+        charts.draw(
             calibration_charts.reliability_curves(bins, colours, shapes),
-            width="content",
-            alt="Reliability curves of all calibrators; their bins are on the page of each cell",
+            "Reliability curves of all calibrators; their bins are on the page of each cell",
+            wide=False,
         )
         st.caption("Vertical lines: 95% intervals. Below the diagonal rewards overestimate.")
     with right:
@@ -72,10 +72,10 @@ def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None
     if rows.empty:
         st.info("No coverage was measured.")
         return
-    st.altair_chart(
+    charts.draw(
         calibration_charts.coverage_chart(rows, colours, shapes),
-        width="content",
-        alt="Measured against right coverage of every calibrator's quantiles",
+        "Measured against right coverage of every calibrator's quantiles",
+        wide=False,
     )
     st.caption(
         "How often the success probability is at least what was predicted. A level β is right on the dashed line; a "
@@ -98,21 +98,19 @@ def _compared(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None
     measured = done.dropna(subset=[metric.name])
     rows = pd.DataFrame(
         {
-            "group": measured["calibrator"],
+            "group": "",
             "llm": measured["llm"],
             "cell": measured["calibrator"],
             "series": measured["calibrator"],
-            "note": "",
             "value": measured[metric.name],
             "low": measured[f"{metric.name}_low"],
             "high": measured[f"{metric.name}_high"],
             "n": measured["questions"],
         }
     )
-    st.altair_chart(
+    charts.draw(
         charts.estimates(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
-        width="stretch",
-        alt=f"{metric.title} of every calibrator with its 95% interval",
+        f"{metric.title} of every calibrator with its 95% interval",
     )
     shown = {
         "Calibrator": [plain(name) for name in measured["calibrator"]],
@@ -145,15 +143,15 @@ def show_all(path: Path, cells: pd.DataFrame, names: Names) -> None:
                 if row.status != "done":
                     st.info(f"{plain(row.llm)}: {row.status}")
                     continue
-                st.altair_chart(
+                charts.draw(
                     calibration_charts.small_reliability(
                         ask(path, "reliability", cell_id=row.cell_id),
                         colours,
                         charts.shape_scale(names.llm, [row.llm]),
                         row.llm,
                     ),
-                    width="content",
-                    alt=f"Reliability diagram of {row.llm} on {dataset}",
+                    f"Reliability diagram of {row.llm} on {dataset}",
+                    wide=False,
                 )
     st.caption(
         "Vertical lines: 95% intervals. Below the diagonal rewards overestimate. Bars: prefixes in each bin."

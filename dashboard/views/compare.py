@@ -10,14 +10,14 @@ import streamlit as st
 from dashboard import charts
 from dashboard.address import bound, link
 from dashboard.data import ask
-from dashboard.text import amount, estimate, number, plain
+from dashboard.text import amount, estimate, in_lines, number, plain
 from db.compare import CellComparison, MetricComparison
 from db.errors import ArtifactError, IncomparableCellsError
 from db.leaderboard import METRICS, SIGNIFICANCE
 
 __all__ = ["show"]
 
-_TEXT_START = 90
+_TEXT_START, _WORDS = 90, 9
 # Of the chart: what has the size of the others.
 _CHARTED = {name for name, metric in METRICS.items() if metric.better} | {"budget_ratio"}
 
@@ -66,9 +66,7 @@ def _chart(found: CellComparison) -> None:
             "real": ["real" if each.real else "may be chance" for each in shown],
         }
     )
-    st.altair_chart(
-        charts.differences(rows), width="stretch", alt="Differences with 95% intervals, as in the table below"
-    )
+    charts.draw(charts.differences(rows), "Differences with 95% intervals, as in the table below")
 
 
 def _table(found: CellComparison) -> None:
@@ -114,7 +112,7 @@ def _questions(found: CellComparison) -> None:
         "A": [number(value) for value in differing["value_a"]],
         "B": [number(value) for value in differing["value_b"]],
         "A \N{MINUS SIGN} B": [number(value) for value in differing["difference"]],
-        "Text": [plain(_start(text)) for text in differing["question"]],
+        "Text": [in_lines(plain(_start(text)), _WORDS) for text in differing["question"]],
     }
     st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
     st.caption("Squared error, mean over prefixes." if found.prefixes else "Accuracy.")
@@ -125,7 +123,9 @@ def _title(each: MetricComparison) -> str:
 
 
 def _p_value(value: float) -> str:
-    return number(None) if value != value else f"{value:.2g}"
+    if value != value:
+        return number(None)
+    return plain("< 0.001") if value < 0.001 else f"{value:.2g}"
 
 
 def _start(text: str | None) -> str:

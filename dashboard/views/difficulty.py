@@ -12,7 +12,7 @@ from dashboard import charts, scaling_charts
 from dashboard.data import ask
 from dashboard.places import Names
 from dashboard.scaling_charts import FIXED
-from dashboard.settings import calibrators_of, chosen_level, here, level_of, point_of, settings
+from dashboard.settings import calibrators_of, chosen_level, here, level_of, point_of, settings, show_areas
 from dashboard.text import estimate, number, plain
 from db.scaling import ScalingPool
 
@@ -44,15 +44,21 @@ def show_difficulty(path: Path, names: Names, place: dict[str, str], pool: Scali
     found = pd.DataFrame(rows)
     shape = charts.shape_scale(names.llm, [place["llm"]]).range[0]
     left, right = st.columns(2)
-    for column, what, title in ((left, "accuracy", "Accuracy"), (right, "samples", "Mean samples")):
+    for column, what, title in (
+        (left, "accuracy", "Accuracy"),
+        (right, "samples", "Mean samples per question"),
+    ):
         shown = found if what == "accuracy" else found[found["series"].isin(used)]
         colours = charts.colour_scale(names.calibrator, set(shown["series"]))
         with column:
-            st.altair_chart(
+            charts.draw(
                 scaling_charts.difficulty_chart(shown, what, title, colours, shape),
-                width="stretch",
-                alt=f"{title} by difficulty; the numbers stand in the table below",
+                f"{title} by difficulty; the numbers stand in the table below",
             )
+    st.caption(
+        "Full lines: best-of-n + IAS with the C and β that are set. Dashed: best-of-n with the same n for all "
+        "questions. Vertical lines: 95% intervals by bootstrap over the questions of a difficulty."
+    )
     shown_rows = {
         "Difficulty": [str(each) for each in found["question_level"]],
         "Strategy": [plain(name) for name in found["series"]],
@@ -83,23 +89,17 @@ def show_risk(path: Path, names: Names, place: dict[str, str], pool: ScalingPool
     areas = areas[areas["name"] == "risk_coverage_area"]
     left, right = st.columns(2)
     with left:
-        st.altair_chart(
+        charts.draw(
             scaling_charts.risk_chart(risks, charts.colour_scale(names.calibrator, list(used))),
-            width="content",
-            alt="Risk against coverage of every calibrator",
+            "Risk against coverage of every calibrator",
+            wide=False,
         )
     with right:
-        shown = {
-            "Calibrator": [plain(name) for name in areas["calibrator"]],
-            "β": [number(each, 2) for each in areas["level"]],
-            "Area": [
-                plain(estimate(*row)) for row in areas[["value", "low", "high"]].itertuples(index=False)
-            ],
-        }
-        st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+        show_areas(areas)
         st.caption(
             "Only questions whose calibrated reward is at least a threshold are answered, by best-of-N. The area is "
-            "the mean risk over all coverages: lower is better. Bands: 95% intervals by bootstrap over questions."
+            "the mean risk over all coverages: lower is better. Bands: 95% intervals by bootstrap over questions. All "
+            "rest on N samples, and so on no C; the run computed them for every β."
         )
 
 

@@ -13,6 +13,7 @@ from dashboard import charts
 from dashboard.address import bound, link
 from dashboard.data import ask
 from dashboard.downloads import downloads
+from dashboard.paging import rows_of_page
 from dashboard.places import TITLES, Names, chosen, names_of
 from dashboard.text import amount, estimate, number, plain
 from dashboard.views.beside import show_costs, show_reported
@@ -31,7 +32,6 @@ _MARKS = {"best": "●", "tied": "○", "worse": "▽"}
 _LAST = "▼"
 _GRID_ORDER = "order of the grid"
 _CHARTS_IN_A_ROW = 2
-_ROWS = 54
 
 
 def show(path: Path) -> None:
@@ -110,15 +110,13 @@ def _charts(cells: pd.DataFrame, metrics: list[Metric], names: Names) -> None:
         st.info(f"No cell has a value for {metric.title}.")
         return
     series = measured["calibrator"].fillna(measured["strategy"])
-    notes = pd.Series([_note(row) for row in measured.itertuples()], measured.index)
     rows = pd.DataFrame(
         {
             "dataset": measured["dataset"],
             "group": measured["llm"]
             + measured["prm"].map(lambda prm: f" · {prm}" if isinstance(prm, str) else ""),
             "llm": measured["llm"],
-            "cell": series + notes,
-            "note": notes,
+            "cell": _line_names(measured),
             "series": series,
             "value": measured[metric.name],
             "low": measured[f"{metric.name}_low"],
@@ -133,7 +131,7 @@ def _charts(cells: pd.DataFrame, metrics: list[Metric], names: Names) -> None:
     for place, dataset in enumerate(shown):
         with columns[place % len(columns)]:
             st.markdown(f"**{plain(dataset)}**")
-            st.altair_chart(
+            charts.draw(
                 charts.estimates(
                     rows[rows["dataset"] == dataset],
                     metric.title,
@@ -141,18 +139,34 @@ def _charts(cells: pd.DataFrame, metrics: list[Metric], names: Names) -> None:
                     shapes,
                     zero=metric.better == "near zero",
                 ),
-                width="stretch",
-                alt=f"{metric.title} of every cell on {dataset} with its 95% interval, as in the table below",
+                f"{metric.title} of every cell on {dataset} with its 95% interval, as in the table below",
             )
-    st.caption(metric.description)
+    st.caption(f"{metric.description} Lines: 95% intervals. Colours tell calibrators apart, shapes LLMs.")
 
 
-def _note(row: Any) -> str:
-    """What tells a cell of a calibrator from its others."""
-    if not isinstance(row.strategy, str):
-        return ""
-    known = [f"{sign}={value:g}" for sign, value in (("C", row.target), ("β", row.level)) if value == value]
-    return " ".join([row.strategy, *known])
+def _line_names(cells: pd.DataFrame) -> pd.Series:
+    """What tells the cells of one data set, LLM and PRM apart: strategy and calibrator, and settings where needed."""
+    named = pd.Series(
+        [
+            " · ".join(filter(_is_name, pair))
+            for pair in zip(cells["strategy"], cells["calibrator"], strict=True)
+        ],
+        cells.index,
+    )
+    place = [cells[kind].fillna("") for kind in ("dataset", "llm", "prm")]
+    alike = named.groupby([*place, named]).transform("size") > 1
+    return named.where(~alike, named + pd.Series([_setting(row) for row in cells.itertuples()], cells.index))
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str)
+
+
+def _setting(row: Any) -> str:
+    known = [
+        f"{sign}={value:g}" for sign, value in (("C", row.target), ("β", row.level)) if not pd.isna(value)
+    ]
+    return "".join(f" {each}" for each in known)
 
 
 def _sorted(cells: pd.DataFrame, metrics: list[Metric]) -> pd.DataFrame:
@@ -184,7 +198,7 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
     shown["Questions"] = [amount(count) for count in cells["questions"]]
     if table == "calibration":
         shown["Prefixes"] = [amount(count) for count in cells["rows"]]
-    st.table(_page(pd.DataFrame(shown)), border="horizontal", hide_index=True)
+    st.table(rows_of_page(pd.DataFrame(shown)), border="horizontal", hide_index=True)
     everywhere = [f"{TITLES[kind]}: {plain(found[0])}. " for kind, found in same.items() if len(found) == 1]
     st.caption(
         f"{''.join(everywhere)}Values with 95% intervals by bootstrap over questions. What competes is one data set, "
@@ -192,15 +206,6 @@ def _table(cells: pd.DataFrame, metrics: list[Metric], table: str) -> None:
         f"{_MARKS['worse']} worse, and the difference is real (p < {SIGNIFICANCE} after Holm's correction), {_LAST} "
         "the worst of these. Two values that share a letter are not distinguishable. Without a mark: not compared."
     )
-
-
-def _page(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the page that a reader has turned to."""
-    pages = -(-len(table) // _ROWS)
-    if pages < 2:
-        return table
-    start = _ROWS * (min(st.pagination(pages, **bound("page")), pages) - 1)
-    return table.iloc[start : start + _ROWS]
 
 
 def _texts(names: pd.Series) -> list[str]:

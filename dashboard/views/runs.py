@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard.address import bound
 from dashboard.data import ask
+from dashboard.paging import page_of
 from dashboard.recipe import commands, grid_of_cell
 from dashboard.text import amount, duration, number, plain
 from db.run_folder import is_running, plugin_files
@@ -47,7 +48,9 @@ def _progress(path: Path) -> None:
     after = (
         f", about {duration(left.sum())} of worker time left" if done < shards and left.notna().all() else ""
     )
-    st.progress(done / shards if shards else 1.0, text=f"{state}: {done} of {shards} shards{after}")
+    st.progress(
+        done / shards if shards else 1.0, text=f"{state}: {amount(done)} of {amount(shards)} shards{after}"
+    )
     shown = {
         "Jobs": [plain(kind.replace("_", " ")) for kind in table["kind"]],
         "Count": [amount(count) for count in table["jobs"]],
@@ -83,7 +86,7 @@ def _runs(runs: pd.DataFrame) -> None:
 
 def _recipe(path: Path, grid: str) -> None:
     st.subheader("Measure a cell again")
-    cell_id = st.selectbox("Cell", ask(path, "cell_ids"), **bound("cell"))
+    cell_id = st.selectbox("Cell", list(ask(path, "cells")["cell_id"]), **bound("cell"))
     if cell_id is None:
         st.info("This run has no cells.")
         return
@@ -107,8 +110,7 @@ def _jobs(path: Path) -> None:
     kind = st.selectbox("Kind", kinds, **bound("kind"))
     about = {"kind": None if kind == _ALL else kind}
     total, _ = ask(path, "job_page", **about, limit=0)
-    pages = -(-total // _PAGE)
-    page = min(st.pagination(pages, **bound("page")), pages) - 1 if pages > 1 else 0
+    page = page_of(total, _PAGE)
     _, jobs = ask(path, "job_page", **about, limit=_PAGE, offset=_PAGE * page)
     _job_table(jobs)
     st.caption(f"{amount(total)} jobs. Equal keys are equal work; the seed follows from the key.")

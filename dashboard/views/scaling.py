@@ -14,14 +14,15 @@ from dashboard.address import bound
 from dashboard.data import ask
 from dashboard.places import Names, chosen_place, names_of
 from dashboard.scaling_charts import FIXED
-from dashboard.settings import calibrators_of, here, level_of, point_of, settings
-from dashboard.text import estimate, number, plain
+from dashboard.settings import calibrators_of, here, level_of, point_of, settings, show_areas
+from dashboard.text import estimate, in_lines, plain
 from dashboard.views.difficulty import show_difficulty, show_risk
 from db.curves import unbeaten
 from db.scaling import ScalingPool
 
 __all__ = ["show"]
 
+_WORDS = 4
 _BUDGET, _DIFFICULTY, _RISK = "Budget", "Difficulty", "Risk and coverage"
 _TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))
 _COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
@@ -60,18 +61,24 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
     rows = [
         *_cells(path, place, _COSTS[cost], pool, names),
         *(
-            {"series": name, "name": f"{_RECOMPUTED}, {name}", "note": "", **point_of(curve)}
+            {
+                "series": name,
+                "strategy": _RECOMPUTED,
+                "name": f"{_RECOMPUTED}, {name}",
+                "note": "",
+                **point_of(curve),
+            }
             for name, curve in chosen.items()
         ),
     ]
     points = pd.DataFrame(rows)
-    possible = ~points["name"].isin(_references(path))
+    possible = ~points["strategy"].isin(_references(path))
     points["unbeaten"] = False
     points.loc[possible, "unbeaten"] = unbeaten(
         points.loc[possible, "cost"], points.loc[possible, "accuracy"]
     )
     colours = charts.colour_scale(names.calibrator, [*used, FIXED])
-    st.altair_chart(
+    charts.draw(
         scaling_charts.frontier_chart(
             _curves(pool, used, level, tokens),
             points,
@@ -79,13 +86,13 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
             colours,
             charts.shape_scale(names.llm, [place["llm"]]).range[0],
         ),
-        width="stretch",
-        alt=f"Accuracy against {cost} per question; the numbers of the points stand in the table below",
+        f"Accuracy against {cost} per question; the numbers of the points stand in the table below",
     )
     st.caption(
         "Lines: best-of-n + IAS for every C, and best-of-n with a fixed n (dashed), with 95% bands by bootstrap over "
-        "questions. Points: the C that is set. Wide grey line: the frontier that no strategy beats in both cost and "
-        "accuracy; strategies that need the truth are not on it."
+        "questions. Points on the lines: the C that is set. Other points: strategies as the run measured them, with "
+        "the C and β of their names and not those that are set. Wide grey line: the frontier that no strategy beats in "
+        "both cost and accuracy; strategies that need the truth are not on it."
     )
     _budget_table(points, cost)
     _areas(path, names, place)
@@ -130,10 +137,15 @@ def _cells(
     for row in done.dropna(subset=[metric, "accuracy"]).to_dict("records"):
         calibrator = row["calibrator"] if isinstance(row["calibrator"], str) else None
         named = row["strategy"] if calibrator is None else f"{row['strategy']}, {calibrator}"
-        setting = "" if pd.isna(row["level"]) else f", β={row['level']:g}"
+        setting = "".join(
+            f", {sign}={row[name]:g}"
+            for sign, name in (("C", "target"), ("β", "level"))
+            if not pd.isna(row[name])
+        )
         found.append(
             {
                 "series": calibrator or FIXED,
+                "strategy": row["strategy"],
                 "name": f"{named}{setting}",
                 "note": row["strategy"] if calibrator is None else "",
                 "cost": row[metric],
@@ -156,7 +168,7 @@ def _budget_table(points: pd.DataFrame, cost: str) -> None:
     ordered = points.sort_values("cost", kind="stable")
     digits = 2 if cost == "samples" else 0
     shown = {
-        "Strategy": [plain(name) for name in ordered["name"]],
+        "Strategy": [in_lines(plain(name), _WORDS) for name in ordered["name"]],
         cost.capitalize(): [
             plain(estimate(row.cost, row.cost_low, row.cost_high, digits)) for row in ordered.itertuples()
         ],
@@ -176,12 +188,8 @@ def _areas(path: Path, names: Names, place: dict[str, str]) -> None:
     with st.expander("Areas under the curves"):
         order = {name: index for index, name in enumerate(names.calibrator)}
         found = found.assign(order=found["calibrator"].map(order)).sort_values(["order", "level"])
-        shown = {
-            "Curve": [plain(name) if isinstance(name, str) else FIXED for name in found["calibrator"]],
-            "β": [number(level, 2) for level in found["level"]],
-            "Area": [
-                plain(estimate(*row)) for row in found[["value", "low", "high"]].itertuples(index=False)
-            ],
-        }
-        st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
-        st.caption("Mean accuracy over budgets from 1 sample to N, every doubling alike. Higher is better.")
+        show_areas(found)
+        st.caption(
+            "Mean accuracy over budgets from 1 sample to N, every doubling alike. Higher is better. Of whole curves, "
+            "and so of no C; as the run computed them for each β."
+        )

@@ -13,6 +13,7 @@ from dashboard.address import bound
 from dashboard.cells import chosen_cell
 from dashboard.data import ask
 from dashboard.mathematics import with_formulas
+from dashboard.paging import page_of
 from dashboard.places import names_of
 from dashboard.step_chart import budgets_chart, rewards_chart
 from dashboard.steps import step_table, step_texts
@@ -75,7 +76,7 @@ def _question_list(path: Path, cell_id: str) -> None:
     if not total:
         st.info("No question matches the search.")
         return
-    page = _page(total)
+    page = page_of(total, _PAGE)
     _, found = ask(path, "question_page", **about, limit=_PAGE, offset=_PAGE * page)
     shown = pd.DataFrame(
         {
@@ -187,19 +188,18 @@ def _trajectory(
             st.markdown(with_formulas(text))
         return
     colours = _colours(path, cell["calibrator"])
-    st.altair_chart(
-        rewards_chart(table, colours),
-        width="stretch",
-        alt="Rewards and success rates along the steps; the text below has the numbers",
+    mark = charts.shape_scale(names_of(path).llm, [cell["llm"]]).range[0]
+    charts.draw(
+        rewards_chart(table, colours, mark),
+        "Rewards and success rates along the steps; the text below has the numbers",
     )
     st.caption(
         "Vertical lines: 95% intervals of the success probability (Clopper and Pearson). The band, where a calibrator "
         "has one, lies between its lowest and its highest quantile."
     )
-    st.altair_chart(
-        budgets_chart(table, colours, target),
-        width="stretch",
-        alt="Samples that the rewards and success rates ask for; the text below has the numbers",
+    charts.draw(
+        budgets_chart(table, colours, mark, target),
+        "Samples that the rewards and success rates ask for; the text below has the numbers",
     )
     st.caption(
         "Samples that one right answer needs with probability C if this were the success probability p: "
@@ -246,13 +246,6 @@ def _truth(row: dict[str, Any]) -> str:
 
 def _of(part: pd.Series, whole: pd.Series) -> list[str | None]:
     return [None if pd.isna(each) else f"{each} of {total}" for each, total in zip(part, whole, strict=True)]
-
-
-def _page(total: int) -> int:
-    pages = -(-total // _PAGE)
-    if pages == 1:
-        return 0
-    return min(st.pagination(pages, **bound("page")), pages) - 1
 
 
 def _choosable(

@@ -41,11 +41,9 @@ def write_report(directory: Path, out: Path) -> list[Path]:
         If matplotlib is missing.
     """
     folder = WrittenFolder(out, "report.json", "report", "--out")
-    run = RunFolder(directory)
-    if not run.published.exists():
-        run.record()  # says how to start a run, if that is what is missing
+    published = RunFolder(directory).results()
     with styled():
-        evidence = read_evidence(run.published)
+        evidence = read_evidence(published)
         made = [exhibit(evidence) for exhibit in CONTENTS]
         exhibits = [exhibit for exhibit in made if exhibit is not None]
         return folder.replace(lambda fresh: _fill(fresh, evidence, exhibits), provenance(evidence.run))

@@ -66,10 +66,8 @@ def write_site(directory: Path, out: Path) -> list[Path]:
         If the database holds no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
-    run = RunFolder(directory)
-    if not run.published.exists():
-        run.record()  # says how to start a run, if that is what is missing
-    with reading(run.published) as source:
+    published = RunFolder(directory).results()
+    with reading(published) as source:
         frames = {name: leaderboard(source, name) for name in _BOARDS}
         ran = runs(source)
     if ran.empty:
@@ -77,7 +75,7 @@ def write_site(directory: Path, out: Path) -> list[Path]:
     about = provenance(ran.to_dict("records")[-1])
 
     def fill(fresh: Path) -> None:
-        figures = _draw(run.published, fresh) if _has_matplotlib() and len(frames["calibration"]) else []
+        figures = _draw(published, fresh) if _has_matplotlib() and len(frames["calibration"]) else []
         write_text(fresh / "index.html", _page(about, frames, figures))
         for name, frame in frames.items():
             write_text(fresh / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))

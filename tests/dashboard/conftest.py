@@ -16,7 +16,7 @@ from dashboard.text import estimate
 from tests.db import factory
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 SECONDS = 60
 FLAGS = [
@@ -56,6 +56,23 @@ def address(run_folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder that tests change, and where a dashboard shows it."""
+    directory = tmp_path_factory.mktemp("living")
+    with server(directory) as address:
+        yield directory, address
+
+
+@pytest.fixture
+def live(living: tuple[Path, str]) -> tuple[Path, str]:
+    """The same, with nothing in the folder."""
+    directory, _ = living
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return living
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """A headless Chromium."""
     playwright = pytest.importorskip(
@@ -71,11 +88,19 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all pages, which so fetch and compile what they share once."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    context.set_default_timeout(1000 * SECONDS)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(context: BrowserContext) -> Iterator[Page]:
     """A page that fails the test if anything goes wrong in it, or if it asks another machine for anything."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(1000 * SECONDS)
+    page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))

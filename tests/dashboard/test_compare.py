@@ -19,7 +19,9 @@ FIRST, SECOND = (
 )
 
 
-def test_two_cells_of_the_address_are_compared(page: playwright.Page, address: str, run_folder: Path) -> None:
+def test_two_cells_are_compared_and_lead_to_the_questions_where_they_differ(
+    page: playwright.Page, address: str, run_folder: Path
+) -> None:
     page.goto(address + link("compare", a=FIRST, b=SECOND))
     head, *shown = rows(page)
     expected = queries.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
@@ -31,8 +33,12 @@ def test_two_cells_of_the_address_are_compared(page: playwright.Page, address: s
         assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
         assert named["Real"] == ("yes" if each.real else "no")
     page.get_by_text(expected.paired_over).wait_for()
-    assert expected.differing.empty  # the factory's calibrators give the same rewards
-    page.get_by_text("They do not differ on any question").wait_for()
+    listed = rows(page, 1)[1:]
+    assert [row[0] for row in listed] == list(expected.differing["question_id"])
+    leads_to = page.get_by_role("link", name=listed[0][0], exact=True).get_attribute("href")
+    assert leads_to == link("trajectories", cell=FIRST, question=listed[0][0])
+    page.goto(address + leads_to)
+    page.get_by_text(f"Cell {FIRST}").wait_for()
 
 
 def test_cells_that_cannot_be_paired_say_why(page: playwright.Page, address: str) -> None:

@@ -18,8 +18,8 @@ from db.formats import escape_markdown
 from db.models import Cell
 from db.reported import reported
 from db.writer import Writer
-from tests.dashboard.conftest import SECONDS, as_shown, rows, server
-from tests.db import factory
+from tests.dashboard.conftest import SECONDS, as_shown, rows
+from tests.db import factory, parquet_files
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
@@ -52,13 +52,14 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
     assert page.get_by_test_id("stVegaLiteChart").count() == len(factory.DATASETS)
 
 
-def test_rows_are_sorted_best_first_and_the_order_stands_in_the_address(
+def test_rows_are_sorted_by_keyboard_best_first_and_the_order_stands_in_the_address(
     page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(address)
     rows(page)
-    page.get_by_role("combobox", name="Sort by").click()
-    page.get_by_role("option", name="Signed error").click()
+    by = page.get_by_role("combobox", name="Sort by")
+    by.press_sequentially("Signed")
+    by.press("Enter")
     page.wait_for_url("**/?sort=Signed+error")
     stored = queries.leaderboard(published_path(run_folder))["signed_error"].abs().dropna().sort_values()
     first = page.get_by_test_id("stTable").first.locator("tbody tr").first
@@ -181,7 +182,7 @@ def test_text_of_a_model_is_shown_as_text(page: Page, address: str) -> None:
     page.get_by_text("3 sample trajectories").click()
     code = page.get_by_test_id("stCode").first
     code.wait_for()
-    assert code.inner_text().strip() == factory.SCRIPT
+    assert code.inner_text().strip() == parquet_files.SCRIPT
     assert page.locator("main script, [data-testid=stMain] script").count() == 0
 
 
@@ -190,34 +191,45 @@ def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> N
     assert page.get_by_test_id("stAlert").inner_text() == f"This cell failed: {factory.REASON}"
 
 
-def test_the_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: Path, tmp_path: Path) -> None:
-    with server(tmp_path) as address:
-        page.goto(address)
-        page.get_by_text("There are no results in").wait_for()
-        Writer(database_path(tmp_path)).publish()
-        page.get_by_text("has begun and measured nothing yet").wait_for()
-        shutil.copy(database_path(run_folder), database_path(tmp_path))
-        writer = Writer(database_path(tmp_path))
+def test_every_page_follows_a_run_from_nothing_to_damage(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    page.goto(address)
+    everywhere(page, "There are no results in")
+    Writer(database_path(directory)).publish()
+    everywhere(page, "has begun and measured nothing yet", runs="This database has no runs")
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
+    writer.publish()
+    page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+    here = {
+        "leaderboard": "calibration",
+        "llm": "new",
+        "prm": "qwen",
+        "calibrator": "isotonic",
+        "dataset": "nano-math",
+        "status": "pending",
+    }
+    writer.record([Cell(cell_id="calibration/new", **here)])
+    writer.publish()
+    page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
+    for version, told in ((99, "was written by a newer version"), (1, "was written by an older version")):
+        with engine_for(writer.path).begin() as connection:
+            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
         writer.publish()
-        page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
-        here = {
-            "leaderboard": "calibration",
-            "llm": "new",
-            "prm": "qwen",
-            "calibrator": "isotonic",
-            "dataset": "nano-math",
-            "status": "pending",
-        }
-        writer.record([Cell(cell_id="calibration/new", **here)])
-        writer.publish()
-        page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
-        for version, told in ((99, "was written by a newer version"), (1, "was written by an older version")):
-            with engine_for(writer.path).begin() as connection:
-                connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
-            writer.publish()
-            page.get_by_text(f"{told} of prmcal").wait_for()
-        damaged = tmp_path / "damaged"
-        damaged.write_bytes(b"not a database" * 500)
-        damaged.replace(writer.published)
-        page.get_by_text("leaderboard.duckdb is damaged").wait_for()
-        page.goto("about:blank")
+        everywhere(page, f"{told} of prmcal")
+    damaged = directory / "damaged"
+    damaged.write_bytes(b"not a database" * 500)
+    damaged.replace(writer.published)
+    everywhere(page, "leaderboard.duckdb is damaged")
+
+
+def everywhere(page: Page, told: str, runs: str | None = None) -> None:
+    """Turn to every page: each tells the same, Runs perhaps something else. The last is the leaderboard."""
+    for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+        page.wait_for_url(f"**/{'' if title == 'Leaderboard' else title.lower()}")
+        page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+        page.get_by_text(runs if runs and title == "Runs" else told).wait_for()
+        assert page.get_by_test_id("stException").count() == 0

@@ -18,7 +18,7 @@ from db.models import Job, Run
 from db.run_folder import LOCK_FILE
 from db.run_queries import planned_shards
 from db.writer import Writer
-from tests.dashboard.conftest import rows, server
+from tests.dashboard.conftest import rows
 from tests.dashboard.test_trajectories import grid
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -51,10 +51,11 @@ def test_runs_and_jobs_show_what_the_database_holds(
 
 
 def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
-    page: playwright.Page, run_folder: Path, tmp_path: Path
+    page: playwright.Page, run_folder: Path, live: tuple[Path, str]
 ) -> None:
-    shutil.copy(database_path(run_folder), database_path(tmp_path))
-    writer = Writer(database_path(tmp_path))
+    directory, address = live
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
     stored = queries.runs(published_path(run_folder)).iloc[0].to_dict()
     shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
     pending = Job(
@@ -62,11 +63,11 @@ def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
     )
     writer.record([Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
     writer.publish()
-    planned = planned_shards(published_path(tmp_path))["shard_keys"].map(len).sum()
-    artifacts = tmp_path / "artifacts" / "rollout"
+    planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()
+    artifacts = directory / "artifacts" / "rollout"
     (artifacts / "shard-0").mkdir(parents=True)
     (artifacts / ".shard-1-half").mkdir()
-    with (tmp_path / LOCK_FILE).open("a") as lock, server(tmp_path) as address:
+    with (directory / LOCK_FILE).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         page.goto(address + link("runs", cell=CELL))
         page.get_by_text(re.compile(rf"^running: 1 of {planned} shards")).wait_for()
@@ -80,4 +81,3 @@ def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
         assert [each["name"] for each in recipe["llms"] + recipe["datasets"]] == ["strong", "nano-math"]
         assert [each["name"] for each in recipe["strategies"]] == ["best-of-n"]
         assert f"prmcal show {CELL} --dir" in texts[1]
-        page.goto("about:blank")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -13,6 +13,7 @@ from registry.contracts.data import split_steps
 from registry.strategies.budgets import adaptive_samples
 
 
+@settings(deadline=None)  # the first example imports scipy
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_interval_is_that_of_scipy(counts: tuple[int, int]) -> None:
     low, high = clopper_pearson(*counts)

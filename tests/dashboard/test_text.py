@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.text import amount, estimate, number, plain
+from dashboard.text import amount, estimate, in_lines, number, plain
 
 
 @given(st.text())
@@ -44,3 +44,10 @@ def test_an_estimate_names_its_interval() -> None:
 
 def test_amounts_have_separators() -> None:
     assert (amount(1234567), amount(None)) == ("1,234,567", "\N{EN DASH}")
+
+
+@given(st.text(), st.integers(1, 9))
+def test_lines_end_only_after_so_many_words(text: str, words: int) -> None:
+    shown = in_lines(text, words)
+    assert shown.replace("\N{NO-BREAK SPACE}", " ") == text.replace("\N{NO-BREAK SPACE}", " ")
+    assert shown.count(" ") == text.count(" ") // words

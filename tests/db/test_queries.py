@@ -15,7 +15,7 @@ from db.files import database_path, published_path
 from db.models import Cell, Comparison, Result
 from db.reader import frame, reading
 from db.writer import Writer
-from tests.db import factory
+from tests.db import factory, parquet_files
 
 WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
 
@@ -124,7 +124,7 @@ def test_the_best_is_what_the_metric_calls_better(
             "rows": [9],
             "questions": [3],
         }
-        path = factory.write_parquet(tmp_path / f"{name}.parquet", columns)
+        path = parquet_files.write_parquet(tmp_path / f"{name}.parquet", columns)
         writer.load("results", [path], cell_id=name)
     numbers = {
         "difference": 0.1,
@@ -159,7 +159,7 @@ def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: P
     assert {"version": "1", "weights": "hash-of-weak"} in list(detail.plugins["identity"])
     assert list(detail.datasets["content_hash"]) == ["hash-nano-math"]
     assert set(detail.comparisons["p_adjusted"]) == {0.002, 0.4}
-    assert detail.samples["text"].iloc[0] == factory.SCRIPT
+    assert detail.samples["text"].iloc[0] == parquet_files.SCRIPT
     assert len(detail.results) == 3 * len(factory.METRICS)
 
 
@@ -170,7 +170,7 @@ def test_the_trajectories_and_prefixes_behind_a_cell(published: Path) -> None:
     assert set(found["question"]) == {"What is 1?"}
     assert found["answer"].isna().tolist() == [False, True, False]
     prefixes = queries.prefixes(published, WEAK_MATH, "q1")
-    assert len(prefixes) == factory.POOL * (factory.STEPS + 1)
+    assert len(prefixes) == parquet_files.POOL * (parquet_files.STEPS + 1)
     assert (prefixes["follow_ups"] == 8).all()
     with reading(published) as connection:
         stored = connection.exec_driver_sql(

@@ -9,7 +9,7 @@ from db import queries
 from db.cells import cell_id
 from db.errors import UnknownCellError
 from db.reader import reading
-from tests.db import factory
+from tests.db import factory, parquet_files
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 JUDGED = """
@@ -23,7 +23,10 @@ JUDGED = """
 
 def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None:
     total, found = queries.question_page(published, CELL)
-    assert (total, list(found["question_id"])) == (factory.QUESTIONS, queries.questions(published, CELL))
+    assert (total, list(found["question_id"])) == (
+        parquet_files.QUESTIONS,
+        queries.questions(published, CELL),
+    )
     assert list(found["correct"]) == [2, 1, 2, 1]
     assert found["pass_at_1"].tolist() == pytest.approx([2 / 3, 1 / 3, 2 / 3, 1 / 3])
     with reading(published) as connection:

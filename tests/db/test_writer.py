@@ -30,7 +30,7 @@ from db.files import database_path, published_path
 from db.models import Base, Job, Question, Trajectory
 from db.reader import frame, reading
 from db.writer import Writer
-from tests.db import factory
+from tests.db import factory, parquet_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +64,7 @@ def test_building_again_gives_the_same_content(published: Path, twin: Path, tmp_
 
 
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
-    path = factory.trajectory_file(tmp_path / "x.parquet")
+    path = parquet_files.trajectory_file(tmp_path / "x.parquet")
     writer.load("trajectories", [path], job_key="bulk")
     with Session(engine_for(writer.path)) as session:
         session.add_all(Trajectory(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
@@ -76,22 +76,22 @@ def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -
         )
         for key in ("bulk", "rows")
     )
-    assert len(bulk) == factory.QUESTIONS * factory.POOL
+    assert len(bulk) == parquet_files.QUESTIONS * parquet_files.POOL
     assert bulk.equals(rows)
 
 
 def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
     writer: Writer, tmp_path: Path
 ) -> None:
-    files = [factory.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
+    files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
     stored = []
     for order in itertools.islice(itertools.permutations(files), 0, None, 7):
         writer.load("trajectories", files[:1], job_key="other")
-        assert writer.load("trajectories", order, job_key="mine") == 4 * factory.POOL
+        assert writer.load("trajectories", order, job_key="mine") == 4 * parquet_files.POOL
         with reading(writer.path) as connection:
             stored.append(connection.execute(sa.select(Trajectory).where(Trajectory.job_key == "mine")).all())
             others = connection.scalar(sa.select(sa.func.count()).where(Trajectory.job_key == "other"))
-        assert others == factory.POOL
+        assert others == parquet_files.POOL
     assert all(each == stored[0] for each in stored)
     writer.load("trajectories", [], job_key="mine")
     assert set(frame(writer.path, sa.select(Trajectory.job_key))["job_key"]) == {"other"}
@@ -112,7 +112,7 @@ def test_record_replaces_by_primary_key(writer: Writer) -> None:
 
 def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
-    broken.write_bytes(factory.trajectory_file(tmp_path / "whole.parquet").read_bytes()[:-20])
+    broken.write_bytes(parquet_files.trajectory_file(tmp_path / "whole.parquet").read_bytes()[:-20])
     with (
         pytest.raises(LoadError, match=r"broken\.parquet is not a whole Parquet file"),
         writer.transaction() as transaction,
@@ -142,7 +142,7 @@ def test_a_file_that_does_not_fit_is_refused(
 
 
 def test_a_file_given_twice_is_refused(writer: Writer, tmp_path: Path) -> None:
-    path = factory.trajectory_file(tmp_path / "x.parquet")
+    path = parquet_files.trajectory_file(tmp_path / "x.parquet")
     with pytest.raises(LoadError, match="stands twice"):
         writer.load("trajectories", [path, path], job_key="a")
 

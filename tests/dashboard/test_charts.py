@@ -1,0 +1,79 @@
+"""What charts draw, read from what a browser is given."""
+
+from __future__ import annotations
+
+import itertools
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from dashboard.charts import colour_scale, estimates, shape_scale
+from dashboard.scaling_charts import frontier_chart
+
+CALIBRATORS = ("uncalibrated", "isotonic")
+
+
+def rows(groups: list[str], *ends: tuple[float, float, float]) -> pd.DataFrame:
+    values = pd.DataFrame(ends, columns=["value", "low", "high"])
+    cells = pd.Series(["isotonic", "uncalibrated"] * len(values)).head(len(values))
+    return values.assign(group=groups, llm="weak", cell=cells, series=cells, n=100)
+
+
+def drawn(table: pd.DataFrame, *, zero: bool = False) -> dict[str, dict[str, object]]:
+    """The scales of both axes."""
+    scales = (colour_scale(CALIBRATORS, CALIBRATORS), shape_scale(["weak"], ["weak"]))
+    chart = estimates(table, "Brier", *scales, zero=zero).to_dict()
+    encoding = chart["layer"][-1]["encoding"]
+    return {axis: encoding[axis]["scale"] for axis in ("x", "y")}
+
+
+def test_every_cell_has_a_line_below_the_name_of_what_it_competes_in() -> None:
+    lines = drawn(rows(["a", "a", "b"], *[(0.5, 0.4, 0.6)] * 3))["y"]["domain"]
+    assert lines == ["0000a", "0001isotonic", "0002uncalibrated", "0003b", "0004isotonic"]
+    assert drawn(rows([""], (0.5, 0.4, 0.6)))["y"]["domain"] == ["0000isotonic"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "zero", "low", "high"),
+    [
+        ((0.01, 0.0, 0.02), False, 0.0, 0.025),
+        ((0.99, 0.9, 1.0), False, 0.895, 1.0),
+        ((0.3, 0.2, 0.4), True, 0.0, 0.412),
+        ((-0.3, -0.4, -0.2), True, -0.412, 0.012),
+        ((2.0, 2.0, 2.0), False, 1.995, 2.005),
+    ],
+)
+def test_an_axis_spans_the_intervals_and_no_value_that_cannot_be(
+    ends: tuple[float, float, float], zero: bool, low: float, high: float
+) -> None:
+    assert drawn(rows(["a"], ends), zero=zero)["x"]["domain"] == pytest.approx([low, high])
+
+
+@pytest.mark.parametrize("best", [0.4, 0.9])
+def test_names_of_strategies_stand_apart_and_where_no_curve_is(best: float) -> None:
+    names = ["pass@1", "oracle IAS", "best-of-n", "majority vote", ""]
+    points = pd.DataFrame(
+        {
+            "series": "fixed n",
+            "name": "x",
+            "note": names,
+            "cost": [1.0, 24.0, 64.0, 64.0, 8.0],
+            "accuracy": [best / 2, best, best, best, best],
+            "low": best / 2,
+            "high": best,
+            "unbeaten": False,
+        }
+    )
+    curve = pd.DataFrame(
+        {"series": "fixed n", "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
+    )
+    colours = alt.Scale(domain=["fixed n"], range=["#000000"])
+    chart = frontier_chart(curve, points, "Mean samples", colours, "circle").to_dict()
+    noted = {
+        row["note"]: row["note_at"] for data in chart["datasets"].values() for row in data if "note_at" in row
+    }
+    assert set(noted) == set(names) - {""}
+    heights = sorted(noted.values())
+    assert min(b - a for a, b in itertools.pairwise(heights)) > 0.05
+    assert heights[-1] < 0.25 if best > 0.5 else heights[0] > 0.7
