@@ -68,8 +68,7 @@ class _Planner:
 
     def _plan_llm(self, llm: GridPlugin) -> None:
         grid = self.grid
-        calibration = grid.calibration
-        fit_rollout, fit_success = self._fit_data(llm)
+        calibrating = self._fit_data(llm)
         tested = []
         for test in self.resolved.tests:
             rollout = self._rollout(llm, test, grid.scaling.samples)
@@ -78,9 +77,7 @@ class _Planner:
             tested.append((test, rollout, success))
             self._strategies(rollout.labels, PoolJobs(test, rollout, success))
         for prm in self.resolved.prms:
-            fit_on = self._scored(
-                llm, prm, self.resolved.calibration, fit_rollout, fit_success, calibration.trajectories
-            )
+            fit_on = self._scored(llm, prm, *calibrating, measured=grid.calibration.trajectories)
             scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
             for each in scored:
                 pool = PoolJobs(each.data, each.rollout, each.success, each.scores, models=(llm, prm))
@@ -91,15 +88,16 @@ class _Planner:
                 for each in scored:
                     self._test(llm, prm, calibrator, each, fit)
 
-    def _fit_data(self, llm: GridPlugin) -> tuple[Job, Job]:
-        """The jobs that hold the trajectories to calibrate on, and their success rates; imported ones hold both."""
+    def _fit_data(self, llm: GridPlugin) -> tuple[GridQuestions, Job, Job]:
+        """What is calibrated on: the jobs with its trajectories and with its success rates. Imported ones are both."""
         calibration, data = self.grid.calibration, self.resolved.calibration
         if isinstance(data.dataset.built, FollowedUpDataset):
             labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
             imported = self._add(make_job("imported", labels, imported_shards(llm, data, calibration)))
-            return imported, imported
+            return data, imported, imported
         rollout = self._rollout(llm, data, calibration.trajectories)
-        return rollout, self._success(llm, data, rollout, calibration.trajectories, calibration.follow_ups)
+        success = self._success(llm, data, rollout, calibration.trajectories, calibration.follow_ups)
+        return data, rollout, success
 
     def _add(self, job: Job) -> Job:
         self.jobs.append(job)

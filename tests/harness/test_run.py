@@ -164,10 +164,13 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
     messages = {
         "raises": "The prm 'raises' failed to score: RuntimeError: out of luck",
         "NaN": "The prm 'NaN' failed to score: it returned NaN for a prefix",
-        "above 1": "The prm 'above 1' failed to score: it returned the reward [1.5], outside [0, 1]",
-        "wrong shape": "The prm 'wrong shape' failed to score: it returned",
+        "above-1": "The prm 'above-1' failed to score: it returned the reward [1.5], outside [0, 1]",
+        "wrong-shape": "The prm 'wrong-shape' failed to score: it returned",
     }
-    bad = [{"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw}} for flaw in messages]
+    bad = [
+        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}}
+        for flaw in messages
+    ]
     path = grid(
         tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
     )
@@ -188,10 +191,12 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
     messages = {
         "raises": "The calibrator 'raises' failed to fit: ZeroDivisionError: no slope",
         "NaN": "The calibrator 'NaN' failed to predict: it returned NaN",
-        "wrong shape": "The calibrator 'wrong shape' failed to predict: it returned the shape",
-        "above 1": "The calibrator 'above 1' failed to predict: it returned the reward",
+        "wrong-shape": "The calibrator 'wrong-shape' failed to predict: it returned the shape",
+        "above-1": "The calibrator 'above-1' failed to predict: it returned the reward",
     }
-    bad = [{"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw}} for flaw in messages]
+    bad = [
+        {"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
+    ]
     out = tmp_path / "out"
     done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == 2
