@@ -146,8 +146,8 @@ def test_the_training_command_makes_all_models_and_goes_on_where_it_was(tmp_path
 
 
 def train(work: Path, models: Path, *more: str) -> str:
-    """Run the training command with a thousandth of its steps, and return what it prints."""
-    command = [sys.executable, "-m", "registry.nano.training", "--scale", "0.001"]
+    """Run the training command with a five-thousandth of its steps, and return what it prints."""
+    command = [sys.executable, "-m", "registry.nano.training", "--scale", "0.0002"]
     run = subprocess.run(
         [*command, "--work", str(work), "--models", str(models), *more],
         cwd=ROOT,
