@@ -23,7 +23,7 @@ demo: install
 	@echo "Browse it: $(BIN)/prmcal dashboard $(RUN)"
 
 test: install lint
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # What runs on vLLM, tested with the real one on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed

@@ -15,6 +15,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, on
 ROOT = Path(__file__).parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
 
+# Files that take minutes begin first, so that no core is idle while the last one runs.
+LONGEST = ("test_nano_grid.py", "test_run.py", "test_nano_models.py", "test_pages.py")
+
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -26,6 +29,11 @@ def command(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """The environment of a subprocess in which the packages of this checkout are found, and no model hub."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, all else in its order."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(scope="session")

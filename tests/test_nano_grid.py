@@ -57,7 +57,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def arguments(path: Path, out: Path) -> list[str]:
-    return command("run", path, "--out", out, "--workers", 2, "--limit", 6)
+    return command("run", path, "--out", out, "--workers", 1, "--limit", 6)
 
 
 def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:

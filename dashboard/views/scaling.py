@@ -92,7 +92,8 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
         "Lines: best-of-n + IAS for every C, and best-of-n with a fixed n (dashed), with 95% bands by bootstrap over "
         "questions. Points on the lines: the C that is set. Other points: strategies as the run measured them, with "
         "the C and β of their names and not those that are set. Wide grey line: the frontier that no strategy beats in "
-        "both cost and accuracy; strategies that need the truth are not on it."
+        "both cost and accuracy; strategies that need the truth are not on it. A sample of a beam search is one step: "
+        "what it costs beside whole solutions, generated tokens tell."
     )
     _budget_table(points, cost)
     _areas(path, names, place)
