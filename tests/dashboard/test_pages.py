@@ -49,7 +49,9 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
             assert text == expected.replace(" [", f"{mark}{letters} [")
         assert row[6:] == ["100", "1,234"]
     assert {mark for row in shown for mark in "●○▼" if mark in row[3]} == set("●○▼")
-    assert page.get_by_test_id("stVegaLiteChart").count() == len(factory.DATASETS)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(
+        len(factory.DATASETS), timeout=1000 * SECONDS
+    )
 
 
 def test_rows_are_sorted_by_keyboard_best_first_and_the_order_stands_in_the_address(
@@ -156,7 +158,7 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     assert [row[1] for row in bins[1:]] == [f"{each['count']:,}" for each in expected]
     assert bins[1][3] == as_shown(*(expected[0][name] for name in ("mean_success", "low", "high")))
     assert bins[5][2:] == ["\N{EN DASH}", "\N{EN DASH}"]
-    assert page.get_by_test_id("stVegaLiteChart").count() == 2
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
 
 
 def test_calibrators_of_one_place_are_compared(page: Page, address: str, run_folder: Path) -> None:

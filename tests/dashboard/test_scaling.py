@@ -9,7 +9,7 @@ import pytest
 from dashboard.address import link
 from db import queries
 from db.files import published_path
-from tests.dashboard.conftest import as_shown, rows
+from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 PLACE = {"dataset": "nano-math", "llm": "weak", "prm": "qwen"}
@@ -39,7 +39,7 @@ def test_the_target_of_the_address_is_computed_and_moved_by_keyboard(
     expected = expected_accuracy(run_folder, 0.999)
     assert expected != expected_accuracy(run_folder, 0.01)
     page.get_by_test_id("stTable").first.get_by_text(expected.replace(", ", ",\N{NO-BREAK SPACE}")).wait_for()
-    assert page.get_by_test_id("stVegaLiteChart").count() == 1
+    playwright.expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1, timeout=1000 * SECONDS)
 
 
 def test_costs_may_be_tokens_and_the_frontier_is_marked(

@@ -12,6 +12,7 @@ from dashboard.text import number
 from db import queries
 from db.cells import cell_id
 from db.files import published_path
+from tests.dashboard.conftest import SECONDS
 from tests.db import factory
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -57,7 +58,7 @@ def test_steps_show_rewards_truth_and_budgets(page: playwright.Page, address: st
     assert f"{row['successes']} of 8 follow-ups right: {number(row['success'])}" in line
     assert f"samples for C = 0.9: {row['budget_reward']:,.0f} (PRM)" in line
     assert f"{row['budget_success']:,.0f} (truth)" in line
-    assert page.get_by_test_id("stVegaLiteChart").count() == 2
+    playwright.expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
 
 
 def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: playwright.Page, address: str) -> None:
