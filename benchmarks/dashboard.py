@@ -40,7 +40,6 @@ BOOTSTRAP = {"replicates": 2000, "seed": 1}
 TEXT = "Step: we add the two numbers and carry the remainder over to the next line.\\n\\n"
 CELL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
 RIVAL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[0])
-STRANGER = cell_id("calibration", LLMS[0], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
 PLACE = {"dataset": DATASETS[0], "llm": LLMS[3], "prm": PRMS[1]}
 TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))  # as many as the page's curves have
 
@@ -256,7 +255,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
         "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
         "compare: rivals": lambda path: queries.compare(path, CELL, RIVAL),
-        "compare: two that do not compete": lambda path: queries.compare(path, CELL, STRANGER),
         "runs: jobs": queries.job_page,
         "runs: shards": queries.planned_shards,
         "compare and runs: cells": queries.cells,
