@@ -67,7 +67,9 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
     for kind, spec in _named(grid):
         missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
-        rows.append([kind, spec.name, _memory(kind, spec), state])
+        size = _memory(kind, spec)
+        spread = f" on {_gpus_of(spec)} GPUs" if size and _gpus_of(spec) > 1 else ""
+        rows.append([kind, spec.name, size + spread, state])
     lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
     lines += [f"{number}. {need}" for need, number in needs.items()]
     if any("hf download" in need for need in needs):
@@ -114,13 +116,15 @@ def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
 
 
 def _memory(kind: str, spec: PluginSpec) -> str:
-    """Of a model's weights, at 2 bytes a parameter, and over how many GPUs it is spread; empty if not known."""
+    """Of a model's weights, at 2 bytes a parameter; empty if not known."""
     known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
     size = billions(checkpoint_of(kind, spec.model_dump())) if known else None
-    if size is None:
-        return ""
-    spread = spec.arguments.get("tensor_parallel", 1)
-    return f"{2 * size:g} GB" + (f" on {spread} GPUs" if spread > 1 else "")
+    return "" if size is None else f"{2 * size:g} GB"
+
+
+def _gpus_of(spec: PluginSpec) -> int:
+    """Over how many the grid spreads a model."""
+    return int(spec.arguments.get("tensor_parallel", 1))
 
 
 def _one_gpu(grid: GridSpec) -> Iterator[str]:
@@ -132,8 +136,8 @@ def _one_gpu(grid: GridSpec) -> Iterator[str]:
         if spec.plugin in known and KINDS["calibrator"].get(spec.plugin).reads in ("hidden", "prm")
     ]
     for spec in grid.prms:
-        if reading and spec.arguments.get("tensor_parallel", 1) > 1:
-            size = _memory("prm", spec).partition(" on ")[0] or "all of it"
+        if reading and _gpus_of(spec) > 1:
+            size = _memory("prm", spec) or "all of it"
             yield (
                 f"Note: {' and '.join(reading)} load {spec.name} by transformers, {size} on one GPU. Where none holds "
                 "it, these cells are rows with that reason, and all others are filled."

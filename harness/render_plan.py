@@ -44,7 +44,8 @@ def render_plan(
         lines += ["", _models(models), gpu_hours.EXPLANATION]
     else:
         lines.append("No estimate of the time yet: it comes from shards that were run before (--out DIR).")
-    lines += ["", _space(space)]
+    if space.artifacts:
+        lines += ["", _space(space)]
     if plan.absent:
         lines.append(
             f"Not on this machine, and planned for all the same: {', '.join(plan.absent)}. `prmcal doctor GRID` says "

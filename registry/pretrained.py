@@ -39,9 +39,8 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """The tokenizer that lies beside a checkpoint's weights."""
     folder = resolve_checkpoint(checkpoint)
-    if not any(
-        (folder / name).is_file() for name in _TOKENIZER_FILES
-    ):  # transformers would make up an empty one.
+    # Without one, transformers would make up an empty tokenizer.
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise PluginFailedError(
             f"The checkpoint {checkpoint} has no tokenizer: it holds none of {', '.join(_TOKENIZER_FILES)}. Copy those "
             "of the model that it was made from beside its weights."

@@ -252,6 +252,8 @@ def test_plan_and_status_tell_what_is_left(
     assert "as past shards went" in estimated.stdout
     rollout = next(line for line in estimated.stdout.splitlines() if line.strip().startswith("rollout"))
     assert rollout.split()[1:5] == ["2", "10", "6", "640"]
+    assert "Disk: about" in estimated.stdout
+    assert "Disk" not in prmcal("plan", path, "--out", out, "--plugin", SYNTHETIC).stdout
     assert "done" in prmcal("status", out).stdout
 
 
