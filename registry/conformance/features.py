@@ -126,6 +126,8 @@ def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
         for problem in problems
         for count in range(min(_PREFIXES_PER_QUESTION, len(problem.operations) + 1))
     ][:rows]
-    scored = prm.score_batch([ScoringRequest(prefix.question, (prefix.steps,)) for prefix in prefixes])
+    scored = prm.score_batch(
+        [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
+    )
     logit = np.array([float(each.logit[-1]) for (each,) in scored])
     return ScoredPrefixes(prm, tuple(prefixes), logit)

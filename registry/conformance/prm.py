@@ -141,6 +141,24 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
             )
 
 
+def check_whole_trajectories_may_be_all_that_is_asked(plugin: PRM) -> None:
+    """A request for whole trajectories alone ends with their scores, whether shorter prefixes are left out or not."""
+    (scored,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
+    for scores, everything in zip(scored, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
+        counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
+        expect(
+            counts <= {1, len(everything.logit)} and len(counts) == 1,
+            "score_batch() must answer 'whole_only' with the score of the whole trajectory, or with those of all "
+            f"{len(everything.logit)} prefixes. Got {sorted(counts)}.",
+        )
+        gap = _gap(scores.reward[-1:], everything.reward[-1:])
+        expect(
+            gap < _TOLERANCE,
+            f"The last score of a 'whole_only' request must be that of the whole trajectory. It differs by {gap:.3g}, "
+            f"expected below {_TOLERANCE}.{_BROADER_TYPE}",
+        )
+
+
 def check_over_long_input_is_flagged(plugin: PRM) -> None:
     """A prefix that does not fit is marked and scored NaN, the shorter ones before it are scored as ever."""
     limit = getattr(plugin, "max_tokens", None)
@@ -172,5 +190,6 @@ CHECKS = (
     check_scoring_is_repeatable,
     check_later_steps_do_not_matter,
     check_batches_do_not_matter,
+    check_whole_trajectories_may_be_all_that_is_asked,
     check_over_long_input_is_flagged,
 )

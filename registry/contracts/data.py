@@ -119,15 +119,25 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRequest:
-    """One question with trajectories to score, each a sequence of steps."""
+    """One question with trajectories to score, each a sequence of steps.
+
+    Attributes
+    ----------
+    question : str
+    trajectories : tuple of tuples of str
+    whole_only : bool
+        Whether the score of each whole trajectory is all that will be read. A PRM may then leave out those of its
+        shorter prefixes, and answer with one score instead of T+1: the last is that of the whole either way.
+    """
 
     question: str
     trajectories: tuple[tuple[str, ...], ...]
+    whole_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixScores:
-    """The scores of all T+1 prefixes of one trajectory, t = 0 first.
+    """The scores of all T+1 prefixes of one trajectory, t = 0 first; or of the whole alone, if no more was asked for.
 
     Attributes
     ----------

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TokenTree", "ancestor_mask", "build_token_tree", "collate_token_trees"]
+__all__ = [
+    "TokenTree",
+    "ancestor_mask",
+    "build_token_tree",
+    "collate_token_trees",
+    "shared_length",
+    "token_tree_size",
+]
 
 ROOT = -1
 
@@ -71,13 +78,19 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     depths: list[int] = []
     parents: list[int] = []
     leaves: list[int] = []
-    for index, sequence in enumerate(sequences):
+    before: tuple[int, ...] = ()
+    path: list[int] = []
+    for index, sequence in enumerate(map(tuple, sequences)):
         if len(sequence) == 0:
             raise ValueError(
                 f"Sequence {index} of a token tree is empty: it has no last token to read a score at."
             )
-        node = ROOT
-        for depth, token in enumerate(sequence):
+        # Most of a prefix is what the one before it began with: only what follows is looked up.
+        shared = shared_length(before, sequence)
+        before, path = sequence, path[:shared]
+        node = path[-1] if path else ROOT
+        for depth in range(shared, len(sequence)):
+            token = sequence[depth]
             child = children.get((node, token))
             if child is None:
                 child = children[node, token] = len(tokens)
@@ -85,6 +98,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
                 depths.append(depth)
                 parents.append(node)
             node = child
+            path.append(node)
         leaves.append(node)
     return TokenTree(
         input_ids=np.array(tokens, dtype=np.int64),
@@ -92,6 +106,27 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
         parents=np.array(parents, dtype=np.int64),
         leaves=np.array(leaves, dtype=np.int64),
     )
+
+
+def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
+    """How many nodes the tree of some token sequences has, without building it."""
+    ordered = sorted(set(map(tuple, sequences)))
+    return sum(
+        len(sequence) - shared_length(before, sequence)
+        for before, sequence in zip([(), *ordered], ordered, strict=False)
+    )
+
+
+def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences of one type begin with in common."""
+    shared, end = 0, min(len(first), len(second))
+    while shared < end:  # by halves: to compare slices takes a fraction of the time of a loop over tokens
+        middle = (shared + end + 1) // 2
+        if first[shared:middle] == second[shared:middle]:
+            shared = middle
+        else:
+            end = middle - 1
+    return shared
 
 
 def ancestor_mask(parents: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -17,7 +17,12 @@ from registry.contracts.data import PrefixScores, ScoringRequest
 from registry.contracts.features import HiddenStates
 from registry.contracts.prm import PRM
 from registry.errors import PluginFailedError
-from registry.prms.token_tree import build_token_tree, collate_token_trees
+from registry.prms.token_tree import (
+    build_token_tree,
+    collate_token_trees,
+    shared_length,
+    token_tree_size,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +33,7 @@ __all__ = ["TransformersPRM"]
 
 @dataclass(frozen=True)
 class _Trajectory:
-    """The token ids of a trajectory's prefixes (None where one is too long), and the size of their tree."""
+    """The token ids of those prefixes of a trajectory that are asked for (None: too long), and their tree's size."""
 
     prefixes: tuple[tuple[int, ...] | None, ...]
     size: int
@@ -177,9 +182,7 @@ class TransformersPRM(PRM):
             {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
         )
         prefix_ids = cache(self.prefix_ids)
-        trajectories = [
-            self._read(requests[number].question, steps, prefix_ids) for number, steps in distinct
-        ]
+        trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
         scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
         for batch in self._batches(trajectories):
             values = self._forward(
@@ -247,22 +250,23 @@ class TransformersPRM(PRM):
 
     def _read(
         self,
-        question: str,
+        request: ScoringRequest,
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
     ) -> _Trajectory:
-        prefixes = [prefix_ids(question, steps[:count]) for count in range(len(steps) + 1)]
+        first = len(steps) if request.whole_only else 0
+        prefixes = [prefix_ids(request.question, steps[:count]) for count in range(first, len(steps) + 1)]
         fitting = [ids for ids in prefixes if ids is not None]
-        return _Trajectory(tuple(prefixes), len(build_token_tree(fitting)) if fitting else 0)
+        return _Trajectory(tuple(prefixes), token_tree_size(fitting))
 
     def _batches(self, trajectories: Sequence[_Trajectory]) -> Iterator[list[list[int]]]:
         """Put trajectories together to trees, by their indices, and trees of like size to batches."""
         trees: list[list[int]] = []
         sizes: list[int] = []
-        longest: Sequence[int] = ()
+        longest: tuple[int, ...] = ()
         for index, trajectory in enumerate(trajectories):
             newest = trajectory.sequences[-1] if trajectory.sequences else ()
-            added = trajectory.size - _shared(longest, newest)
+            added = trajectory.size - shared_length(longest, newest)
             if trees and sizes[-1] + added <= self.tree_tokens:
                 trees[-1].append(index)
                 sizes[-1] += added
@@ -322,14 +326,6 @@ class TransformersPRM(PRM):
             leaves=tree.leaves,
             logit=logits.cpu().numpy().astype(np.float64),
         )
-
-
-def _shared(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences begin with in common."""
-    for index, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
-            return index
-    return min(len(first), len(second))
 
 
 def _prefix_scores(trajectory: _Trajectory, values: NDArray[np.float32]) -> PrefixScores:

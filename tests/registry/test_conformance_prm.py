@@ -103,6 +103,25 @@ class LosesRequests(Sound):
         return super().score_batch(requests[:1])
 
 
+class AnswersWithTheBareQuestion(Sound):
+    def score_batch(self, requests: Any) -> list[list[PrefixScores]]:
+        if not requests[0].whole_only:
+            return super().score_batch(requests)
+        bare = replace(requests[0], trajectories=((),) * len(requests[0].trajectories))
+        return super().score_batch([bare])
+
+
+class LeavesOutTheBareQuestion(Sound):
+    def score_batch(self, requests: Any) -> list[list[PrefixScores]]:
+        scored = super().score_batch(requests)
+        if not requests[0].whole_only:
+            return scored
+        return [
+            [PrefixScores(each.logit[1:], each.reward[1:], each.over_long[1:], 1) for each in of_question]
+            for of_question in scored
+        ]
+
+
 class CutsInSilence(Sound):
     def one(self, question: str, steps: Sequence[str]) -> PrefixScores:
         return super().one(question, [step[:20] for step in steps])
@@ -134,6 +153,14 @@ BROKEN = {
     ),
     MixesUpQuestions: ("batches do not matter", r"score_batch\(\) differs"),
     LosesRequests: ("batches do not matter", r"every request in full: \[1, 6\] scores. Got \[1\]"),
+    AnswersWithTheBareQuestion: (
+        "whole trajectories may be all that is asked",
+        "must be that of the whole trajectory. It differs by",
+    ),
+    LeavesOutTheBareQuestion: (
+        "whole trajectories may be all that is asked",
+        r"or with those of all 4 prefixes. Got \[3\]",
+    ),
     CutsInSilence: ("over long input is flagged", r"\[False, False, True\]. Got \[False, False, False\]"),
     FlagsAndScores: ("over long input is flagged", "must be scored NaN. Got reward 0.5"),
 }

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from registry.prms.token_tree import ancestor_mask, build_token_tree, collate_token_trees
+from registry.prms.token_tree import (
+    ancestor_mask,
+    build_token_tree,
+    collate_token_trees,
+    shared_length,
+    token_tree_size,
+)
 
 
 def test_shared_beginnings_are_merged_and_equal_sequences_share_a_leaf() -> None:
@@ -28,6 +36,24 @@ def test_sequences_without_a_common_first_token_are_a_forest() -> None:
         [0, 0, 1, 0],
         [0, 0, 1, 1],
     ]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12))
+def test_every_distinct_beginning_is_one_node(sequences: list[list[int]]) -> None:
+    beginnings = {tuple(each[:length]) for each in sequences for length in range(1, len(each) + 1)}
+    tree = build_token_tree(sequences)
+    assert len(tree) == token_tree_size(sequences) == len(beginnings)
+    for sequence, leaf in zip(sequences, tree.leaves, strict=True):
+        path = np.flatnonzero(ancestor_mask(tree.parents)[leaf])
+        assert tree.input_ids[path].tolist() == sequence
+        assert tree.position_ids[path].tolist() == list(range(len(sequence)))
+
+
+@given(*[st.lists(st.integers(0, 1), max_size=9)] * 2)
+def test_the_shared_length_is_where_they_first_differ(first: list[int], second: list[int]) -> None:
+    pairs = zip(first, second, strict=False)
+    differ = (place for place, (left, right) in enumerate(pairs) if left != right)
+    assert shared_length(first, second) == next(differ, min(len(first), len(second)))
 
 
 @pytest.mark.parametrize("sequences", [[], [[1], []]])

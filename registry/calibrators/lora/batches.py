@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +11,12 @@ from numpy.typing import NDArray
 
 from registry.contracts.data import Prefix
 from registry.errors import PluginFailedError
-from registry.prms.token_tree import build_token_tree, collate_token_trees
+from registry.prms.token_tree import (
+    build_token_tree,
+    collate_token_trees,
+    shared_length,
+    token_tree_size,
+)
 from registry.prms.transformers import TransformersPRM
 
 __all__ = ["Packing", "TreeBatch", "collate", "pack", "plan_batches", "token_ids", "trajectories_of"]
@@ -128,8 +132,8 @@ def pack(
     for run in trajectories_of([prefixes[index] for index in order]):
         trajectory = [order[place] for place in run]
         own = [sequences[index] for index in trajectory]
-        size = len(build_token_tree(own))
-        added = size - _shared(longest, own[-1])
+        size = token_tree_size(own)
+        added = size - shared_length(longest, own[-1])
         if trees and sizes[-1] + added <= packing.tree_tokens:
             trees[-1] += trajectory
             sizes[-1] += added
@@ -174,11 +178,3 @@ def _continues(prefix: Prefix, before: Prefix) -> bool:
         and len(prefix.steps) >= count
         and prefix.steps[:count] == before.steps
     )
-
-
-def _shared(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """How many tokens two sequences begin with in common."""
-    for index, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
-            return index
-    return min(len(first), len(second))
