@@ -1,4 +1,4 @@
-"""Accuracy against cost: the curves and their areas, and which strategies nothing beats."""
+"""Accuracy against cost: the curves and their areas, which strategies nothing beats, and which do not compete."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 
 from db.leaderboard import COORDINATES, leaderboard
-from db.models import CurveArea, CurvePoint, Job, RiskPoint
-from db.reader import Source, frame
+from db.models import Cell, CurveArea, CurvePoint, Job, JobInput, Plugin, RiskPoint
+from db.reader import Source, connection_of, frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["curve_areas", "curve_points", "frontier", "risk_points", "unbeaten"]
+__all__ = ["curve_areas", "curve_points", "frontier", "references", "risk_points", "searches", "unbeaten"]
 
+_NEED_THE_TRUTH = ("oracle IAS", "pass@N")
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 
 
@@ -35,20 +36,42 @@ def risk_points(source: Source) -> pd.DataFrame:
     return _of_jobs(source, RiskPoint, RiskPoint.level, RiskPoint.threshold)
 
 
+def references(source: Source) -> list[str]:
+    """Return the cells of strategies that no one could run, since they need the truth: oracle IAS and pass@N."""
+    query = (
+        sa.select(Cell.cell_id)
+        .join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
+        .where(Plugin.plugin.in_(_NEED_THE_TRUTH))
+        .order_by(Cell.cell_id)
+    )
+    return list(frame(source, query)["cell_id"])
+
+
+def searches(source: Source) -> list[str]:
+    """Return the cells of searches. Their samples are steps, those of all other strategies whole trajectories."""
+    query = (
+        sa.select(Cell.cell_id)
+        .join(JobInput, JobInput.job_key == Cell.job_key)
+        .join(Job, Job.job_key == JobInput.input_key)
+        .where(Cell.leaderboard == "scaling", Job.kind == "search")
+        .distinct()
+        .order_by(Cell.cell_id)
+    )
+    return list(frame(source, query)["cell_id"])
+
+
 def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     """Return the strategies of each (data set, LLM, PRM) that no other beats in both cost and accuracy.
 
-    Strategies without a PRM compete with those of every PRM. Reference points that no one could run (pass@N, oracle
-    IAS) compete too: leave them out by name where they are not wanted. Values are compared as they are, not their
-    intervals.
+    Strategies without a PRM compete with those of every PRM. Strategies that need the truth do not compete, nor do
+    searches where the cost is samples. Values are compared as they are, not their intervals.
 
     Parameters
     ----------
     source : Path or Connection
         The published copy.
     cost : str
-        A cost of the scaling leaderboard. A sample of a search is a step and of all other strategies a trajectory, so
-        that tokens are what compares them.
+        A cost of the scaling leaderboard.
 
     Returns
     -------
@@ -58,8 +81,10 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     """
     import pandas as pd
 
-    table = leaderboard(source, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
-    table = table.dropna(subset=["accuracy", cost])
+    with connection_of(source) as connection:
+        table = leaderboard(connection, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
+        out = references(connection) + (searches(connection) if cost == "samples" else [])
+    table = table[~table["cell_id"].isin(out)].dropna(subset=["accuracy", cost])
     parts = []
     for keys, group in table[table["prm"].notna()].groupby(["dataset", "llm", "prm"], sort=False):
         alone = table[table["prm"].isna() & (table["dataset"] == keys[0]) & (table["llm"] == keys[1])]

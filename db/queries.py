@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from db.compare import compare
 from db.costs import costs
-from db.curves import curve_areas, curve_points, frontier, risk_points
+from db.curves import curve_areas, curve_points, frontier, references, risk_points, searches
 from db.leaderboard import COORDINATES, METRICS, SIGNIFICANCE, Metric, leaderboard, measurements
 from db.models import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 from db.pools import calibration_cells, places, rewards_of
@@ -58,11 +58,13 @@ __all__ = [
     "question_page",
     "questions",
     "reading",
+    "references",
     "reliability",
     "rewards_of",
     "risk_points",
     "runs",
     "scaling_pool",
+    "searches",
     "signed_errors",
     "trajectories",
     "worst_prefixes",

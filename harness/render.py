@@ -12,7 +12,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from db.readable import missing, readable_leaderboard
 from harness.estimate import Work
 from harness.folder import RunFolder
 from harness.progress import duration
@@ -73,6 +72,7 @@ def render_leaderboard(directory: Path, table: str, output_format: str) -> str:
         If there is no readable database.
     """
     from db.queries import leaderboard
+    from db.readable import readable_leaderboard
 
     one_of("--table", table, _TABLES)
     one_of("--format", output_format, FORMATS)
@@ -148,6 +148,8 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _frame_table(frame: pd.DataFrame) -> str:
+    from db.readable import missing
+
     rows = [
         ["" if missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
         for row in frame.to_numpy()
@@ -173,6 +175,8 @@ def _job_columns(jobs: pd.DataFrame) -> pd.DataFrame:
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON, which knows null but neither NaN nor NA."""
+    from db.readable import missing
+
     return {name: None if missing(value) else value for name, value in row.items()}
 
 

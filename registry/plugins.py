@@ -79,6 +79,9 @@ class Registry(Generic[P]):
         self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = dict(builtin)
         self._registered: dict[str, type[P]] = {}
+        self._models: dict[
+            type[P], type[BaseModel]
+        ] = {}  # A grid creates the same few classes hundreds of times.
 
     def register(self, name: str) -> Callable[[type[P]], type[P]]:
         """Class decorator that registers a plugin under `name`.
@@ -190,23 +193,13 @@ class Registry(Generic[P]):
             )
 
     def _validate(self, name: str, cls: type[P], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for parameter in _parameters(cls):
-            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                continue
-            annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (annotation, default)
-        unknown = [key for key in arguments if key not in fields]
+        model = self._models.get(cls) or self._models.setdefault(cls, _arguments_model(cls))
+        known = model.model_fields
+        unknown = [key for key in arguments if key not in known]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], list(fields), n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else f" It takes: {', '.join(fields) or 'none'}."
+            close = difflib.get_close_matches(unknown[0], list(known), n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else f" It takes: {', '.join(known) or 'none'}."
             raise InvalidArgumentsError(f"The {self.kind} '{name}' has no argument '{unknown[0]}'.{hint}")
-        model: type[BaseModel] = create_model(
-            "Arguments",
-            __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
-            **fields,
-        )
         try:
             validated = model(**arguments)
         except ValidationError as error:
@@ -215,13 +208,29 @@ class Registry(Generic[P]):
             raise InvalidArgumentsError(
                 f"The '{where}' argument of the {self.kind} '{name}': {first['msg']}. Got {first.get('input')!r}."
             ) from error
-        return {field: getattr(validated, field) for field in fields}
+        return {field: getattr(validated, field) for field in known}
 
     def _unknown(self, name: str, known: list[str]) -> str:
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         if close:
             return f"There is no {self.kind} '{name}'. Did you mean {' or '.join(repr(c) for c in close)}?"
         return f"There is no {self.kind} '{name}'. Registered: {', '.join(known) or 'none'}."
+
+
+def _arguments_model(cls: type) -> type[BaseModel]:
+    """What a class takes, as a model that validates it."""
+    fields: dict[str, Any] = {}
+    for parameter in _parameters(cls):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (annotation, default)
+    return create_model(
+        "Arguments",
+        __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
+        **fields,
+    )
 
 
 def _parameters(cls: type) -> list[inspect.Parameter]:

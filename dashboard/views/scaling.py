@@ -26,8 +26,6 @@ _WORDS = 4
 _BUDGET, _DIFFICULTY, _RISK = "Budget", "Difficulty", "Risk and coverage"
 _TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))
 _COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
-# What no one could run, since it needs the truth.
-_REFERENCES = ("oracle IAS", "pass@N")
 _RECOMPUTED = "best-of-n + IAS"
 
 
@@ -66,17 +64,16 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
                 "strategy": _RECOMPUTED,
                 "name": f"{_RECOMPUTED}, {name}",
                 "note": "",
+                "competes": True,
                 **point_of(curve),
             }
             for name, curve in chosen.items()
         ),
     ]
     points = pd.DataFrame(rows)
-    possible = ~points["strategy"].isin(_references(path))
     points["unbeaten"] = False
-    points.loc[possible, "unbeaten"] = unbeaten(
-        points.loc[possible, "cost"], points.loc[possible, "accuracy"]
-    )
+    competing = points[points["competes"]]
+    points.loc[competing.index, "unbeaten"] = unbeaten(competing["cost"], competing["accuracy"])
     colours = charts.colour_scale(names.calibrator, [*used, FIXED])
     charts.draw(
         scaling_charts.frontier_chart(
@@ -92,8 +89,8 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
         "Lines: best-of-n + IAS for every C, and best-of-n with a fixed n (dashed), with 95% bands by bootstrap over "
         "questions. Points on the lines: the C that is set. Other points: strategies as the run measured them, with "
         "the C and β of their names and not those that are set. Wide grey line: the frontier that no strategy beats in "
-        "both cost and accuracy; strategies that need the truth are not on it. A sample of a beam search is one step: "
-        "what it costs beside whole solutions, generated tokens tell."
+        "both cost and accuracy; strategies that need the truth are not on it. A sample of a beam search is one step "
+        "and no whole solution: searches are shown where the cost is generated tokens."
     )
     _budget_table(points, cost)
     _areas(path, names, place)
@@ -134,6 +131,9 @@ def _cells(
     plugins = ask(path, "plugins")
     recomputed = set(plugins[plugins["plugin"] == _RECOMPUTED]["name"]) | {_RECOMPUTED}
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
+    if metric == "samples":
+        done = done[~done["cell_id"].isin(ask(path, "searches"))]
+    references = set(ask(path, "references"))
     found = []
     for row in done.dropna(subset=[metric, "accuracy"]).to_dict("records"):
         calibrator = row["calibrator"] if isinstance(row["calibrator"], str) else None
@@ -149,6 +149,7 @@ def _cells(
                 "strategy": row["strategy"],
                 "name": f"{named}{setting}",
                 "note": row["strategy"] if calibrator is None else "",
+                "competes": row["cell_id"] not in references,
                 "cost": row[metric],
                 "cost_low": row[f"{metric}_low"],
                 "cost_high": row[f"{metric}_high"],
@@ -158,11 +159,6 @@ def _cells(
             }
         )
     return found
-
-
-def _references(path: Path) -> list[str]:
-    plugins = ask(path, "plugins")
-    return list(plugins[plugins["plugin"].isin(_REFERENCES)]["name"])
 
 
 def _budget_table(points: pd.DataFrame, cost: str) -> None:

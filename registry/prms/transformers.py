@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from registry.checkpoints import check_checkpoint, check_dtype, checkpoint_identity
 from registry.contracts.data import PrefixScores, ScoringRequest
@@ -329,6 +328,8 @@ class TransformersPRM(PRM):
 
 
 def _prefix_scores(trajectory: _Trajectory, values: NDArray[np.float32]) -> PrefixScores:
+    from scipy.special import expit
+
     over_long = np.array([ids is None for ids in trajectory.prefixes])
     logit = np.full(len(over_long), np.nan, dtype=np.float32)
     logit[~over_long] = values

@@ -56,6 +56,16 @@ def test_costs_may_be_tokens_and_the_frontier_is_marked(
     assert shown_accuracy(page, "pass@1") == as_shown(*numbers)
 
 
+def test_what_needs_the_truth_or_counts_steps_beats_no_one(page: playwright.Page, address: str) -> None:
+    page.goto(address + link("scaling", **PLACE))
+    head, *shown = rows(page)
+    marks = {row[0]: row[head.index("Unbeaten")] for row in shown}
+    assert marks["oracle IAS"] == ""
+    assert marks["pass@1"] == "●"
+    assert "beam search" not in marks
+    page.get_by_text("searches are shown where the cost is generated tokens").wait_for()
+
+
 def test_questions_of_each_difficulty_have_numbers_of_their_own(
     page: playwright.Page, address: str, run_folder: Path
 ) -> None:

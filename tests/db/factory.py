@@ -25,6 +25,7 @@ from tests.db.parquet_files import (
 LLMS = ("weak", "strong")
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
 DATASETS = ("nano-math", "nano-aime")
+STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS", "oracle IAS", "beam search")
 METRICS = ("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
 REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</script> *not* a $number$"
 FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")
@@ -79,7 +80,13 @@ def _descriptions() -> list[Base]:
             hardware={"cores": 2},
         )
     ]
-    kinds = {"llm": LLMS, "prm": ("qwen",), "calibrator": CALIBRATORS, "dataset": DATASETS}
+    kinds = {
+        "llm": LLMS,
+        "prm": ("qwen",),
+        "calibrator": CALIBRATORS,
+        "dataset": DATASETS,
+        "strategy": STRATEGIES,
+    }
     for kind, names in kinds.items():
         for position, name in enumerate(names):
             identity = {"version": "1", "weights": f"hash-of-{name}"}
@@ -201,12 +208,16 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
             "pass_at_n": 0.71,
         }
         scaled.append(({"strategy": "best-of-n + IAS", **where}, values))
+    # Both would beat all else, if they competed.
+    scaled.append(({"strategy": "oracle IAS", "prm": "qwen"}, {"accuracy": 0.93, "samples": 1.5}))
+    scaled.append(({"strategy": "beam search", "prm": "qwen"}, {"accuracy": 0.97, "samples": 2.0}))
     with writer.transaction() as transaction:
         for where, values in scaled:
             cell = cell_id("scaling", llm, dataset, **where)
             key = f"measure-{cell}"
             measured_by = {"parameters": {"shards": [{"key": key, "seed": 1}], "bootstrap": BOOTSTRAP}}
-            inputs = (f"rollout-{llm}-{dataset}",)
+            generated = "search" if where["strategy"] == "beam search" else "rollout"
+            inputs = (f"{generated}-{llm}-{dataset}",)
             transaction.record(job(key, "best_of_n", *inputs, llm=llm, dataset=dataset, **measured_by))
             transaction.record(
                 [

@@ -27,7 +27,8 @@ def test_rows_follow_the_grid_and_not_the_alphabet(published: Path) -> None:
     assert list(first["llm"].drop_duplicates()) == list(factory.LLMS)
     assert list(first["calibrator"])[:3] == list(factory.CALIBRATORS)
     scaling = queries.leaderboard(published, "scaling", llm=["weak"], dataset=["nano-aime"])
-    assert list(scaling["strategy"]) == ["pass@1", "best-of-n", *["best-of-n + IAS"] * 3]
+    assert list(scaling["strategy"].drop_duplicates()) == list(factory.STRATEGIES)
+    assert list(scaling["calibrator"].dropna()) == list(factory.CALIBRATORS)
 
 
 def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:

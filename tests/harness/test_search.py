@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from db.costs import costs
+from db.curves import frontier, searches
 from harness.search import Searched, beam_search
 from registry.contracts.data import Prefix, Question, Sampling
 from registry.contracts.search import SearchStrategy
@@ -223,6 +224,14 @@ def test_searches_cost_what_they_did(finished: Path) -> None:
     assert fixed["samples_total"] == pytest.approx(fixed["samples"] * 40)
     assert fixed["prm_tokens"] > 0 and fixed["prefill_tokens"] > 0
     assert fixed["seconds_total"] > 0
+
+
+def test_searches_compete_in_tokens_and_not_in_samples(finished: Path) -> None:
+    database = finished / "leaderboard.duckdb"
+    assert set(frontier(database, "samples")["strategy"]) <= {"pass@1"}
+    by_tokens = frontier(database, "generated_tokens")
+    assert set(by_tokens[by_tokens["prm"].notna()]["cell_id"]) >= set(searches(database))
+    assert len(searches(database)) == 1 + 2 * 2
 
 
 def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:
