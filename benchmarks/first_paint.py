@@ -1,0 +1,53 @@
+"""When a reader sees the dashboard's pages: first paint, the heading, everything, in a browser that has cached nothing.
+
+python -m benchmarks.first_paint [DIR]
+
+DIR is the output folder of a run, by default that of `make demo`. It needs Playwright and Chromium. The first visit is
+the server's first of that page; the second one another reader's, when the server holds its answers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from dashboard.serving import serving
+
+PAGES = ("leaderboard", "calibration", "scaling", "compare", "trajectories", "runs")
+VISITS = ("first", "second")
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
+
+
+def seconds_of(browser: Browser, address: str) -> Iterator[float]:
+    """Until the first contentful paint, the heading, and the end of the page's script."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    start = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.get_by_role("heading", level=1).wait_for()
+    heading = time.perf_counter() - start
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    whole = time.perf_counter() - start
+    yield from (page.evaluate(PAINTED), heading, whole)
+    page.close()
+
+
+def main() -> None:
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano")
+    print(f"{'page':<14}{'visit':<8}{'painted':>8}{'heading':>9}{'all':>7}  seconds")
+    with serving(directory) as address, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for visit in VISITS:
+            for page in PAGES:
+                path = "" if page == "leaderboard" else page
+                painted, heading, whole = seconds_of(browser, f"{address}/{path}")
+                print(f"{page:<14}{visit:<8}{painted:>8.2f}{heading:>9.2f}{whole:>7.2f}", flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
