@@ -39,7 +39,7 @@ def frontier_chart(
     shape : str
         That of the LLM.
     """
-    across = alt.X("cost:Q", scale=alt.Scale(type="log", base=2), title=title, axis=alt.Axis(format="~s"))
+    across = alt.X("cost:Q", scale=alt.Scale(type="log", base=2), title=title, axis=alt.Axis(format=","))
     colour = alt.Color("series:N", scale=colours, sort=None, legend=legend(2, list(colours.domain)))
     up = alt.Y("accuracy:Q", scale=UNIT, title="Accuracy")
     lines = alt.Chart(curves).encode(x=across, color=colour)
