@@ -206,7 +206,10 @@ def _scored(
 ) -> list[list[Beam]]:
     """The candidates with their scores, in one call of the PRM and one of the calibrator for all questions."""
     distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
-    requests = [ScoringRequest(each.question.text, s, True) for each, s in zip(going, distinct, strict=True)]
+    requests = [
+        ScoringRequest(each.question.text, steps, whole_only=True)
+        for each, steps in zip(going, distinct, strict=True)
+    ]
     scores = search.prm.score_batch(requests)
     for each, of_question in zip(going, scores, strict=True):
         each.scored_tokens += sum(score.tokens for score in of_question)
