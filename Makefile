@@ -1,5 +1,5 @@
-# `make demo` runs the embedded grid and prints its leaderboard; `make test` runs all checks.
-# Both set up .venv first. PYTHON names an interpreter of version 3.11 or newer.
+# `make demo` runs the embedded grid and prints its leaderboard; `make test` runs the tests, `make lint` the linters.
+# All set up .venv first. PYTHON names an interpreter of version 3.11 or newer.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -22,7 +22,7 @@ demo: install
 	$(BIN)/prmcal leaderboard $(RUN) --table scaling
 	@echo "Browse it: $(BIN)/prmcal dashboard $(RUN)"
 
-test: install lint
+test: install
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # What runs on vLLM, tested with the real one on a CPU, in an environment of its own.

@@ -30,7 +30,7 @@ def frontier_chart(
     Parameters
     ----------
     curves : DataFrame
-        Columns series, cost, accuracy, accuracy_low, accuracy_high; those of a fixed n are called "fixed n".
+        Columns series, cost, accuracy, accuracy_low, accuracy_high, unbeaten; those of a fixed n are called "fixed n".
     points : DataFrame
         Columns series (its colour), name, note (written beside it; may be empty), cost, accuracy, low, high, unbeaten.
     title : str
@@ -47,7 +47,8 @@ def frontier_chart(
     shown = alt.Chart(points).encode(
         x=across, color=colour, tooltip=hints(["name"], ["cost", "accuracy", "low", "high"], None)
     )
-    unbeaten = points[points["unbeaten"]].sort_values(["cost", "accuracy"])
+    on_frontier = [table.loc[table["unbeaten"], ["cost", "accuracy"]] for table in (points, curves)]
+    unbeaten = pd.concat(on_frontier).sort_values(["cost", "accuracy"])
     layers: list[Any] = [
         lines.mark_area(opacity=_BAND).encode(y=alt.Y("accuracy_low:Q", scale=UNIT), y2="accuracy_high:Q"),
         lines.mark_line(strokeWidth=1.5).encode(y=up, strokeDash=dashed),

@@ -70,14 +70,11 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
             for name, curve in chosen.items()
         ),
     ]
-    points = pd.DataFrame(rows)
-    points["unbeaten"] = False
-    competing = points[points["competes"]]
-    points.loc[competing.index, "unbeaten"] = unbeaten(competing["cost"], competing["accuracy"])
+    points, curves = _with_unbeaten(pd.DataFrame(rows), _curves(pool, used, level, tokens))
     colours = charts.colour_scale(names.calibrator, [*used, FIXED])
     charts.draw(
         scaling_charts.frontier_chart(
-            _curves(pool, used, level, tokens),
+            curves,
             points,
             f"Mean {cost} per question",
             colours,
@@ -88,12 +85,26 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
     st.caption(
         "Lines: best-of-n + IAS for every C, and best-of-n with a fixed n (dashed), with 95% bands by bootstrap over "
         "questions. Points on the lines: the C that is set. Other points: strategies as the run measured them, with "
-        "the C and β of their names and not those that are set. Wide grey line: the frontier that no strategy beats in "
-        "both cost and accuracy; strategies that need the truth are not on it. A sample of a beam search is one step "
-        "and no whole solution: searches are shown where the cost is generated tokens."
+        "the C and β of their names and not those that are set. Wide grey line: the frontier of what no other beats in "
+        "both cost and accuracy, best-of-n with a fixed n among them; strategies that need the truth are not on it. A "
+        "sample of a beam search is one step and no whole solution: searches are shown where the cost is generated "
+        "tokens."
     )
     _budget_table(points, cost)
     _areas(path, names, place)
+
+
+def _with_unbeaten(points: pd.DataFrame, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both with a column `unbeaten`: all points that compete do, and best-of-n with every n of its curve."""
+    entries = [points[points["competes"]], curves[curves["series"] == FIXED]]
+    together = pd.concat([entry[["cost", "accuracy"]] for entry in entries]).round(9)  # pass@1 is best-of-1
+    kept = unbeaten(together["cost"], together["accuracy"])
+    parts = np.split(kept, [len(entries[0])])
+    marks = [
+        pd.Series(part, entry.index).reindex(table.index, fill_value=False)
+        for part, entry, table in zip(parts, entries, (points, curves), strict=True)
+    ]
+    return points.assign(unbeaten=marks[0]), curves.assign(unbeaten=marks[1])
 
 
 def _curves(pool: ScalingPool, used: list[str], level: float, tokens: bool) -> pd.DataFrame:
@@ -117,7 +128,8 @@ def _curves(pool: ScalingPool, used: list[str], level: float, tokens: bool) -> p
                 }
             )
             for name, curve in curves.items()
-        ]
+        ],
+        ignore_index=True,
     )
 
 

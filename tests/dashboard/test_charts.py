@@ -67,7 +67,7 @@ def test_names_of_strategies_stand_apart_and_where_no_curve_is(best: float) -> N
     )
     curve = pd.DataFrame(
         {"series": "fixed n", "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
-    )
+    ).assign(unbeaten=False)
     colours = alt.Scale(domain=["fixed n"], range=["#000000"])
     chart = frontier_chart(curve, points, "Mean samples", colours, "circle").to_dict()
     noted = {

@@ -61,7 +61,7 @@ def test_what_needs_the_truth_or_counts_steps_beats_no_one(page: playwright.Page
     head, *shown = rows(page)
     marks = {row[0]: row[head.index("Unbeaten")] for row in shown}
     assert marks["oracle IAS"] == ""
-    assert marks["pass@1"] == "●"
+    assert marks["best-of-n + IAS, uncalibrated"] == "●"
     assert "beam search" not in marks
     page.get_by_text("searches are shown where the cost is generated tokens").wait_for()
 
