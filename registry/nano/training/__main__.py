@@ -34,7 +34,7 @@ from registry.nano.training.facts import Facts, wrong_shares
 from registry.nano.training.folders import load_trained, save_policy, save_reward_model
 from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
 from registry.nano.training.model import SolverAndJudge, nano_config
-from registry.nano.training.probe import Probe
+from registry.nano.training.probe import BATCHES, Probe
 from registry.nano.training.settle import settle
 from registry.nano.training.tokenizer import build_tokenizer
 from registry.nano.training.trainer import train
@@ -125,7 +125,7 @@ class Pipeline:
             self.stage(name, models / name, lambda name=name: self.train_twin(name))  # type: ignore[misc]
 
     def scaled(self, count: int) -> int:
-        """A number of steps or questions, scaled down in tests."""
+        """A number of steps, questions or batches, scaled down in tests."""
         return max(1, round(count * self.scale))
 
     def train(
@@ -160,7 +160,7 @@ class Pipeline:
             lambda number: base.draw_batch(self.encoder, self.seed + cycle.seed, number, cycle.lesson),
             self.scaled(cycle.steps),
             cycle.learning_rate,
-            Probe(self.encoder, cycle.lesson),
+            Probe(self.encoder, cycle.lesson, self.scaled(BATCHES)),
         )
         model.save_pretrained(self.work / cycle.name)
 
@@ -173,7 +173,7 @@ class Pipeline:
             lambda number: polish.draw_batch(self.encoder, self.seed + polish.SEED, number),
             self.scaled(polish.STEPS),
             polish.LEARNING_RATE,
-            Probe(self.encoder),
+            Probe(self.encoder, batches=self.scaled(BATCHES)),
         )
         model.save_pretrained(self.work / "polished")
 
@@ -187,7 +187,7 @@ class Pipeline:
             lambda number: policies.draw_batch(self.encoder, noise, self.seed, number),
             self.scaled(noise.steps),
             noise.learning_rate,
-            Probe(self.encoder),
+            Probe(self.encoder, batches=self.scaled(BATCHES)),
         )
         model.save_pretrained(self.work / name)
         save_policy(model, self.encoder.tokenizer, self.work / "policies" / name)
@@ -252,7 +252,7 @@ class Pipeline:
             lambda number: reward_model.draw_first_batch(self.encoder, labels, self.seed, number),
             self.scaled(FIRST_REWARD_STEPS),
             REWARD_RATE,
-            Probe(self.encoder),
+            Probe(self.encoder, batches=self.scaled(BATCHES)),
         )
         model.save_pretrained(self.work / "first-prm")
 

@@ -11,7 +11,10 @@ import torch
 from registry.nano.training import base
 from registry.nano.training.examples import IGNORED, Encoder, Example, collate
 
-__all__ = ["Probe"]
+__all__ = ["BATCHES", "Probe"]
+
+BATCHES = 16
+"""Batches of the base that a model is probed on."""
 
 
 class Probe:
@@ -23,7 +26,7 @@ class Probe:
     prefixes without a mistake from those with one.
     """
 
-    def __init__(self, encoder: Encoder, lesson: base.Lesson | None = None, batches: int = 16) -> None:
+    def __init__(self, encoder: Encoder, lesson: base.Lesson | None = None, batches: int = BATCHES) -> None:
         self.encoder = encoder
         lesson = lesson or base.Lesson()
         self.batches: list[Sequence[Example]] = [
