@@ -11,7 +11,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
@@ -23,7 +22,7 @@ VISITS = ("first", "second")
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 
 
-def seconds_of(browser: Browser, address: str) -> Iterator[float]:
+def seconds_of(browser: Browser, address: str) -> tuple[float, float, float]:
     """Until the first contentful paint, the heading, and the end of the page's script."""
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     start = time.perf_counter()
@@ -32,8 +31,9 @@ def seconds_of(browser: Browser, address: str) -> Iterator[float]:
     heading = time.perf_counter() - start
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
     whole = time.perf_counter() - start
-    yield from (page.evaluate(PAINTED), heading, whole)
+    painted = page.evaluate(PAINTED)
     page.close()
+    return painted, heading, whole
 
 
 def main() -> None:

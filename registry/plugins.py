@@ -79,9 +79,8 @@ class Registry(Generic[P]):
         self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = dict(builtin)
         self._registered: dict[str, type[P]] = {}
-        self._models: dict[
-            type[P], type[BaseModel]
-        ] = {}  # A grid creates the same few classes hundreds of times.
+        # Kept, since a grid creates the same few classes hundreds of times.
+        self._models: dict[type[P], type[BaseModel]] = {}
 
     def register(self, name: str) -> Callable[[type[P]], type[P]]:
         """Class decorator that registers a plugin under `name`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,6 +35,14 @@ def environment() -> dict[str, str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, all else in its order."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.fixture
+def port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

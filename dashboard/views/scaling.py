@@ -96,15 +96,11 @@ def _show_budget(path: Path, names: Names, place: dict[str, str], pool: ScalingP
 
 def _with_unbeaten(points: pd.DataFrame, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both with a column `unbeaten`: all points that compete do, and best-of-n with every n of its curve."""
-    entries = [points[points["competes"]], curves[curves["series"] == FIXED]]
-    together = pd.concat([entry[["cost", "accuracy"]] for entry in entries]).round(9)  # pass@1 is best-of-1
-    kept = unbeaten(together["cost"], together["accuracy"])
-    parts = np.split(kept, [len(entries[0])])
-    marks = [
-        pd.Series(part, entry.index).reindex(table.index, fill_value=False)
-        for part, entry, table in zip(parts, entries, (points, curves), strict=True)
-    ]
-    return points.assign(unbeaten=marks[0]), curves.assign(unbeaten=marks[1])
+    both = pd.concat([points, curves.assign(competes=curves["series"] == FIXED)], ignore_index=True)
+    competing = both.loc[both["competes"], ["cost", "accuracy"]].round(9)  # pass@1 is best-of-1
+    marks = np.zeros(len(both), dtype=np.bool_)
+    marks[competing.index] = unbeaten(competing["cost"], competing["accuracy"])
+    return points.assign(unbeaten=marks[: len(points)]), curves.assign(unbeaten=marks[len(points) :])
 
 
 def _curves(pool: ScalingPool, used: list[str], level: float, tokens: bool) -> pd.DataFrame:
@@ -128,8 +124,7 @@ def _curves(pool: ScalingPool, used: list[str], level: float, tokens: bool) -> p
                 }
             )
             for name, curve in curves.items()
-        ],
-        ignore_index=True,
+        ]
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,10 +51,7 @@ def grid(folder: Path, port: int) -> Path:
     return path
 
 
-def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Path, port: int) -> None:
     path = grid(tmp_path, port)
 
     def run(out: str) -> subprocess.CompletedProcess[str]:
