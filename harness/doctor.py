@@ -76,7 +76,7 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
         lines.append(
             "Note: what the hub keeps behind a licence, such as Llama, needs `hf auth login` before."
         )
-    return "\n".join([*lines, *_one_gpu(grid)]), not needs
+    return "\n".join(lines), not needs
 
 
 def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
@@ -125,23 +125,6 @@ def _memory(kind: str, spec: PluginSpec) -> str:
 def _gpus_of(spec: PluginSpec) -> int:
     """Over how many the grid spreads a model."""
     return int(spec.arguments.get("tensor_parallel", 1))
-
-
-def _one_gpu(grid: GridSpec) -> Iterator[str]:
-    """Which calibrators load a PRM whole that the grid spreads over several GPUs."""
-    known = KINDS["calibrator"].names()
-    reading = [
-        spec.name
-        for spec in grid.calibrators
-        if spec.plugin in known and KINDS["calibrator"].get(spec.plugin).reads in ("hidden", "prm")
-    ]
-    for spec in grid.prms:
-        if reading and _gpus_of(spec) > 1:
-            size = _memory("prm", spec) or "all of it"
-            yield (
-                f"Note: {' and '.join(reading)} load {spec.name} by transformers, {size} on one GPU. Where none holds "
-                "it, these cells are rows with that reason, and all others are filled."
-            )
 
 
 def _gpus() -> list[str]:

@@ -15,7 +15,9 @@ from pathlib import Path
 from registry.errors import InvalidArgumentsError
 
 __all__ = [
+    "SPREAD",
     "check_checkpoint",
+    "check_device",
     "check_dtype",
     "checkpoint_identity",
     "is_on_this_machine",
@@ -27,6 +29,10 @@ NANO_PREFIX = "nano:"
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 """What decides a model's output: weights, configuration, tokenizer and chat template."""
 
+SPREAD = "balanced"
+"""The device of a model whose layers are spread evenly over all GPUs."""
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?", re.ASCII)
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_SECONDS = 10.0
@@ -38,6 +44,13 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(
             f"The 'dtype' parameter must be auto, float32, bfloat16 or float16. Got {dtype!r} instead."
         )
+
+
+def check_device(device: str, *further: str) -> None:
+    """Raise ValueError unless it is ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or one of the further names."""
+    if device not in further and not _DEVICE.fullmatch(device):
+        names = ", ".join(["auto", "cpu", "cuda", *further])
+        raise ValueError(f"The 'device' parameter must be {names} or cuda:N. Got {device!r} instead.")
 
 
 def check_checkpoint(checkpoint: str) -> None:

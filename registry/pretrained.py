@@ -9,10 +9,10 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from registry.checkpoints import resolve_checkpoint
+from registry.checkpoints import SPREAD, resolve_checkpoint
 from registry.errors import PluginFailedError
 
-__all__ = ["choose_device", "load_pretrained", "load_tokenizer"]
+__all__ = ["choose_device", "load_pretrained", "load_tokenizer", "move_to"]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
@@ -67,10 +67,12 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     Raises
     ------
     PluginFailedError
-        If the checkpoint is unreadable, lacks weights that the class needs or has a head of another kind.
+        If the checkpoint is unreadable, lacks weights that the class needs or has a head of another kind, or if the
+        device is not there or too small.
     """
     folder = resolve_checkpoint(checkpoint)
-    target = choose_device(device)
+    placement = {"device_map": SPREAD} if device == SPREAD else {}
+    target = None if placement else choose_device(device)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers is half typed
     verbosity = logging.get_verbosity()
     # Its report of unexpected and missing weights; the missing ones are raised below.
@@ -83,6 +85,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
             use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # raised below, with the weight's name
+            **placement,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise PluginFailedError(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
@@ -107,5 +110,26 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
             f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} has no place for, "
             f"{', '.join(foreign[:3])} among them: it is a model of another kind."
         )
-    loaded: PreTrainedModel = model.to(target).eval()
+    if target is None:
+        _check_spread(model, checkpoint)
+    loaded: PreTrainedModel = (model if target is None else model.to(target)).eval()
     return loaded
+
+
+def move_to(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """A part of a model on a device of its own, where its inputs have to be: its model's placement is forgotten."""
+    from accelerate.hooks import remove_hook_from_module
+
+    remove_hook_from_module(module, recurse=True)
+    return module.to(device)
+
+
+def _check_spread(model: PreTrainedModel, checkpoint: str) -> None:
+    """Refuse a model that found no room on the GPUs, parts of which would be copied there for every pass."""
+    places = getattr(model, "hf_device_map", {})  # There is none where all is on one device.
+    outside = [name for name, place in places.items() if place in ("cpu", "disk")]
+    if outside and torch.cuda.is_available():
+        raise PluginFailedError(
+            f"The GPUs here, {torch.cuda.device_count()} in all, do not hold the checkpoint {checkpoint}: "
+            f"{', '.join(outside[:3])} found no room. Free their memory, or use more or larger ones."
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.checkpoints import check_checkpoint, check_dtype, checkpoint_identity
+from registry.checkpoints import check_checkpoint, check_device, check_dtype, checkpoint_identity
 from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from registry.contracts.llm import LLM
 from registry.llms.stops import StopStrings
@@ -65,8 +65,9 @@ class TransformersLLM(LLM):
         self.system_prompt = system_prompt
 
     def check_arguments(self) -> None:
-        """Refuse unknown types and checkpoints that are not there."""
+        """Refuse unknown types, devices and checkpoints that are not there."""
         check_dtype(self.dtype)
+        check_device(self.device)
         if self.batch_tokens < 1:
             raise ValueError(
                 f"The 'batch_tokens' parameter must be an int in [1, inf). Got {self.batch_tokens} instead."

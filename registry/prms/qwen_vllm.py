@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from registry.checkpoints import SPREAD
 from registry.errors import PluginFailedError
 from registry.prms.qwen import QwenPRM
 
-__all__ = ["QwenVLLMPRM"]
+if TYPE_CHECKING:
+    import torch
 
-_BATCH_TOKENS = 2**18  # The engine makes batches of its own.
+    from registry.prms.transformers import Trajectory
+
+__all__ = ["QwenVLLMPRM"]
 
 
 class QwenVLLMPRM(QwenPRM):
@@ -31,10 +35,14 @@ class QwenVLLMPRM(QwenPRM):
         As in the PRM `qwen`.
     tensor_parallel, gpu_memory
         As in the LLM `vllm`.
+    batch_tokens : int, default=4096
+        Tokens of one forward pass, about, of a calibrator that reads hidden states or fine-tunes the PRM. The engine
+        makes batches of its own.
 
     Notes
     -----
-    Calibrators that read hidden states or fine-tune the PRM load it by transformers, beside the engine.
+    Calibrators that read hidden states or fine-tune the PRM load it by transformers, over the same GPUs. No GPU holds
+    both at a time: the engine stops when the other is loaded, and starts again when it is asked for scores.
     """
 
     packages = ("vllm",)
@@ -47,8 +55,10 @@ class QwenVLLMPRM(QwenPRM):
         dtype: str = "auto",
         tensor_parallel: int = 1,
         gpu_memory: float = 0.9,
+        batch_tokens: int = 4096,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, markers, dtype, batch_tokens=_BATCH_TOKENS)
+        device = SPREAD if tensor_parallel > 1 else "auto"
+        super().__init__(checkpoint, max_tokens, markers, dtype, device, batch_tokens)
         self.tensor_parallel = tensor_parallel
         self.gpu_memory = gpu_memory
 
@@ -68,12 +78,24 @@ class QwenVLLMPRM(QwenPRM):
 
     def close(self) -> None:
         """Stop the engine; another is started when it is needed again."""
+        super().close()
+        self._stop_engine()
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """The model on transformers, in the place of the engine."""
+        self._stop_engine()
+        return super().load_model()
+
+    def _stop_engine(self) -> None:
         from registry.vllm_engine import stop_engine
 
-        super().close()
         engine = self.__dict__.pop("_engine", None)
         if engine is not None:
             stop_engine(engine)
+
+    def _batches(self, trajectories: Sequence[Trajectory]) -> Iterator[list[list[int]]]:
+        """All in one: the engine makes batches of its own."""
+        yield [list(range(len(trajectories)))]
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
         """Log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
@@ -109,6 +131,7 @@ class QwenVLLMPRM(QwenPRM):
     def _engine(self) -> Any:
         from registry.vllm_engine import start_pooling_engine
 
+        super().close()
         return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)
 
 

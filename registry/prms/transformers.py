@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.checkpoints import check_checkpoint, check_dtype, checkpoint_identity
+from registry.checkpoints import SPREAD, check_checkpoint, check_device, check_dtype, checkpoint_identity
 from registry.contracts.data import PrefixScores, ScoringRequest
 from registry.contracts.features import HiddenStates
 from registry.contracts.prm import PRM
@@ -31,7 +31,7 @@ __all__ = ["TransformersPRM"]
 
 
 @dataclass(frozen=True)
-class _Trajectory:
+class Trajectory:
     """The token ids of those prefixes of a trajectory that are asked for (None: too long), and their tree's size."""
 
     prefixes: tuple[tuple[int, ...] | None, ...]
@@ -57,7 +57,8 @@ class TransformersPRM(PRM):
     dtype : str, default="auto"
         Type of the trunk: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. The head is float32.
     device : str, default="auto"
-        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``; or ``balanced``, which spreads the layers
+        evenly over all GPUs, for models that one of them does not hold.
     batch_tokens : int, default=4096
         Tokens of one forward pass, about.
     tree_tokens : int, default=512
@@ -99,12 +100,13 @@ class TransformersPRM(PRM):
         self.tree_tokens = tree_tokens
 
     def check_arguments(self) -> None:
-        """Refuse unknown types, empty batches and checkpoints that are not there."""
+        """Refuse unknown types and devices, empty batches and checkpoints that are not there."""
         for name in ("max_tokens", "batch_tokens", "tree_tokens"):
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"The '{name}' parameter must be an int in [1, inf). Got {value} instead.")
         check_dtype(self.dtype)
+        check_device(self.device, SPREAD)
         if not self.checkpoint:
             raise ValueError("It needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
         if not self.marker and type(self).tokenize is TransformersPRM.tokenize:
@@ -202,10 +204,16 @@ class TransformersPRM(PRM):
 
     @cached_property
     def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The trunk and, in float32, the head, both in evaluation mode; loaded when they are first needed."""
+        """The trunk and, in float32, the head, both in evaluation mode; loaded when they are first needed.
+
+        The head is where the trunk's last layer is.
+        """
+        from registry.pretrained import move_to
+
         trunk, head = self.load_model()
         self._check_window(trunk)
-        return trunk.eval(), head.float().eval()
+        *_, last = trunk.parameters()
+        return trunk.eval(), move_to(head.float(), last.device).eval()
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
         """Token ids of a prefix up to where its score is read, or None if it is longer than `max_tokens`."""
@@ -252,13 +260,13 @@ class TransformersPRM(PRM):
         request: ScoringRequest,
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
-    ) -> _Trajectory:
+    ) -> Trajectory:
         first = len(steps) if request.whole_only else 0
         prefixes = [prefix_ids(request.question, steps[:count]) for count in range(first, len(steps) + 1)]
         fitting = [ids for ids in prefixes if ids is not None]
-        return _Trajectory(tuple(prefixes), token_tree_size(fitting))
+        return Trajectory(tuple(prefixes), token_tree_size(fitting))
 
-    def _batches(self, trajectories: Sequence[_Trajectory]) -> Iterator[list[list[int]]]:
+    def _batches(self, trajectories: Sequence[Trajectory]) -> Iterator[list[list[int]]]:
         """Put trajectories together to trees, by their indices, and trees of like size to batches."""
         trees: list[list[int]] = []
         sizes: list[int] = []
@@ -327,7 +335,7 @@ class TransformersPRM(PRM):
         )
 
 
-def _prefix_scores(trajectory: _Trajectory, values: NDArray[np.float32]) -> PrefixScores:
+def _prefix_scores(trajectory: Trajectory, values: NDArray[np.float32]) -> PrefixScores:
     from scipy.special import expit
 
     over_long = np.array([ids is None for ids in trajectory.prefixes])

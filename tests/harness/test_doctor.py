@@ -78,7 +78,6 @@ def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
     assert "The package vllm is not installed: pip install 'prmcal[vllm]'" in done.stdout or _has_vllm()
     assert "16 GB" in state["far"]
     assert "144 GB on 4 GPUs" in state["spread"]
-    assert "quantile-lora load spread by transformers, 144 GB on one GPU" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 

@@ -55,6 +55,18 @@ def test_its_scores_are_those_of_transformers(served: Any) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def test_engine_and_transformers_are_never_loaded_at_a_time(served: Any) -> None:
+    """As hidden states, then scores are asked for: on GPUs there is room for one of the two."""
+    asked = [ScoringRequest("1+1?", (("a) 1+1=2", "The answer is 2."),))]
+    ((before,),) = served.score_batch(asked)
+    (states,) = served.hidden_states(asked)
+    assert "_engine" not in vars(served)
+    np.testing.assert_allclose(states.logit, before.logit, atol=1e-4)
+    ((after,),) = served.score_batch(asked)
+    assert "modules" not in vars(served)
+    np.testing.assert_array_equal(after.logit, before.logit)
+
+
 def test_prefixes_beyond_the_context_are_flagged_or_refused(served: Any) -> None:
     steps = ("a) 1+1=2", "9" * 1100)
     flagged = served.score("1+1?", [steps])[0]

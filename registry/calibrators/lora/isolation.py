@@ -23,12 +23,12 @@ def isolated(seed: int, device: torch.device) -> Iterator[None]:
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
     environment, threads, verbosity = dict(os.environ), torch.get_num_threads(), logging.get_verbosity()
-    devices = [device] if device.type == "cuda" else []
+    devices = range(torch.cuda.device_count()) if device.type == "cuda" else ()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers is half typed
     if device.type == "cpu":
         torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=devices):
+        with torch.random.fork_rng(devices=list(devices)):
             torch.manual_seed(seed)
             yield
     finally:

@@ -41,6 +41,8 @@ class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # 
         super().__init__(config)
         self.model = trunk
         self.score = score
+        # For the trainer, which else would take a model that is spread over several GPUs to one of them.
+        self.hf_device_map = {name: weight.device for name, weight in self.named_parameters()}
 
     def forward(
         self,
@@ -65,7 +67,7 @@ class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # 
         hidden = self.model(
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
         ).last_hidden_state
-        ends = torch.take_along_dim(hidden, leaves[..., None], dim=1)
+        ends = torch.take_along_dim(hidden, leaves[..., None].to(hidden.device), dim=1)
         log_odds: torch.Tensor = self.score(ends.float())
         return log_odds
 

@@ -79,9 +79,9 @@ class TreeTrainer(SFTTrainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """The weighted sum of the losses of one pass's prefixes."""
-        outputs = model(**inputs["inputs"])
-        losses = self.row_loss(torch.sigmoid(outputs), inputs["target"])
-        loss = (losses * inputs["weight"]).sum()
+        outputs = model(**{name: tensor.to(model.device) for name, tensor in inputs["inputs"].items()})
+        target, weight = (inputs[name].to(outputs.device) for name in ("target", "weight"))
+        loss = (self.row_loss(torch.sigmoid(outputs), target) * weight).sum()
         return (loss, outputs) if return_outputs else loss
 
     def training_step(
@@ -96,10 +96,10 @@ class TreeTrainer(SFTTrainer):
         """
         model.train()
         total = torch.zeros((), device=self.args.device)
-        for part in self._prepare_inputs(inputs)["parts"]:
+        for part in inputs["parts"]:
             loss = self.compute_loss(model, part)
             self.accelerator.backward(loss)
-            total += loss.detach()
+            total += loss.detach().to(total.device)
         self.newest_loss = float(total)
         if not math.isfinite(self.newest_loss):
             raise PluginFailedError(
