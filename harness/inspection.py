@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from harness.render import text_table
 from registry.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from registry.plugins import KINDS, load_plugin_file
+
+if TYPE_CHECKING:
+    from registry.conformance import CheckResult
 
 __all__ = ["check_plugins", "plugin_listing"]
 
@@ -58,11 +61,20 @@ def check_plugins(
         lines.append(f"{found_kind} {found}")
         plugin = KINDS[found_kind].create(found, **given)
         checkpoint = getattr(plugin if weights is None else type(plugin), "checkpoint", "")
-        for result in [*run_checks(plugin), *compare_with_published(plugin, checkpoint)]:
-            mark = "skipped" if result.skipped else "passed" if result.passed else "FAILED"
-            lines.append(f"  {mark}  {result.name}" + (f": {result.message}" if result.message else ""))
-            passed = passed and (result.passed or result.skipped)
+        results = [*run_checks(plugin), *compare_with_published(plugin, checkpoint)]
+        lines += _lines(results)
+        passed = passed and all(result.passed or result.skipped for result in results)
     return "\n".join(lines), passed
+
+
+def _lines(results: Sequence[CheckResult]) -> Iterator[str]:
+    """A line for each check. What made several fail, such as weights that are not there, is told once."""
+    told: dict[str, str] = {}
+    for result in results:
+        mark = "skipped" if result.skipped else "passed" if result.passed else "FAILED"
+        first = told.setdefault(result.message, result.name)
+        message = result.message if first == result.name else f"as above, '{first}'"
+        yield f"  {mark}  {result.name}" + (f": {message}" if result.message else "")
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:

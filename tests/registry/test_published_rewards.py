@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,11 @@ def test_the_command_compares_the_weights_that_it_is_given(prmcal: Prmcal) -> No
         "FAILED  published rewards: The rewards of Qwen/Qwen2.5-Math-PRM-7B for the example of" in done.stdout
     )
     assert done.stdout.count("FAILED") == 1
+
+
+def test_one_cause_of_many_failures_is_told_once(prmcal: Prmcal, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    done = prmcal("check", "qwen", "--weights", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.count("has no tokenizer") == 1
+    assert done.stdout.count("FAILED") - 1 == done.stdout.count("as above, 'one score per prefix'") > 5
