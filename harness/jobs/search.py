@@ -110,7 +110,7 @@ def _features(
     if calibrator.reads == "prm":
         return ScoredPrefixes(prm, tuple(prefixes), logits)
     if calibrator.reads == "hidden":
-        requests = [ScoringRequest(prefix.question, (prefix.steps,)) for prefix in prefixes]
+        requests = [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
         states = cast(TransformersPRM, prm).hidden_states(requests)
         return HiddenStates.concatenate([each[-1:] for each in states])
     return expit(logits) if calibrator.reads == "reward" else logits

@@ -231,17 +231,18 @@ class TransformersPRM(PRM):
         -------
         list of HiddenStates
             Rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so on;
-            prefixes that are too long are left out.
+            where whole trajectories alone are asked for, x_{0:T} of each. Prefixes that are too long are left out.
         """
-        found = []
-        for request in requests:
-            prefixes = [
-                self.prefix_ids(request.question, steps[:count])
-                for steps in request.trajectories
-                for count in range(len(steps) + 1)
-            ]
-            found.append(self._states([ids for ids in prefixes if ids is not None]))
-        return found
+        return [
+            self._states(
+                [
+                    ids
+                    for steps in request.trajectories
+                    for ids in self._read(request, steps, self.prefix_ids).sequences
+                ]
+            )
+            for request in requests
+        ]
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
         """Refuse texts longer than a sliding window: a token tree attends to all that is before a token.

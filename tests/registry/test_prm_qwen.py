@@ -69,6 +69,17 @@ def test_one_pass_equals_separate_passes(markers: str, joint: str, reward_folder
     assert np.ptp(rewards) > 0.01
 
 
+def test_hidden_states_of_whole_trajectories_alone(reward_model: QwenPRM) -> None:
+    every, whole = (
+        reward_model.hidden_states([ScoringRequest(QUESTION, TRAJECTORIES, whole_only=only)])[0]
+        for only in (False, True)
+    )
+    ends = np.cumsum([len(steps) + 1 for steps in TRAJECTORIES]) - 1
+    np.testing.assert_allclose(whole.logit, every.logit[ends], atol=1e-5)
+    np.testing.assert_allclose(whole.states[whole.leaves], every.states[every.leaves[ends]], atol=1e-5)
+    assert len(whole.states) < len(every.states)
+
+
 def test_every_weight_of_the_published_layout_is_used(reward_folder: Path) -> None:
     from safetensors.torch import load_file
 
