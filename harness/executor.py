@@ -16,6 +16,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Protocol
 
+from harness.gpus import VARIABLE, gpus_of_worker, visible_gpus
 from harness.plan import Shard
 from harness.schedule import Outcome, Schedule
 from harness.worker import serve
@@ -42,6 +43,7 @@ class Executor(Protocol):
 
 @dataclass
 class _Worker:
+    place: int
     process: SpawnProcess
     connection: Connection
     loaded: str = ""
@@ -56,7 +58,7 @@ class LocalExecutor:
     directory : Path
         The run's output folder.
     workers : int
-        How many processes.
+        How many processes. Each has its share of the GPUs.
     plugin_files : sequence of Path
         Plugin files that every worker loads.
     """
@@ -94,7 +96,7 @@ class LocalExecutor:
             shard = schedule.take()
             if shard is None:
                 return
-            worker = self._start()
+            worker = self._start(min(set(range(self.workers)) - {each.place for each in workers}))
             workers.append(worker)
             self._send(worker, shard)
 
@@ -110,11 +112,12 @@ class LocalExecutor:
         worker.loaded = shard.resource or worker.loaded
         worker.connection.send(shard)
 
-    def _start(self) -> _Worker:
+    def _start(self, place: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
+        gpus = gpus_of_worker(visible_gpus(), self.workers, place)
         before = dict(os.environ)
-        os.environ.update(_WORKER_ENVIRONMENT)
+        os.environ.update(_WORKER_ENVIRONMENT | ({VARIABLE: ",".join(gpus)} if gpus else {}))
         # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers. They are born deaf to
         # it, since one that is still starting would die with a traceback.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -131,7 +134,7 @@ class LocalExecutor:
             os.environ.clear()
             os.environ.update(before)
         theirs.close()
-        return _Worker(process, ours)
+        return _Worker(place, process, ours)
 
     @staticmethod
     def _collect(worker: _Worker, workers: list[_Worker], schedule: Schedule) -> Outcome | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.estimate import CostModel
 from harness.executor import Executor, LocalExecutor
 from harness.folder import RunFolder, RunRecord
+from harness.gpus import check_workers
 from harness.grid import GridSpec
 from harness.plan import ArtifactRef, Plan
 from harness.planner import build_plan
@@ -69,9 +70,12 @@ def run_grid(
     ------
     RunError
         If the folder is locked, or belongs to another grid.
+    PrmcalError
+        If there are not enough GPUs for so many workers.
     StorageError
         If the disk is full; finished shards are kept.
     """
+    check_workers(grid, workers)
     folder = RunFolder(directory)
     plan = build_plan(grid)
     with folder.lock():

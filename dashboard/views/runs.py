@@ -166,4 +166,5 @@ def _took(run: dict[str, Any]) -> str:
 def _machine(hardware: dict[str, Any]) -> str:
     parts = [f"{hardware['cores']} cores"] if "cores" in hardware else []
     parts += [f"{hardware['memory_gib']} GiB"] if "memory_gib" in hardware else []
+    parts += [str(gpu) for gpu in hardware.get("gpus", ())]
     return plain(", ".join([*parts, str(hardware.get("machine", ""))]).strip(", ")) or number(None)
