@@ -15,8 +15,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
+from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP
 
 from registry import PRM, FitSupport, Prefix, PrefixScores, ScoredPrefixes
+from registry.calibrators.lora import model
 from registry.calibrators.lora.calibrator import QuantileLora
 from registry.errors import DataError, InvalidArgumentsError, PluginFailedError
 from registry.plugins import calibrators, prms
@@ -125,6 +127,29 @@ def test_a_fit_learns_and_leaves_the_prm_as_it_was(
     middle = predicted[:, len(calibrator.levels) // 2]
     assert np.corrcoef(middle, k / n)[0, 1] > 0.7
     assert np.array_equal(scored(reward_model).logit, features.logit)
+
+
+def test_a_large_trunk_computes_its_layers_twice_with_the_same_result(
+    features: ScoredPrefixes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    forward = Qwen2MLP.forward
+
+    def counted(*given: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return forward(*given)
+
+    def fit() -> tuple[dict[str, torch.Tensor], int]:
+        before = calls
+        return create().fit(features, *labels(features)).adapter_, calls - before
+
+    monkeypatch.setattr(Qwen2MLP, "forward", counted)
+    kept, calls_once = fit()
+    monkeypatch.setattr(model, "_LARGE", 0)
+    again, calls_twice = fit()
+    assert calls_twice > 1.3 * calls_once
+    assert all(torch.equal(again[name], weight) for name, weight in kept.items())
 
 
 def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> None:

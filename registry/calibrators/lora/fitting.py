@@ -21,7 +21,13 @@ from registry.calibrators.lora.batches import (
 )
 from registry.calibrators.lora.isolation import isolated
 from registry.calibrators.lora.loss import quantile_loss, squared_loss
-from registry.calibrators.lora.model import ADAPTER, adapted, lora_config, quantile_model
+from registry.calibrators.lora.model import (
+    ADAPTER,
+    adapted,
+    lora_config,
+    quantile_model,
+    recompute_if_large,
+)
 from registry.calibrators.lora.training import Parts, Schedule, train
 from registry.contracts.data import Prefix
 from registry.contracts.features import FitSupport
@@ -71,6 +77,7 @@ def fit_adapter(
     batches = [batch for epoch in epochs for batch in epoch]
     schedule = Schedule(tuple(map(len, epochs)), settings["learning_rate"], settings["seed"])
     base = quantile_model(prm, len(levels))
+    recompute_if_large(base)
     config = lora_config(
         base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules"))
     )

@@ -16,10 +16,11 @@ from registry.calibrators.lora.head import QuantileHead
 from registry.errors import PluginFailedError
 from registry.prms.transformers import TransformersPRM
 
-__all__ = ["ADAPTER", "QuantileRewardModel", "adapted", "lora_config", "quantile_model"]
+__all__ = ["ADAPTER", "QuantileRewardModel", "adapted", "lora_config", "quantile_model", "recompute_if_large"]
 
 ADAPTER = "default"
 _HEAD = "score.layers"
+_LARGE = 1_000_000_000
 
 
 class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
@@ -89,6 +90,16 @@ def quantile_model(prm: TransformersPRM, quantiles: int) -> QuantileRewardModel:
     model = QuantileRewardModel(_twin(trunk), score)
     model.eval()  # type: ignore[no-untyped-call]
     return model
+
+
+def recompute_if_large(model: QuantileRewardModel) -> None:
+    """Let a trunk of over a billion parameters compute its layers again for their gradients, with the same results.
+
+    Of a trunk of 7B what the gradients need would take 4 MB a token, 18 GB for a batch of 32 prefixes; so it takes a
+    tenth, and training a third more time.
+    """
+    if sum(weight.numel() for weight in model.model.parameters()) > _LARGE:
+        model.model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def lora_config(
