@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -85,8 +86,7 @@ class LocalExecutor:
                 yield from outcomes
         finally:
             for worker in workers:
-                worker.process.kill()
-                worker.process.join()
+                self._end(worker)
 
     def _hand_out(self, schedule: Schedule, workers: list[_Worker]) -> None:
         for worker in workers:
@@ -137,13 +137,22 @@ class LocalExecutor:
         return _Worker(place, process, ours)
 
     @staticmethod
+    def _end(worker: _Worker) -> None:
+        """With all that its plugins have started, such as an engine that holds a GPU."""
+        assert worker.process.pid is not None
+        with suppress(ProcessLookupError):  # It has no group yet, or all of it has ended.
+            os.killpg(worker.process.pid, signal.SIGKILL)
+        worker.process.kill()
+        worker.process.join()
+
+    @staticmethod
     def _collect(worker: _Worker, workers: list[_Worker], schedule: Schedule) -> Outcome | None:
         """The outcome of a worker's shard; None if it only said how far it is."""
         assert worker.shard is not None
         try:
             message: Outcome | str = worker.connection.recv()
         except (EOFError, OSError):
-            worker.process.join()
+            LocalExecutor._end(worker)
             workers.remove(worker)
             message = Outcome(
                 worker.shard.ref,

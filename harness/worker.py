@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
 
     What goes back is an outcome for each shard, and before it, as text, what a long one says of its progress.
     """
+    # A group of its own: what plugins start, such as an engine, ends with it, however it ends.
+    os.setpgid(0, 0)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     context = Context(Store(directory), connection.send)
     for file in plugin_files:
@@ -78,4 +81,4 @@ def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from transformers.utils import logging
 from registry.checkpoints import SPREAD, resolve_checkpoint
 from registry.errors import PluginFailedError
 
-__all__ = ["choose_device", "load_pretrained", "load_tokenizer", "move_to"]
+__all__ = ["choose_device", "load_pretrained", "load_tokenizer", "move_to", "unload"]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
@@ -122,6 +123,13 @@ def move_to(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
 
     remove_hook_from_module(module, recurse=True)
     return module.to(device)
+
+
+def unload(plugin: Any, name: str) -> None:
+    """Drop the model that is a plugin's attribute, and give its memory back: an engine may need it."""
+    vars(plugin).pop(name, None)
+    gc.collect()
+    torch.cuda.empty_cache()  # Does nothing where there is no GPU.
 
 
 def _check_spread(model: PreTrainedModel, checkpoint: str) -> None:

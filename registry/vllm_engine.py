@@ -65,11 +65,6 @@ def start_engine(
     folder = resolve_checkpoint(checkpoint)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    if tensor_parallel == 1:
-        # In this process: it starts within seconds, and ends with it.
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    else:
-        _allow_children()
     try:
         import vllm
         from vllm.platforms import current_platform
@@ -77,7 +72,10 @@ def start_engine(
         raise PluginFailedError(f"{_MISSING} ({error})") from error
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GIB)
+        # In this process it starts within seconds. On GPUs it has its own, whose end surely gives their memory back.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         settings = {**_ON_CPU, **settings}
+    _allow_children()
     try:
         return vllm.LLM(
             str(folder),
@@ -113,15 +111,13 @@ def start_pooling_engine(checkpoint: str, dtype: str, tensor_parallel: int, gpu_
     )
 
 
-def stop_engine(engine: Any) -> None:
-    """End an engine and give its memory back."""
-    import torch
-
-    engine.llm_engine.engine_core.shutdown()
-    del engine
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+def stop_engine(plugin: Any) -> None:
+    """End a plugin's engine, its attribute `_engine`, if it has one; another is started when it is needed again."""
+    engine = vars(plugin).pop("_engine", None)
+    if engine is not None:
+        engine.llm_engine.engine_core.shutdown()
+        del engine
+        gc.collect()
 
 
 def _saved_dtype(folder: Path) -> str:
@@ -131,5 +127,5 @@ def _saved_dtype(folder: Path) -> str:
 
 
 def _allow_children() -> None:
-    """Let a worker of ours, which ends with its parent anyway, start the processes of a model on several GPUs."""
+    """Let a worker of ours start processes, which end with it."""
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]

@@ -109,7 +109,10 @@ class TransformersLLM(LLM):
 
     def close(self) -> None:
         """Drop the model; it is loaded again when it is needed again."""
-        self.__dict__.pop("_model", None)
+        if "_model" in vars(self):
+            from registry.pretrained import unload
+
+            unload(self, "_model")
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
         """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""

@@ -108,9 +108,7 @@ class VLLM(LLM):
         """Stop the engine; another is started when it is needed again."""
         from registry.vllm_engine import stop_engine
 
-        engine = self.__dict__.pop("_engine", None)
-        if engine is not None:
-            stop_engine(engine)
+        stop_engine(self)
 
     def _sampled(
         self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling

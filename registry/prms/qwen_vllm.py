@@ -78,20 +78,17 @@ class QwenVLLMPRM(QwenPRM):
 
     def close(self) -> None:
         """Stop the engine; another is started when it is needed again."""
+        from registry.vllm_engine import stop_engine
+
         super().close()
-        self._stop_engine()
+        stop_engine(self)
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The model on transformers, in the place of the engine."""
-        self._stop_engine()
-        return super().load_model()
-
-    def _stop_engine(self) -> None:
         from registry.vllm_engine import stop_engine
 
-        engine = self.__dict__.pop("_engine", None)
-        if engine is not None:
-            stop_engine(engine)
+        stop_engine(self)
+        return super().load_model()
 
     def _batches(self, trajectories: Sequence[Trajectory]) -> Iterator[list[list[int]]]:
         """All in one: the engine makes batches of its own."""

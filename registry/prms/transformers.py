@@ -200,7 +200,10 @@ class TransformersPRM(PRM):
 
     def close(self) -> None:
         """Drop the model; it is loaded again when it is needed again."""
-        self.__dict__.pop("modules", None)
+        if "modules" in vars(self):
+            from registry.pretrained import unload
+
+            unload(self, "modules")
 
     @cached_property
     def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
