@@ -1,0 +1,55 @@
+"""A run with vLLM's engine in a process of its own, as it is on GPUs: workers start it, change it, and it ends with them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from db.queries import leaderboard
+from tests.conftest import ROOT, command, environment
+
+LLM = {"name": "weak", "plugin": "vllm", "arguments": {"checkpoint": "nano:weak", "context": 512}}
+PRM = {"name": "served", "plugin": "qwen-vllm", "arguments": {"checkpoint": "nano:prm", "max_tokens": 1024}}
+
+
+def grid(folder: Path) -> Path:
+    data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
+    data |= {
+        "llms": [LLM],
+        "prms": [PRM],
+        "calibrators": ["uncalibrated", {"name": "ats", "plugin": "ats", "arguments": {"epochs": 1}}],
+        "calibration": {**data["calibration"], "questions": 4, "trajectories": 2},
+        "datasets": [{"name": "nano-math", "questions": 4}],
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
+        "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
+        "strategies": ["pass@1", "best-of-n"],
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def engines() -> set[int]:
+    """The processes of this machine that call themselves an engine of vLLM."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if line.startswith(b"VLLM::"):
+            found.add(int(process.name))
+    return found
+
+
+def test_llm_prm_and_hidden_states_take_turns_and_leave_nothing(tmp_path: Path) -> None:
+    before = engines()
+    own = {**environment(), "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+    arguments = command("run", grid(tmp_path), "--out", tmp_path / "out", "--workers", 1)
+    run = subprocess.Popen(arguments, env=own, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    _, errors = run.communicate(timeout=1200)
+    assert run.returncode == 0, errors
+    assert engines() <= before
