@@ -1,14 +1,12 @@
-"""A run with vLLM's engine in a process of its own, as it is on GPUs: workers start it, change it, and it ends with them."""
+"""A run with vLLM's engine in a process of its own, as on GPUs: workers start it, change it, and it ends with them."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import yaml
 
-from db.queries import leaderboard
 from tests.conftest import ROOT, command, environment
 
 LLM = {"name": "weak", "plugin": "vllm", "arguments": {"checkpoint": "nano:weak", "context": 512}}
