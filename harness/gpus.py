@@ -44,7 +44,10 @@ def gpus_of(spec: PluginSpec) -> int:
     """Over how many GPUs a grid spreads a model."""
     if spec.arguments.get("device") == SPREAD:
         return max(1, len(visible_gpus()))
-    return int(spec.arguments.get("tensor_parallel", 1))
+    size = spec.arguments.get("tensor_parallel")
+    return (
+        size if isinstance(size, int) and size > 0 else 1
+    )  # What else it may be is refused with the plugin's name.
 
 
 def default_workers(grid: GridSpec) -> int:

@@ -128,7 +128,7 @@ class QwenVLLMPRM(QwenPRM):
     def _engine(self) -> Any:
         from registry.vllm_engine import start_pooling_engine
 
-        super().close()
+        super().close()  # Drops the model on transformers.
         return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)
 
 

@@ -74,6 +74,19 @@ def test_a_worker_for_as_many_gpus_as_the_largest_model_takes(
     assert default_workers(read_grid(path)) >= 1
 
 
+def test_a_size_that_is_none_is_refused_by_its_name(
+    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0,1")
+    prm = spread_prm(2) | {"arguments": {"checkpoint": "nano:prm", "tensor_parallel": "all"}}
+    done = prmcal(
+        "run", grid(tmp_path, prms=[prm]), "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py"
+    )
+    assert done.returncode == 2
+    assert "'tensor_parallel' argument of the prm 'qwen-vllm'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("gpus", "message"),
     [
