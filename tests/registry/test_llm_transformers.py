@@ -148,6 +148,7 @@ def test_a_model_without_a_chat_template_is_refused(policy_folder: Path, tmp_pat
     ("arguments", "message"),
     [
         ({"dtype": "int4"}, "'dtype' parameter must be"),
+        ({"device": "balanced"}, "'device' parameter must be auto, cpu, cuda or cuda:N"),
         ({"batch_tokens": 0}, "'batch_tokens' parameter must be"),
     ],
 )

@@ -157,6 +157,7 @@ def test_broken_weights_are_refused(reward_folder: Path, tmp_path: Path) -> None
         ({"markers": "some"}, "'markers' argument of the prm 'qwen'"),
         ({"max_tokens": 0}, "'max_tokens' parameter must be an int in"),
         ({"dtype": "int8"}, "'dtype' parameter must be"),
+        ({"device": "gpu"}, "'device' parameter must be auto, cpu, cuda, balanced or cuda:N"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str, reward_folder: Path) -> None:
