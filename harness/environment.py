@@ -7,8 +7,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from harness.gpus import describe_gpus
-
 __all__ = ["hardware", "package_versions", "prmcal_version"]
 
 _PACKAGES = (
@@ -38,16 +36,14 @@ def package_versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores, operating system, memory in GiB, and the GPUs if there are any."""
+    """Processor, cores, operating system and memory in GiB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    found = {
+    return {
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
         "memory_gib": round(memory, 1),
     }
-    gpus = describe_gpus()
-    return {**found, "gpus": gpus} if gpus else found
 
 
 def _version(package: str) -> str | None:

@@ -17,7 +17,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Protocol
 
-from harness.gpus import VARIABLE, gpus_of_worker, visible_gpus
+from harness.gpus import gpu_environment
 from harness.plan import Shard
 from harness.schedule import Outcome, Schedule
 from harness.worker import serve
@@ -115,9 +115,8 @@ class LocalExecutor:
     def _start(self, place: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        gpus = gpus_of_worker(visible_gpus(), self.workers, place)
         before = dict(os.environ)
-        os.environ.update(_WORKER_ENVIRONMENT | ({VARIABLE: ",".join(gpus)} if gpus else {}))
+        os.environ.update(_WORKER_ENVIRONMENT | gpu_environment(self.workers, place))
         # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers. They are born deaf to
         # it, since one that is still starting would die with a traceback.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -138,7 +137,7 @@ class LocalExecutor:
 
     @staticmethod
     def _end(worker: _Worker) -> None:
-        """With all that its plugins have started, such as an engine that holds a GPU."""
+        """End a worker and all that its plugins have started, such as an engine that holds a GPU."""
         assert worker.process.pid is not None
         with suppress(ProcessLookupError):  # It has no group yet, or all of it has ended.
             os.killpg(worker.process.pid, signal.SIGKILL)

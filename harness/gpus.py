@@ -12,9 +12,17 @@ from harness.grid import GridSpec, PluginSpec
 from registry.checkpoints import SPREAD
 from registry.errors import PrmcalError
 
-__all__ = ["check_workers", "default_workers", "describe_gpus", "gpus_of", "gpus_of_worker", "visible_gpus"]
+__all__ = [
+    "check_workers",
+    "default_workers",
+    "describe_gpus",
+    "gpu_environment",
+    "gpus_of",
+    "gpus_of_worker",
+    "visible_gpus",
+]
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "nvidia-smi"
 _QUERY_SECONDS = 20.0
 _MOST_WORKERS = 8
@@ -22,7 +30,7 @@ _MOST_WORKERS = 8
 
 def visible_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
-    chosen = os.environ.get(VARIABLE)
+    chosen = os.environ.get(_VARIABLE)
     if chosen is None:
         return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
     return tuple(name for each in chosen.split(",") if (name := each.strip()) and name != "-1")
@@ -45,9 +53,8 @@ def gpus_of(spec: PluginSpec) -> int:
     if spec.arguments.get("device") == SPREAD:
         return max(1, len(visible_gpus()))
     size = spec.arguments.get("tensor_parallel")
-    return (
-        size if isinstance(size, int) and size > 0 else 1
-    )  # What else it may be is refused with the plugin's name.
+    # Whatever else it may be is refused later, with the plugin's name.
+    return size if isinstance(size, int) and size > 0 else 1
 
 
 def default_workers(grid: GridSpec) -> int:
@@ -87,6 +94,12 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
     if workers >= len(gpus):
         return tuple(gpus[place % len(gpus) :][:1]) if gpus else ()
     return tuple(gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers])
+
+
+def gpu_environment(workers: int, place: int) -> dict[str, str]:
+    """What the environment of a worker says of its share of this machine's GPUs; nothing where there are none."""
+    gpus = gpus_of_worker(visible_gpus(), workers, place)
+    return {_VARIABLE: ",".join(gpus)} if gpus else {}
 
 
 def _models(grid: GridSpec) -> list[PluginSpec]:

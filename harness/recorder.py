@@ -20,6 +20,7 @@ from db.writer import Transaction, Writer
 from harness.comparisons import compare_cells
 from harness.environment import hardware, package_versions, prmcal_version
 from harness.folder import RunFolder, RunRecord, grid_text
+from harness.gpus import describe_gpus
 from harness.keys import content_key
 from harness.plan import ArtifactRef, Cell, Job, Plan
 from harness.schedule import Outcome
@@ -182,7 +183,7 @@ class Recorder:
             status=status,
             prmcal_version=prmcal_version(),
             packages=package_versions(),
-            hardware=hardware(),
+            hardware={**hardware(), "gpus": describe_gpus()},
         )
 
     def _description(self) -> list[Base]:

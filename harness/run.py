@@ -75,7 +75,8 @@ def run_grid(
     StorageError
         If the disk is full; finished shards are kept.
     """
-    check_workers(grid, workers)
+    if executor is None:
+        check_workers(grid, workers)
     folder = RunFolder(directory)
     plan = build_plan(grid)
     with folder.lock():

@@ -13,6 +13,7 @@ from registry.contracts.llm import LLM
 from registry.errors import PluginFailedError
 from registry.llms.seeds import completion_seed
 from registry.llms.stops import StopStrings
+from registry.vllm_engine import check_engine_arguments, start_engine, stop_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -69,8 +70,6 @@ class VLLM(LLM):
 
     def check_arguments(self) -> None:
         """Refuse unknown types, empty limits and checkpoints that are not there."""
-        from registry.vllm_engine import check_engine_arguments
-
         check_engine_arguments(self.dtype, self.context, self.tensor_parallel, self.gpu_memory)
         check_checkpoint(self.checkpoint)
 
@@ -106,8 +105,6 @@ class VLLM(LLM):
 
     def close(self) -> None:
         """Stop the engine; another is started when it is needed again."""
-        from registry.vllm_engine import stop_engine
-
         stop_engine(self)
 
     def _sampled(
@@ -150,8 +147,6 @@ class VLLM(LLM):
 
     @cached_property
     def _engine(self) -> Any:
-        from registry.vllm_engine import start_engine
-
         return start_engine(
             self.checkpoint,
             self.dtype,

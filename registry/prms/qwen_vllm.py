@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from registry.checkpoints import SPREAD
 from registry.errors import PluginFailedError
 from registry.prms.qwen import QwenPRM
+from registry.vllm_engine import check_engine_arguments, start_pooling_engine, stop_engine
 
 if TYPE_CHECKING:
     import torch
@@ -64,8 +65,6 @@ class QwenVLLMPRM(QwenPRM):
 
     def check_arguments(self) -> None:
         """Refuse also what no engine can be started with."""
-        from registry.vllm_engine import check_engine_arguments
-
         super().check_arguments()
         check_engine_arguments(self.dtype, None, self.tensor_parallel, self.gpu_memory)
 
@@ -78,15 +77,11 @@ class QwenVLLMPRM(QwenPRM):
 
     def close(self) -> None:
         """Stop the engine; another is started when it is needed again."""
-        from registry.vllm_engine import stop_engine
-
         super().close()
         stop_engine(self)
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The model on transformers, in the place of the engine."""
-        from registry.vllm_engine import stop_engine
-
         stop_engine(self)
         return super().load_model()
 
@@ -126,8 +121,6 @@ class QwenVLLMPRM(QwenPRM):
 
     @cached_property
     def _engine(self) -> Any:
-        from registry.vllm_engine import start_pooling_engine
-
         super().close()  # Drops the model on transformers.
         return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)
 

@@ -236,16 +236,11 @@ class TransformersPRM(PRM):
             Rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so on;
             where whole trajectories alone are asked for, x_{0:T} of each. Prefixes that are too long are left out.
         """
-        return [
-            self._states(
-                [
-                    ids
-                    for steps in request.trajectories
-                    for ids in self._read(request, steps, self.prefix_ids).sequences
-                ]
-            )
-            for request in requests
-        ]
+        found = []
+        for request in requests:
+            read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
+            found.append(self._states([ids for trajectory in read for ids in trajectory.sequences]))
+        return found
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
         """Refuse texts longer than a sliding window: a token tree attends to all that is before a token.

@@ -10,17 +10,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.gpus import VARIABLE, default_workers, gpus_of_worker, visible_gpus
+from harness.gpus import default_workers, gpus_of_worker, visible_gpus
 from harness.grid import read_grid
 from tests.conftest import PLUGINS, Prmcal
 
+VARIABLE = "CUDA_VISIBLE_DEVICES"
 PLUGIN = """
 import os
 from pathlib import Path
 from registry import llm
-from registry.plugins import load_plugin_file
+from registry.plugins import llms, load_plugin_file
+
 load_plugin_file(Path("{synthetic}"))
-from registry.plugins import llms
 
 @llm("telling")
 class Telling(llms.get("synthetic-llm")):

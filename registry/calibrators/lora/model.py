@@ -96,7 +96,7 @@ def recompute_if_large(model: QuantileRewardModel) -> None:
     """Let a trunk of over a billion parameters compute its layers again for their gradients, with the same results.
 
     Of a trunk of 7B what the gradients need would take 4 MB a token, 18 GB for a batch of 32 prefixes; so it takes a
-    tenth, and training a third more time.
+    tenth, for about a third more operations.
     """
     if sum(weight.numel() for weight in model.model.parameters()) > _LARGE:
         model.model.gradient_checkpointing_enable({"use_reentrant": False})
