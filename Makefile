@@ -47,14 +47,14 @@ lint: install
 
 # Train the nano models again, into build/nano/models: about three and a half hours of one core.
 nano: install
-	$(BIN)/python -m registry.nano.training
+	$(BIN)/python -m prmcal.registry.nano.training
 
 benchmarks: install
 	for benchmark in one_pass_scoring sampling best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
 
 # Pictures of every page of the dashboard on a finished run, into build/screenshots; needs chromium on the PATH.
 screenshots: install
-	$(BIN)/python -m dashboard.screenshots $(RUN) build/screenshots
+	$(BIN)/python -m prmcal.dashboard.serving.screenshots $(RUN) build/screenshots
 
 clean:
 	rm -rf .venv $(VLLM) runs

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.generate_peer import TransformersGenerate
-from harness.search import Searched, beam_search
-from registry.contracts.data import Completion, Prefix, PrefixScores, Sampling, join_steps
-from registry.contracts.llm import LLM
-from registry.contracts.prm import PRM
-from registry.plugins import datasets, llms, prms, strategies
+from prmcal.harness.jobs.beam_search import Searched, beam_search
+from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling, join_steps
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.plugins import datasets, llms, prms, strategies
 
 SEED = 7
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from sqlalchemy.orm import Session
 
-from db.connection import engine_for
-from db.files import database_path
-from db.models import Reward
-from db.reader import reading
-from db.writer import Writer
+from prmcal.db.connection import engine_for
+from prmcal.db.files import database_path
+from prmcal.db.reader import reading
+from prmcal.db.tables import Reward
+from prmcal.db.writer import Writer
 
 BULK_ROWS, ORM_ROWS, PREFIXES = 1_000_000, 40_000, 8
 

@@ -13,8 +13,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from db.bootstrap import Bootstrap
-from harness.metrics.curves import (
+from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.harness.metrics.curves import (
     DENSE_TARGETS,
     TARGETS,
     accuracy_table,
@@ -22,7 +22,7 @@ from harness.metrics.curves import (
     area_under,
     fixed_curve,
 )
-from registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.budgets import adaptive_samples
 
 QUESTIONS, POOL, LEVELS, CALIBRATORS, TRIALS = 500, 64, 3, 6, 100
 

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from db import queries
-from db.base import Base
-from db.cells import cell_id
-from db.connection import engine_for
-from db.files import database_path
-from db.models import Cell, Dataset, Job, JobInput, Plugin, Question, Run
-from db.scaling import ScalingPool
-from db.writer import Writer
+from prmcal.db.cells import cell_id
+from prmcal.db.connection import engine_for
+from prmcal.db.files import database_path
+from prmcal.db.queries import catalog
+from prmcal.db.queries.scaling import ScalingPool
+from prmcal.db.tables import Cell, Dataset, Job, JobInput, Plugin, Question, Run
+from prmcal.db.tables.base import Base
+from prmcal.db.writer import Writer
 
 LLMS = tuple(f"llm-{number}" for number in range(6))
 PRMS = tuple(f"prm-{number}" for number in range(3))
@@ -230,41 +230,41 @@ def values(run: Callable[[str], Any]) -> None:
 def questions() -> dict[str, Callable[[Path], Any]]:
     """What the pages ask, by page."""
     return {
-        "leaderboard: calibration": lambda path: queries.leaderboard(path, "calibration"),
-        "leaderboard: scaling": lambda path: queries.leaderboard(path, "scaling"),
-        "leaderboard: costs": queries.costs,
-        "calibration: bins of a cell": lambda path: queries.reliability(path, CELL),
-        "calibration: signed errors of a cell": lambda path: queries.signed_errors(path, CELL),
-        "calibration: provenance of a cell": lambda path: queries.cell(path, CELL),
-        "leaderboard: beside the paper": lambda path: queries.beside_measured(path, "bon_qwen"),
-        "trajectories: cells": queries.calibration_cells,
-        "trajectories: questions of a cell": lambda path: queries.questions(path, CELL),
-        "trajectories: a page of questions": lambda path: queries.question_page(path, CELL),
-        "trajectories: by error": lambda path: queries.question_page(
+        "leaderboard: calibration": lambda path: catalog.leaderboard(path, "calibration"),
+        "leaderboard: scaling": lambda path: catalog.leaderboard(path, "scaling"),
+        "leaderboard: costs": catalog.costs,
+        "calibration: bins of a cell": lambda path: catalog.reliability(path, CELL),
+        "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
+        "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
+        "leaderboard: beside the paper": lambda path: catalog.beside_measured(path, "bon_qwen"),
+        "trajectories: cells": catalog.calibration_cells,
+        "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
+        "trajectories: a page of questions": lambda path: catalog.question_page(path, CELL),
+        "trajectories: by error": lambda path: catalog.question_page(
             path, CELL, order="calibrated_error", descending=True
         ),
-        "trajectories: a search": lambda path: queries.question_page(path, CELL, search="is 77 plus"),
-        "trajectories: most overestimated": lambda path: queries.worst_prefixes(
+        "trajectories: a search": lambda path: catalog.question_page(path, CELL, search="is 77 plus"),
+        "trajectories: most overestimated": lambda path: catalog.worst_prefixes(
             path, CELL, column="calibrated_reward"
         ),
-        "trajectories: of a question": lambda path: queries.trajectories(path, CELL, "q0250"),
-        "trajectories: prefixes of a question": lambda path: queries.prefixes(path, CELL, "q0250"),
-        "scaling: the pool": lambda path: queries.scaling_pool(path, **PLACE),
-        "scaling: areas": queries.curve_areas,
-        "scaling: risk": queries.risk_points,
+        "trajectories: of a question": lambda path: catalog.trajectories(path, CELL, "q0250"),
+        "trajectories: prefixes of a question": lambda path: catalog.prefixes(path, CELL, "q0250"),
+        "scaling: the pool": lambda path: catalog.scaling_pool(path, **PLACE),
+        "scaling: areas": catalog.curve_areas,
+        "scaling: risk": catalog.risk_points,
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
         "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
-        "compare: rivals": lambda path: queries.compare(path, CELL, RIVAL),
-        "runs: jobs": queries.job_page,
-        "runs: shards": queries.planned_shards,
-        "compare and runs: cells": queries.cells,
+        "compare: rivals": lambda path: catalog.compare(path, CELL, RIVAL),
+        "runs: jobs": catalog.job_page,
+        "runs: shards": catalog.planned_shards,
+        "compare and runs: cells": catalog.cells,
     }
 
 
 @functools.cache
 def pool(path: Path) -> ScalingPool:
     """What a page holds while its sliders move."""
-    found = queries.scaling_pool(path, **PLACE)
+    found = catalog.scaling_pool(path, **PLACE)
     assert found is not None
     return found
 

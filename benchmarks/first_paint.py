@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from dashboard.serving import serving
+from prmcal.dashboard.serving.temporary import serving
 
 PAGES = ("leaderboard", "calibration", "scaling", "compare", "trajectories", "runs")
 VISITS = ("first", "second")

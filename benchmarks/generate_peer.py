@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from registry.contracts.data import Completion, Prefix, Sampling
-from registry.contracts.llm import LLM
-from registry.llms.prompts import prompt_ids
-from registry.llms.transformers import TransformersLLM
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.prompts import prompt_ids
+from prmcal.registry.llms.transformers import TransformersLLM
 
 __all__ = ["TransformersGenerate"]
 

@@ -18,18 +18,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from db.bootstrap import Bootstrap, Metric, estimate
-from db.paired import compare
-from harness.context import Context, successes_of
-from harness.features import PREFIX, features_of, scored_prefixes
-from harness.folder import RunFolder
-from harness.metrics.calibration import AdaptiveCE, brier_corrected
-from harness.metrics.rows import PrefixRows
-from harness.plan import Shard
-from harness.planner import build_plan
-from harness.store import Store
-from registry.contracts.calibrator import Calibrator
-from registry.plugins import KINDS
+from prmcal.db.statistics.bootstrap import Bootstrap, Metric, estimate
+from prmcal.db.statistics.paired import compare
+from prmcal.harness.jobs.context import Context, successes_of
+from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.metrics.calibration import AdaptiveCE, brier_corrected
+from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import Store
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.plugins import KINDS
 
 FITTED_SHARE, REFERENCE = 0.7, "isotonic"
 

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from transformers import Qwen2Config
 
-from registry.calibrators.lora.batches import Packing, token_ids
-from registry.calibrators.lora.fitting import batch_parts
-from registry.calibrators.lora.loss import quantile_loss
-from registry.calibrators.lora.model import adapted, lora_config, quantile_model
-from registry.contracts.data import Prefix, ScoringRequest
-from registry.prms.qwen import QwenPRM
-from registry.prms.qwen_model import QwenRewardModel
+from prmcal.registry.calibrators.lora.batches import Packing, token_ids
+from prmcal.registry.calibrators.lora.fitting import batch_parts
+from prmcal.registry.calibrators.lora.loss import quantile_loss
+from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
+from prmcal.registry.contracts.data import Prefix, ScoringRequest
+from prmcal.registry.models.qwen import QwenRewardModel
+from prmcal.registry.prms.qwen import QwenPRM
 
 LEVELS = (0.1, 0.5, 0.9)
 QUESTION_TOKENS, STEP_TOKENS, PASS_TOKENS, REPEATS = 120, 45, 8192, 3

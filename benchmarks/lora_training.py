@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from registry.calibrators.lora.batches import Packing, plan_batches, token_ids, trajectories_of
-from registry.calibrators.lora.fitting import batch_parts
-from registry.calibrators.lora.loss import quantile_loss
-from registry.calibrators.lora.model import adapted, lora_config, quantile_model
-from registry.contracts.data import Prefix
-from registry.nano.problems import generate_split
-from registry.nano.training.chains import noisy_chain
-from registry.plugins import prms
+from prmcal.registry.calibrators.lora.batches import Packing, plan_batches, token_ids, trajectories_of
+from prmcal.registry.calibrators.lora.fitting import batch_parts
+from prmcal.registry.calibrators.lora.loss import quantile_loss
+from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
+from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.nano.problems import generate_split
+from prmcal.registry.nano.training.chains import noisy_chain
+from prmcal.registry.plugins import prms
 
 QUESTIONS, TRAJECTORIES, BATCH, REPEATS = 40, 4, 32, 3
 LEVELS = (0.1, 0.5, 0.9)

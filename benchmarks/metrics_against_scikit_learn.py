@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from db.bootstrap import Bootstrap, estimate
-from harness.metrics.calibration import calibration_metrics
-from harness.metrics.rows import PrefixRows
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.harness.metrics.calibration import calibration_metrics
+from prmcal.harness.metrics.rows import PrefixRows
 
 ROWS, QUESTIONS, BINS, REPLICATES, RESAMPLED = 20_000, 160, 10, 1000, 20
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from registry.nano.problems import generate_split
-from registry.plugins import prms
+from prmcal.registry.nano.problems import generate_split
+from prmcal.registry.plugins import prms
 
 STEPS, TRAJECTORIES, REPEATS = (5, 20, 50), 4, 3
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from db.bootstrap import Bootstrap, QuestionMean, estimate
-from db.files import published_path
-from db.models import QuestionResult
-from db.queries import leaderboard
-from db.reader import frame
-from registry.strategies.budgets import adaptive_samples
+from prmcal.db.files import published_path
+from prmcal.db.queries.catalog import leaderboard
+from prmcal.db.reader import frame
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
+from prmcal.db.tables import QuestionResult
+from prmcal.registry.strategies.budgets import adaptive_samples
 
 _HEAD = (
     "data set",

@@ -14,9 +14,9 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.generate_peer import TransformersGenerate
-from registry.contracts.data import Completion, Prefix, Sampling
-from registry.llms.transformers import TransformersLLM
-from registry.nano.problems import generate_split, solution_steps
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling
+from prmcal.registry.llms.transformers import TransformersLLM
+from prmcal.registry.nano.problems import generate_split, solution_steps
 
 FOLLOW_UPS, LONGEST = 8, 256
 
@@ -43,7 +43,7 @@ def main() -> None:
     begun = time.perf_counter()
     peer = TransformersGenerate(llm, prefixes=40).generate(prefixes, FOLLOW_UPS, sampling, 1)
     speeds["transformers' generate"] = token_count(peer) / (time.perf_counter() - begun)
-    with patch("registry.llms.sampling.can_share", lambda *_: False):
+    with patch("prmcal.registry.llms.sampling.can_share", lambda *_: False):
         begun = time.perf_counter()
         copied = ours()
         copied_seconds = time.perf_counter() - begun

@@ -18,11 +18,11 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 from sklearn.metrics import roc_auc_score
 
-from db.bootstrap import Bootstrap, QuestionMean, estimate
-from db.files import published_path
-from db.models import Job, Reward, Trajectory
-from db.queries import leaderboard
-from db.reader import frame
+from prmcal.db.files import published_path
+from prmcal.db.queries.catalog import leaderboard
+from prmcal.db.reader import frame
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
+from prmcal.db.tables import Job, Reward, Trajectory
 
 _HEAD = ("data set", "LLM", "PRM", "AUC within a question", "questions", "pass@1", "best-of-N")
 

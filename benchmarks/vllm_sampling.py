@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.generate_peer import TransformersGenerate
-from registry.contracts.data import Prefix, Sampling, split_steps
-from registry.contracts.llm import LLM
-from registry.llms.transformers import TransformersLLM
-from registry.llms.vllm import VLLM
-from registry.plugins import datasets
+from prmcal.registry.contracts.data import Prefix, Sampling, split_steps
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.transformers import TransformersLLM
+from prmcal.registry.llms.vllm import VLLM
+from prmcal.registry.plugins import datasets
 
 CHECKPOINT, LONGEST, ROUNDS = "nano:weak", 512, 2
 PREFIXES_AT_A_TIME = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dashboard.launch import launch
+from prmcal.dashboard.serving.launch import launch
 
 
 def main() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.data import ask
-from dashboard.text import plain
-from dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
-from db.errors import DatabaseError, MissingDatabaseError
-from db.files import published_path
-from db.reader import fingerprint
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import plain
+from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
+from prmcal.db.files import published_path
+from prmcal.db.reader import fingerprint
+from prmcal.errors import DatabaseError, MissingDatabaseError
 
 _SECONDS_BETWEEN_LOOKS = 2
 _SIDEBAR = 250  # pixels: the rest is for tables

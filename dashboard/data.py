@@ -7,21 +7,21 @@ from typing import Any
 
 import streamlit as st
 
-from db import queries
-from db.errors import DatabaseError
+from prmcal.db.queries import catalog
+from prmcal.errors import DatabaseError
 
 __all__ = ["ask"]
 
 
 def ask(path: Path, query: str, **arguments: Any) -> Any:
-    """Call a function of :mod:`db.queries` on the published copy, or return what it said before.
+    """Call a function of :mod:`prmcal.db.queries.catalog` on the published copy, or return what it said before.
 
     Raises
     ------
     DatabaseError
         If the copy is absent or cannot be read.
     """
-    answer = _answer(str(path), queries.fingerprint(path), query, arguments)
+    answer = _answer(str(path), catalog.fingerprint(path), query, arguments)
     if isinstance(answer, DatabaseError):
         raise answer
     return answer
@@ -34,6 +34,6 @@ def _answer(
     path: str, fingerprint: tuple[int, int, int] | None, query: str, arguments: dict[str, Any]
 ) -> Any:
     try:
-        return getattr(queries, query)(Path(path), **arguments)
+        return getattr(catalog, query)(Path(path), **arguments)
     except DatabaseError as error:
         return error

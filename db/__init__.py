@@ -1,17 +1,14 @@
-"""Where results live: tables over DuckDB, one writer, a published copy for readers, queries.
+"""Where results live: tables over DuckDB, one writer, a published copy for readers, and the queries.
 
-    db.files     what stands where in an output folder
-    db.models    every table, described
-    db.writer    Writer: short transactions, bulk loads from Parquet, publishing
-    db.reader    short read-only connections on the published copy
-    db.curves    accuracy against cost: curves, areas, the frontier
-    db.costs     what every strategy cost
-    db.scaling   a pool of samples as a reader may spend it, for any C and beta
-    db.bootstrap intervals by resampling questions; db.paired: whether two cells differ
-    db.compare   two cells, paired
-    db.readable  leaderboards as Markdown and LaTeX
-    db.queries   what the leaderboard, ``prmcal show`` and the dashboard ask for
-    db.errors    everything that can go wrong with a database file
+Nothing here knows how results are computed; that belongs in ``prmcal.harness``.
 
-Imports none of the other packages. Importing ``db`` itself loads nothing heavy.
+    files, run_folder   what an output folder holds, and whether a run is writing to it
+    connection          connections to the database
+    writer              the one writer: short transactions, bulk loads from Parquet, publishing
+    reader              short read-only connections to the published copy
+    cells               the ids of cells
+    tables              every table, described
+    statistics          bootstrap, paired tests, ranks and budgets
+    queries             what the command line, the dashboard and the report ask for
+    text                leaderboards as Markdown and LaTeX
 """

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from db.base import SCHEMA_VERSION
-from db.errors import (
+from prmcal.db.tables.base import SCHEMA_VERSION
+from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseError,
     DatabaseStorageError,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from db.connection import check_version, connect, engine_for
-from db.errors import MissingDatabaseError
+from prmcal.db.connection import check_version, connect, engine_for
+from prmcal.errors import MissingDatabaseError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     Parameters
     ----------
     path : Path
-        The published copy, :func:`db.files.published_path`. The writer's own file works between transactions.
+        The published copy, :func:`prmcal.db.files.published_path`. The writer's own file works between transactions.
     patience : float
         Seconds to wait for a program that holds the file.
 

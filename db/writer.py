@@ -19,11 +19,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from db.base import SCHEMA_VERSION, Base
-from db.connection import check_version, connect, driver_errors, engine_for
-from db.errors import DatabaseStorageError, LoadError
-from db.files import published_path
-from db.models import Comparison, Job, SchemaVersion
+from prmcal.db.connection import check_version, connect, driver_errors, engine_for
+from prmcal.db.files import published_path
+from prmcal.db.tables import Comparison, Job, SchemaVersion
+from prmcal.db.tables.base import SCHEMA_VERSION, Base
+from prmcal.errors import DatabaseStorageError, LoadError
 
 __all__ = ["Transaction", "Writer"]
 
@@ -130,9 +130,9 @@ class Writer:
     Parameters
     ----------
     path : Path
-        The file, :func:`db.files.database_path` of the output folder by custom.
+        The file, :func:`prmcal.db.files.database_path` of the output folder by custom.
     published : Path, optional
-        The copy for readers; by default :func:`db.files.published_path` of the same folder.
+        The copy for readers; by default :func:`prmcal.db.files.published_path` of the same folder.
     patience : float
         Seconds to wait for another program that holds the file.
 

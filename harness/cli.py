@@ -40,13 +40,13 @@ def plan(
     plugin: PluginOption = None,
 ) -> None:
     """Show the jobs of a grid, what is reused, and what is left: samples, tokens, time. Needs no model and no hub."""
-    from harness.disk import space_needed
-    from harness.estimate import CostModel, remaining_work
-    from harness.gpu_hours import model_costs
-    from harness.gpus import default_workers
-    from harness.planner import build_plan
-    from harness.render_plan import render_plan
-    from harness.store import Store
+    from prmcal.harness.commands.plan import render_plan
+    from prmcal.harness.costs.disk import space_needed
+    from prmcal.harness.costs.estimate import CostModel, remaining_work
+    from prmcal.harness.costs.gpu_hours import model_costs
+    from prmcal.harness.machine.gpus import default_workers
+    from prmcal.harness.planning.planner import build_plan
+    from prmcal.harness.storage.store import Store
 
     spec = _read(grid, limit, plugin)
     planned = build_plan(spec, stand_ins=True)
@@ -73,8 +73,8 @@ def run(
     plugin: PluginOption = None,
 ) -> None:
     """Run a grid. Run it again after an interruption: finished work is kept."""
-    from harness.gpus import default_workers
-    from harness.run import run_grid
+    from prmcal.harness.execution.run import run_grid
+    from prmcal.harness.machine.gpus import default_workers
 
     spec = _read(grid, limit, plugin)
     try:
@@ -96,8 +96,8 @@ def run(
 @app.command()
 def status(directory: FolderArgument) -> None:
     """Show how far a run is, while it runs or after."""
-    from harness.render import render_status
-    from harness.status import read_status
+    from prmcal.harness.commands.render import render_status
+    from prmcal.harness.commands.status import read_status
 
     typer.echo(render_status(read_status(directory)))
 
@@ -109,7 +109,7 @@ def leaderboard(
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
 ) -> None:
     """Print a leaderboard: every value with its 95% interval."""
-    from harness.render import render_leaderboard
+    from prmcal.harness.commands.render import render_leaderboard
 
     typer.echo(render_leaderboard(directory, table, output_format), nl=False)
 
@@ -122,7 +122,7 @@ def show(
     ] = Path("runs/nano"),
 ) -> None:
     """Show a cell with its provenance: results, jobs, keys, seeds, versions, trajectories."""
-    from harness.render import render_cell
+    from prmcal.harness.commands.render import render_cell
 
     typer.echo(render_cell(directory, cell), nl=False)
 
@@ -138,7 +138,7 @@ def compare(
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
 ) -> None:
     """Compare two cells over the same questions: differences with 95% intervals, and which are real."""
-    from harness.render_comparison import render_comparison
+    from prmcal.harness.commands.compare import render_comparison
 
     typer.echo(render_comparison(directory, first, second, metric, output_format), nl=False)
 
@@ -154,7 +154,7 @@ def report(
     ],
 ) -> None:
     """Write tables and figures as Markdown, CSV, LaTeX, PNG and PDF, from the database."""
-    from harness.report import write_report
+    from prmcal.harness.report import write_report
 
     files = write_report(directory, out)
     typer.echo(f"{len(files)} files in {out}: start with {out / 'README.md'}.", err=True)
@@ -169,7 +169,7 @@ def export(
     ],
 ) -> None:
     """Write the leaderboards as a static site that needs no server, such as for a GitHub page."""
-    from harness.site import write_site
+    from prmcal.harness.site import write_site
 
     files = write_site(directory, html)
     typer.echo(f"{len(files)} files in {html}: open {html / 'index.html'}.", err=True)
@@ -178,7 +178,7 @@ def export(
 @app.command()
 def rebuild(directory: FolderArgument) -> None:
     """Build the database anew from the artifacts."""
-    from harness.rebuild import rebuild_database
+    from prmcal.harness.execution.rebuild import rebuild_database
 
     cells = rebuild_database(directory)
     typer.echo(f"The database of {directory} was built anew: {cells} cells.", err=True)
@@ -195,7 +195,7 @@ def export_prm(
     ] = Path("runs/nano"),
 ) -> None:
     """Write a calibrated PRM as a checkpoint of its own, for transformers and vLLM."""
-    from harness.export import export_calibrated_prm
+    from prmcal.harness.commands.export_prm import export_calibrated_prm
 
     export_calibrated_prm(directory, cell, out)
     typer.echo(f"The calibrated PRM is in {out}: see {out / 'README.md'}.", err=True)
@@ -207,7 +207,7 @@ def export_success_rates(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Ends in .jsonl, .json or .parquet.")],
 ) -> None:
     """Write all prefixes of a run with their success rates, in the form of the published calibration set."""
-    from harness.published import export_success
+    from prmcal.harness.commands.published import export_success
 
     typer.echo(f"{export_success(directory, out):,} prefixes in {out}.", err=True)
 
@@ -223,7 +223,7 @@ def import_first_passes(
     ] = None,
 ) -> None:
     """Make a recording of published solutions and rewards, for a grid like grids/recorded.yaml."""
-    from harness.published import import_first_pass
+    from prmcal.harness.commands.published import import_first_pass
 
     typer.echo(f"{import_first_pass(files, out, rewards):,} questions in {out}.", err=True)
 
@@ -234,7 +234,7 @@ def list_plugins(
     plugin: PluginOption = None,
 ) -> None:
     """List the registered plugins."""
-    from harness.inspection import plugin_listing
+    from prmcal.harness.commands.plugins import plugin_listing
 
     _load_plugins(plugin)
     typer.echo(plugin_listing(kind))
@@ -261,7 +261,7 @@ def check(
     plugin: PluginOption = None,
 ) -> None:
     """Run the conformance checks on a plugin; on published weights also against what their authors publish."""
-    from harness.inspection import check_plugins
+    from prmcal.harness.commands.plugins import check_plugins
 
     _load_plugins(plugin)
     report, passed = check_plugins(name, kind, argument or [], weights)
@@ -278,7 +278,7 @@ def doctor(
     plugin: PluginOption = None,
 ) -> None:
     """Show what is installed, the GPUs, the cached models, and what a grid still needs."""
-    from harness.doctor import grid_needs, machine_report
+    from prmcal.harness.commands.doctor import grid_needs, machine_report
 
     typer.echo(machine_report())
     if grid is not None:
@@ -297,7 +297,7 @@ def dashboard(
     """Open the leaderboard in a browser."""
     import subprocess
 
-    command = [sys.executable, "-m", "dashboard", str(directory), "--port", str(port)]
+    command = [sys.executable, "-P", "-m", "prmcal.dashboard", str(directory), "--port", str(port)]
     raise typer.Exit(
         subprocess.run([*command, *(["--headless"] if headless else [])], check=False).returncode
     )
@@ -305,41 +305,25 @@ def dashboard(
 
 def main() -> None:
     """Entry point: errors that the user can act on become one line and exit code 2."""
-    from registry.errors import PrmcalError
+    from prmcal.errors import PrmcalError
 
     try:
         app()
     except PrmcalError as error:
-        _fail(error)
-    except Exception as error:
-        if not _is_database_error(error):
-            raise
-        _fail(error)
-
-
-def _fail(error: Exception) -> None:
-    typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
-    sys.exit(2)
-
-
-def _is_database_error(error: Exception) -> bool:
-    if "db.errors" not in sys.modules:
-        return False
-    from db.errors import DatabaseError
-
-    return isinstance(error, DatabaseError)
+        typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
+        sys.exit(2)
 
 
 def _load_plugins(files: list[Path] | None) -> None:
     if files:
-        from registry.plugins import load_plugin_file
+        from prmcal.registry.plugins import load_plugin_file
 
         for file in files:
             load_plugin_file(file)
 
 
 def _read(grid: Path, limit: int | None, plugin: list[Path] | None) -> Any:
-    from harness.grid import read_grid
+    from prmcal.harness.planning.grid import read_grid
 
     _load_plugins(plugin)
     return read_grid(grid).limited(limit)

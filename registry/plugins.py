@@ -25,19 +25,19 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.dataset import Dataset
-from registry.contracts.llm import LLM
-from registry.contracts.plugin import Plugin
-from registry.contracts.prm import PRM
-from registry.contracts.strategy import Strategy
-from registry.errors import (
+from prmcal.errors import (
     DuplicatePluginError,
     InvalidArgumentsError,
     InvalidPluginError,
     PrmcalError,
     UnknownPluginError,
 )
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.strategy import Strategy
 
 __all__ = [
     "KINDS",
@@ -182,13 +182,13 @@ class Registry(Generic[P]):
         if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
-                f"from registry.{self.contract.__name__}."
+                f"from prmcal.{self.contract.__name__}."
             )
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. "
-                f"See registry.{self.contract.__name__} for what each must do."
+                f"See prmcal.{self.contract.__name__} for what each must do."
             )
 
     def _validate(self, name: str, cls: type[P], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,53 +246,53 @@ llms = Registry(
     "llm",
     LLM,
     {
-        "openai": "registry.llms.openai:OpenAILLM",
-        "recorded": "registry.llms.recorded:RecordedLLM",
-        "transformers": "registry.llms.transformers:TransformersLLM",
-        "vllm": "registry.llms.vllm:VLLM",
+        "openai": "prmcal.registry.llms.openai:OpenAILLM",
+        "recorded": "prmcal.registry.llms.recorded:RecordedLLM",
+        "transformers": "prmcal.registry.llms.transformers:TransformersLLM",
+        "vllm": "prmcal.registry.llms.vllm:VLLM",
     },
 )
 prms = Registry(
     "prm",
     PRM,
     {
-        "qwen": "registry.prms.qwen:QwenPRM",
-        "qwen-vllm": "registry.prms.qwen_vllm:QwenVLLMPRM",
-        "recorded": "registry.prms.recorded:RecordedPRM",
-        "reasoneval": "registry.prms.reasoneval:ReasonEvalPRM",
-        "rlhflow": "registry.prms.rlhflow:RLHFlowPRM",
-        "shepherd": "registry.prms.shepherd:ShepherdPRM",
-        "skywork": "registry.prms.skywork:SkyworkPRM",
+        "qwen": "prmcal.registry.prms.qwen:QwenPRM",
+        "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",
+        "recorded": "prmcal.registry.prms.recorded:RecordedPRM",
+        "reasoneval": "prmcal.registry.prms.reasoneval:ReasonEvalPRM",
+        "rlhflow": "prmcal.registry.prms.rlhflow:RLHFlowPRM",
+        "shepherd": "prmcal.registry.prms.shepherd:ShepherdPRM",
+        "skywork": "prmcal.registry.prms.skywork:SkyworkPRM",
     },
 )
 calibrators = Registry(
     "calibrator",
     Calibrator,
     {
-        "ats": "registry.calibrators.ats:AdaptiveTemperatureScaling",
-        "conformal": "registry.calibrators.conformal:ConformalBound",
-        "histogram": "registry.calibrators.histogram:HistogramBinning",
-        "isotonic": "registry.calibrators.isotonic:IsotonicCalibrator",
-        "quantile-adapter": "registry.calibrators.lora.adapter:QuantileAdapter",
-        "quantile-lora": "registry.calibrators.lora.calibrator:QuantileLora",
-        "temperature": "registry.calibrators.temperature:TemperatureScaling",
-        "uncalibrated": "registry.calibrators.uncalibrated:Uncalibrated",
+        "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
+        "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
+        "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
+        "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
+        "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
+        "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
+        "temperature": "prmcal.registry.calibrators.temperature:TemperatureScaling",
+        "uncalibrated": "prmcal.registry.calibrators.uncalibrated:Uncalibrated",
     },
 )
 datasets = Registry(
     "dataset",
     Dataset,
     {
-        "aime24": "registry.datasets.published:AIME24",
-        "aime24-25": "registry.datasets.published:AIME2425",
-        "aime25": "registry.datasets.published:AIME25",
-        "gsm8k": "registry.datasets.published:GSM8K",
-        "jsonl": "registry.datasets.jsonl:JsonlDataset",
-        "math-calibration": "registry.datasets.published:MathCalibration",
-        "math500": "registry.datasets.published:MATH500",
-        "nano-aime": "registry.datasets.nano:NanoAIME",
-        "nano-math": "registry.datasets.nano:NanoMath",
-        "success-rates": "registry.datasets.success_rates:SuccessRates",
+        "aime24": "prmcal.registry.datasets.published:AIME24",
+        "aime24-25": "prmcal.registry.datasets.published:AIME2425",
+        "aime25": "prmcal.registry.datasets.published:AIME25",
+        "gsm8k": "prmcal.registry.datasets.published:GSM8K",
+        "jsonl": "prmcal.registry.datasets.jsonl:JsonlDataset",
+        "math-calibration": "prmcal.registry.datasets.published:MathCalibration",
+        "math500": "prmcal.registry.datasets.published:MATH500",
+        "nano-aime": "prmcal.registry.datasets.nano:NanoAIME",
+        "nano-math": "prmcal.registry.datasets.nano:NanoMath",
+        "success-rates": "prmcal.registry.datasets.success_rates:SuccessRates",
     },
 )
 
@@ -300,18 +300,18 @@ strategies = Registry(
     "strategy",
     Strategy,
     {
-        "beam search": "registry.strategies.beams:BeamSearch",
-        "beam search + IAS-of-K": "registry.strategies.beams:BeamSearchWithIASOfK",
-        "beam search + IAS-of-M": "registry.strategies.beams:BeamSearchWithIASOfM",
-        "best-of-n": "registry.strategies.fixed:BestOfN",
-        "best-of-n + IAS": "registry.strategies.adaptive:BestOfNWithIAS",
-        "fixed n of equal cost": "registry.strategies.reference:FixedOfEqualCost",
-        "majority vote": "registry.strategies.votes:MajorityVote",
-        "oracle IAS": "registry.strategies.reference:OracleIAS",
-        "pass@1": "registry.strategies.fixed:PassAt1",
-        "pass@N": "registry.strategies.fixed:PassAtN",
-        "random budget": "registry.strategies.reference:RandomBudget",
-        "weighted best-of-n": "registry.strategies.votes:WeightedBestOfN",
+        "beam search": "prmcal.registry.strategies.beams:BeamSearch",
+        "beam search + IAS-of-K": "prmcal.registry.strategies.beams:BeamSearchWithIASOfK",
+        "beam search + IAS-of-M": "prmcal.registry.strategies.beams:BeamSearchWithIASOfM",
+        "best-of-n": "prmcal.registry.strategies.fixed:BestOfN",
+        "best-of-n + IAS": "prmcal.registry.strategies.adaptive:BestOfNWithIAS",
+        "fixed n of equal cost": "prmcal.registry.strategies.reference:FixedOfEqualCost",
+        "majority vote": "prmcal.registry.strategies.votes:MajorityVote",
+        "oracle IAS": "prmcal.registry.strategies.reference:OracleIAS",
+        "pass@1": "prmcal.registry.strategies.fixed:PassAt1",
+        "pass@N": "prmcal.registry.strategies.fixed:PassAtN",
+        "random budget": "prmcal.registry.strategies.reference:RandomBudget",
+        "weighted best-of-n": "prmcal.registry.strategies.votes:WeightedBestOfN",
     },
     plural="strategies",
 )

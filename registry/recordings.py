@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from registry.contracts.data import Completion, split_steps
-from registry.datasets.records import read_records
-from registry.errors import DataError, InvalidArgumentsError
+from prmcal.errors import DataError, InvalidArgumentsError
+from prmcal.registry.contracts.data import Completion, split_steps
+from prmcal.registry.datasets.records import read_records
 
 __all__ = ["RecordedQuestion", "as_one_step", "check_recording", "read_recording", "recording_identity"]
 

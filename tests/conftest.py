@@ -24,12 +24,12 @@ Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def command(*arguments: object) -> list[str]:
     """The command line of ``prmcal`` as a user's shell would run it."""
-    return [sys.executable, "-m", "harness.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "prmcal.harness.cli", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:
-    """The environment of a subprocess in which the packages of this checkout are found, and no model hub."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    """The environment of a subprocess without a model hub."""
+    return {**os.environ, "HF_HUB_OFFLINE": "1"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

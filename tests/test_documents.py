@@ -62,7 +62,7 @@ def test_the_readme_names_every_command(prmcal: Prmcal) -> None:
 
 
 def test_help_and_list_load_no_torch() -> None:
-    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom harness.cli import main\n"
+    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom prmcal.harness.cli import main\n"
     code += "try: main()\nexcept SystemExit: pass\nsys.exit('torch' in sys.modules)"
     for argument in ("--help", "list"):
         subprocess.run(

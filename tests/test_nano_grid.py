@@ -6,7 +6,6 @@ A package of someone else's, installed by pip, brings another PRM, another calib
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -36,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     shutil.copytree(PACKAGE, source)  # Building leaves files beside the source.
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", site, source], check=True)
-    env = environment() | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
+    env = environment() | {"PYTHONPATH": str(site)}
     data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
     data["llms"] = data["llms"][1:2]
     terse = {
@@ -128,7 +127,8 @@ def test_killed_and_resumed_the_result_is_the_same_to_the_byte(finished: Run, tm
 
 def test_a_second_run_is_quick_and_loads_no_model(finished: Run) -> None:
     path, out, env = finished
-    code = "import sys; from harness.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code\n"
+    code = "import sys; from prmcal.harness.cli import main\n"
+    code += "try: main()\nexcept SystemExit as end: assert not end.code\n"
     code += "assert 'torch' not in sys.modules"
     again = subprocess.run(
         [sys.executable, "-c", code, *arguments(path, out)[3:]],

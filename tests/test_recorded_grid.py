@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from db.leaderboard import leaderboard
-from registry.plugins import datasets
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.registry.plugins import datasets
 from tests.conftest import ROOT, Prmcal
 
 RECORDING = ROOT.parent / "shared" / "data" / "math_cot_100_8samples.jsonl"

@@ -7,15 +7,16 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard import calibration_charts, charts
-from dashboard.address import bound
-from dashboard.data import ask
-from dashboard.places import Names, names_of
-from dashboard.text import amount, estimate, in_lines, number, plain
-from dashboard.views.calibrators import show_all, show_rivals
-from dashboard.views.provenance import show_provenance
-from db.leaderboard import METRICS
-from db.provenance import CellDetail
+from prmcal.dashboard.charts import calibration as calibration_charts
+from prmcal.dashboard.charts import style as charts
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.places import Names, names_of
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import amount, estimate, in_lines, number, plain
+from prmcal.dashboard.views.parts.calibrators import show_all, show_rivals
+from prmcal.dashboard.views.parts.provenance import show_provenance
+from prmcal.db.queries.leaderboard import METRICS
+from prmcal.db.queries.provenance import CellDetail
 
 __all__ = ["show"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts
-from dashboard.address import bound, link
-from dashboard.data import ask
-from dashboard.text import amount, estimate, in_lines, number, plain
-from db.compare import CellComparison, MetricComparison
-from db.errors import ArtifactError, IncomparableCellsError
-from db.leaderboard import METRICS, SIGNIFICANCE
+from prmcal.dashboard.charts import style as charts
+from prmcal.dashboard.controls.address import bound, link
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import amount, estimate, in_lines, number, plain
+from prmcal.db.queries.compare import CellComparison, MetricComparison
+from prmcal.db.queries.leaderboard import METRICS, SIGNIFICANCE
+from prmcal.errors import ArtifactError, IncomparableCellsError
 
 __all__ = ["show"]
 

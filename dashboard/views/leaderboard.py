@@ -9,17 +9,17 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts
-from dashboard.address import bound, link
-from dashboard.data import ask
-from dashboard.downloads import downloads
-from dashboard.paging import rows_of_page
-from dashboard.places import TITLES, Names, chosen, names_of
-from dashboard.text import amount, estimate, number, plain
-from dashboard.views.beside import show_costs, show_reported
-from db.leaderboard import METRICS, SIGNIFICANCE, Metric
-from db.readable import readable_leaderboard
-from db.standings import last_places, merit
+from prmcal.dashboard.charts import style as charts
+from prmcal.dashboard.controls.address import bound, link
+from prmcal.dashboard.controls.downloads import downloads
+from prmcal.dashboard.controls.paging import rows_of_page
+from prmcal.dashboard.controls.places import TITLES, Names, chosen, names_of
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import amount, estimate, number, plain
+from prmcal.dashboard.views.parts.beside import show_costs, show_reported
+from prmcal.db.queries.leaderboard import METRICS, SIGNIFICANCE, Metric
+from prmcal.db.statistics.standings import last_places, merit
+from prmcal.db.text.readable import readable_leaderboard
 
 __all__ = ["show"]
 

@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.address import bound
-from dashboard.data import ask
-from dashboard.paging import page_of
-from dashboard.recipe import commands, grid_of_cell
-from dashboard.text import amount, duration, number, plain
-from db.run_folder import is_running, plugin_files
-from db.run_queries import progress
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.paging import page_of
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import amount, number, plain
+from prmcal.dashboard.text.recipe import commands, grid_of_cell
+from prmcal.db.queries.runs import progress
+from prmcal.db.run_folder import is_running, plugin_files
+from prmcal.db.text.formats import duration
 
 __all__ = ["show"]
 

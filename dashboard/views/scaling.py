@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, scaling_charts
-from dashboard.address import bound
-from dashboard.data import ask
-from dashboard.places import Names, chosen_place, names_of
-from dashboard.scaling_charts import FIXED
-from dashboard.settings import calibrators_of, here, level_of, point_of, settings, show_areas
-from dashboard.text import estimate, in_lines, plain
-from dashboard.views.difficulty import show_difficulty, show_risk
-from db.curves import unbeaten
-from db.scaling import ScalingPool
+from prmcal.dashboard.charts import scaling as scaling_charts
+from prmcal.dashboard.charts import style as charts
+from prmcal.dashboard.charts.scaling import FIXED
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.places import Names, chosen_place, names_of
+from prmcal.dashboard.controls.settings import calibrators_of, here, level_of, point_of, settings, show_areas
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.plain import estimate, in_lines, plain
+from prmcal.dashboard.views.parts.difficulty import show_difficulty, show_risk
+from prmcal.db.queries.curves import unbeaten
+from prmcal.db.queries.scaling import ScalingPool
 
 __all__ = ["show"]
 

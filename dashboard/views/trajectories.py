@@ -8,16 +8,16 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts
-from dashboard.address import bound
-from dashboard.cells import chosen_cell
-from dashboard.data import ask
-from dashboard.mathematics import with_formulas
-from dashboard.paging import page_of
-from dashboard.places import names_of
-from dashboard.step_chart import budgets_chart, rewards_chart
-from dashboard.steps import step_table, step_texts
-from dashboard.text import amount, estimate, number, plain
+from prmcal.dashboard.charts import style as charts
+from prmcal.dashboard.charts.steps import budgets_chart, rewards_chart
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.cells import chosen_cell
+from prmcal.dashboard.controls.paging import page_of
+from prmcal.dashboard.controls.places import names_of
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.dashboard.text.plain import amount, estimate, number, plain
+from prmcal.dashboard.text.steps import step_table, step_texts
 
 __all__ = ["show"]
 

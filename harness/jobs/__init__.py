@@ -1,6 +1,7 @@
-"""The jobs: each a pure function from keyed inputs to an artifact, one kind a module.
+"""The jobs: what a shard of each kind computes. When it is computed belongs in `prmcal.harness.execution`.
 
-A module ``harness.jobs.<kind>`` has one function ``compute(shard, context) -> Output``.
+Each kind of job has a module with one function ``compute(shard, context) -> Output``: a pure function from keyed inputs
+to an artifact.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.context import Context, Output
-    from harness.plan import Shard
+    from prmcal.harness.jobs.context import Context, Output
+    from prmcal.harness.jobs.job import Shard
 
 __all__ = ["JOB_VERSIONS", "compute"]
 
@@ -30,9 +31,12 @@ JOB_VERSIONS = {
     "search_results": 1,
 }
 
+_MEASUREMENTS = ("calibration_metrics", "strategy", "curves", "search_results")
+
 
 def compute(shard: Shard, context: Context) -> Output:
     """Run a shard's function."""
-    module = importlib.import_module(f"harness.jobs.{shard.ref.kind}")
+    room = "measurement." if shard.ref.kind in _MEASUREMENTS else ""
+    module = importlib.import_module(f"prmcal.harness.jobs.{room}{shard.ref.kind}")
     output: Output = module.compute(shard, context)
     return output

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.context import Context, Output, plugin_guard, require
-from harness.features import PREFIX, features_of, scored_prefixes
-from harness.plan import Shard
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
+from prmcal.harness.jobs.job import Shard
 
 __all__ = ["compute"]
 

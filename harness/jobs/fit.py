@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.context import Context, Output, plugin_guard, require, successes_of
-from harness.features import PREFIX, features_of, scored_prefixes
-from harness.plan import Shard
-from registry.contracts.features import FitSupport
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, successes_of
+from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
+from prmcal.harness.jobs.job import Shard
+from prmcal.registry.contracts.features import FitSupport
 
 __all__ = ["compute"]
 

@@ -7,12 +7,12 @@ from typing import cast
 
 import numpy as np
 
-from harness.context import Context, Output, plugin_guard, require, require_length
-from harness.jobs.score import scoring_requests
-from harness.plan import Shard
-from registry.contracts.features import HiddenStates
-from registry.errors import PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import PluginFailedError
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.score import scoring_requests
+from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["compute"]
 

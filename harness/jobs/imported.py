@@ -6,14 +6,14 @@ from typing import cast
 
 import pandas as pd
 
-from harness.context import Context, Output
-from harness.jobs.rollout import COLUMNS, typed
-from harness.jobs.success import counted
-from harness.plan import Shard
-from registry.contracts.data import join_steps
-from registry.contracts.dataset import FollowedUpDataset
-from registry.errors import DataError
-from registry.grading import extract_answer
+from prmcal.errors import DataError
+from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.rollout import COLUMNS, typed
+from prmcal.harness.jobs.success import counted
+from prmcal.registry.contracts.data import join_steps
+from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.grading import extract_answer
 
 __all__ = ["compute"]
 

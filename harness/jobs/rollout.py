@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.context import Context, Output, plugin_guard, require, require_length
-from harness.plan import Shard
-from registry.contracts.data import Completion, Prefix, Sampling, split_steps
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
+from prmcal.harness.jobs.job import Shard
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling, split_steps
 
 if TYPE_CHECKING:
     import pandas as pd

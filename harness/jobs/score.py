@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.context import Context, Output, plugin_guard, require, require_length
-from harness.plan import Shard
-from registry.contracts.data import PrefixScores, ScoringRequest, split_steps
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
+from prmcal.harness.jobs.job import Shard
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest, split_steps
 
 if TYPE_CHECKING:
     import pandas as pd

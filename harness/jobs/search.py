@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from harness.context import Context, Output, plugin_guard, require
-from harness.plan import Shard
-from harness.search import Calibrate, beam_search
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.data import Prefix, Sampling, ScoringRequest, join_steps
-from registry.contracts.features import HiddenStates, ScoredPrefixes
-from registry.contracts.prm import PRM
-from registry.contracts.search import SearchStrategy
-from registry.plugins import KINDS
-from registry.prms.transformers import TransformersPRM
+from prmcal.harness.jobs.beam_search import Calibrate, beam_search
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.job import Shard
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.data import Prefix, Sampling, ScoringRequest, join_steps
+from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.plugins import KINDS
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["compute"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.context import Context, Output
-from harness.jobs.rollout import draw
-from harness.plan import Shard
-from registry.contracts.data import STEP_SEPARATOR, Prefix, join_steps, split_steps
-from registry.grading import extract_answer
+from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.rollout import draw
+from prmcal.registry.contracts.data import STEP_SEPARATOR, Prefix, join_steps, split_steps
+from prmcal.registry.grading import extract_answer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from db.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
-from harness.metrics.calibration import bin_edges, bin_index
-from harness.metrics.rows import PrefixRows
+from prmcal.db.statistics.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
+from prmcal.harness.metrics.calibration import bin_edges, bin_index
+from prmcal.harness.metrics.rows import PrefixRows
 
 __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from db.bootstrap import Metric, RowMean, question_totals, weighted_totals
-from harness.metrics.rows import PrefixRows
+from prmcal.db.statistics.bootstrap import Metric, RowMean, question_totals, weighted_totals
+from prmcal.harness.metrics.rows import PrefixRows
 
 __all__ = [
     "ECE",

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from db.bootstrap import Metric, QuestionMean, question_totals
-from harness.metrics.mixing import fit_mixing, share_above
-from harness.metrics.rows import PrefixRows
+from prmcal.db.statistics.bootstrap import Metric, QuestionMean, question_totals
+from prmcal.harness.metrics.mixing import fit_mixing, share_above
+from prmcal.harness.metrics.rows import PrefixRows
 
 __all__ = ["Coverage", "coverage_metrics"]
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from db.bootstrap import Bootstrap
-from db.spending import Curve, curve_of
-from registry.strategies.budgets import adaptive_samples
-from registry.strategies.exact import best_of_n
+from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.db.statistics.spending import Curve, curve_of
+from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.exact import best_of_n
 
 __all__ = [
     "DENSE_TARGETS",

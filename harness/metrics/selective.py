@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from db.bootstrap import Metric, weighted_totals
+from prmcal.db.statistics.bootstrap import Metric, weighted_totals
 
 __all__ = ["Answering", "RiskCoverageArea"]
 

@@ -12,6 +12,6 @@
 The same database gives the same bytes: nothing here reads the clock.
 """
 
-from harness.report.writer import write_report
+from prmcal.harness.report.writer import write_report
 
 __all__ = ["write_report"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.report.evidence import Evidence
-from harness.report.exhibits import Exhibit
-from harness.report.figures import figure_2, figure_3, figure_3_adaptive_ce
-from harness.report.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
-from harness.report.scaling_tables import table_2, table_3
-from harness.report.tables import table_1, table_5
+from prmcal.harness.report.evidence import Evidence
+from prmcal.harness.report.exhibits import Exhibit
+from prmcal.harness.report.figures import figure_2, figure_3, figure_3_adaptive_ce
+from prmcal.harness.report.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
+from prmcal.harness.report.scaling_tables import table_2, table_3
+from prmcal.harness.report.tables import table_1, table_5
 
 __all__ = ["CONTENTS"]
 

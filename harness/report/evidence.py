@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from db.bootstrap import Bootstrap, Metric, estimate, weighted_totals
-from db.queries import METRICS, comparisons, datasets, measurements, plugins, reading, runs
-from db.report_queries import measured_by, reward_errors
-from db.standings import standings
-from harness.report.scaling_evidence import ScalingEvidence, read_scaling
-from registry.errors import PrmcalError
+from prmcal.db.queries.catalog import METRICS, comparisons, datasets, measurements, plugins, reading, runs
+from prmcal.db.queries.report import measured_by, reward_errors
+from prmcal.db.statistics.bootstrap import Bootstrap, Metric, estimate, weighted_totals
+from prmcal.db.statistics.standings import standings
+from prmcal.errors import PrmcalError
+from prmcal.harness.report.scaling_evidence import ScalingEvidence, read_scaling
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.report.evidence import Place, Value
+from prmcal.harness.report.evidence import Place, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

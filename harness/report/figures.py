@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.report.evidence import Evidence, Place, RewardErrors, Value, title_of
-from harness.report.exhibits import Chart, numbered
-from harness.report.multiples import crowded, small_multiples
-from harness.report.style import GUIDE, INK, MEAN, RAW, colours, markers
+from prmcal.harness.report.evidence import Evidence, Place, RewardErrors, Value, title_of
+from prmcal.harness.report.exhibits import Chart, numbered
+from prmcal.harness.report.multiples import crowded, small_multiples
+from prmcal.harness.report.style import GUIDE, INK, MEAN, RAW, colours, markers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ import io
 from collections.abc import Callable
 from itertools import chain
 
-from db.formats import escape_latex, escape_markdown, latex_line, markdown_grid
-from harness.report.evidence import Value
-from harness.report.exhibits import Panel, Row, Table, counts_text
+from prmcal.db.text.formats import escape_latex, escape_markdown, latex_line, markdown_grid
+from prmcal.harness.report.evidence import Value
+from prmcal.harness.report.exhibits import Panel, Row, Table, counts_text
 
 __all__ = ["csv_text", "latex", "markdown", "markdown_notes"]
 

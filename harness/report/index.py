@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from db.formats import escape_markdown, markdown_grid
-from harness.report.evidence import Evidence
-from harness.report.exhibits import Chart, Exhibit, Table
-from harness.report.formats import markdown, markdown_notes
+from prmcal.db.text.formats import escape_markdown, markdown_grid
+from prmcal.harness.report.evidence import Evidence
+from prmcal.harness.report.exhibits import Chart, Exhibit, Table
+from prmcal.harness.report.formats import markdown, markdown_notes
 
 __all__ = ["index", "picture_names", "provenance"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.report.evidence import Evidence, Place
-from harness.report.style import WIDTH, new_figure
+from prmcal.harness.report.evidence import Evidence, Place
+from prmcal.harness.report.style import WIDTH, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from db.curves import curve_areas, curve_points
-from db.queries import measurements, plugins
-from db.reader import Source
+from prmcal.db.queries.catalog import measurements, plugins
+from prmcal.db.queries.curves import curve_areas, curve_points
+from prmcal.db.reader import Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ class ScalingEvidence:
     cells : DataFrame
         Values of the scaling leaderboard, for the target C and levels beta of the tables.
     points, areas : DataFrame
-        The curves, as :mod:`db.curves` gives them.
+        The curves, as :mod:`prmcal.db.queries.curves` gives them.
     target : float or None
         C of the cells; None if no strategy has one.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from harness.report.evidence import Evidence, Place
-from harness.report.exhibits import Chart
-from harness.report.multiples import small_multiples
-from harness.report.style import GUIDE, INK, colours, markers
-from harness.report.tables import calibrated
+from prmcal.harness.report.evidence import Evidence, Place
+from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.multiples import small_multiples
+from prmcal.harness.report.style import GUIDE, INK, colours, markers
+from prmcal.harness.report.tables import calibrated
 
 if TYPE_CHECKING:
     import pandas as pd

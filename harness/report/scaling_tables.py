@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.queries import METRICS
-from harness.report.evidence import Evidence, Place, Value, title_of
-from harness.report.exhibits import Panel, Row, Table
+from prmcal.db.queries.catalog import METRICS
+from prmcal.harness.report.evidence import Evidence, Place, Value, title_of
+from prmcal.harness.report.exhibits import Panel, Row, Table
 
 __all__ = ["table_2", "table_3"]
 

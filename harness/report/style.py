@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import PrmcalError
+from prmcal.errors import PrmcalError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """The leaderboards as a static site, without a server: ``prmcal export``.
 
-    harness.site.contents   what stands on the page, from the database
-    harness.site.writer     the folder
+    prmcal.harness.site.contents   what stands on the page, from the database
+    prmcal.harness.site.writer     the folder
     page.html, style.css, script.js   what the page is made of; all names and reasons are escaped
 
 One page holds everything but the figures. Its script sorts and filters; without it the tables are all there.
@@ -9,6 +9,6 @@ One page holds everything but the figures. Its script sorts and filters; without
 
 from __future__ import annotations
 
-from harness.site.writer import write_site
+from prmcal.harness.site.writer import write_site
 
 __all__ = ["write_site"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from db.leaderboard import METRICS, SIGNIFICANCE, Metric
-from db.readable import missing
-from db.reported import REPORTED_TABLES, reported
+from prmcal.db.queries.leaderboard import METRICS, SIGNIFICANCE, Metric
+from prmcal.db.queries.reported import REPORTED_TABLES, reported
+from prmcal.db.text.readable import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ class PaperTable:
 
 
 def board(frame: pd.DataFrame, name: Literal["calibration", "scaling"]) -> Board:
-    """Arrange a leaderboard, as :func:`db.leaderboard.leaderboard` returns it."""
+    """Arrange a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it."""
     metrics = tuple(
         metric
         for metric in METRICS.values()

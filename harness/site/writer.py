@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from db.queries import leaderboard, reading, runs
-from harness.folder import RunFolder
-from harness.report.contents import CONTENTS
-from harness.report.evidence import read_evidence
-from harness.report.exhibits import Chart
-from harness.report.index import picture_names, provenance
-from harness.report.style import styled
-from harness.site.contents import NAMES, board, paper_tables
-from harness.written_folder import WrittenFolder, write_text
-from registry.errors import PrmcalError
+from prmcal.db.queries.catalog import leaderboard, reading, runs
+from prmcal.errors import PrmcalError
+from prmcal.harness.report.contents import CONTENTS
+from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.index import picture_names, provenance
+from prmcal.harness.report.style import styled
+from prmcal.harness.site.contents import NAMES, board, paper_tables
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

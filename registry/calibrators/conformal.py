@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.calibrator import Calibrator
-from registry.plugins import calibrators
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.plugins import calibrators
 
 __all__ = ["ConformalBound"]
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.calibrator import Calibrator
 
 __all__ = ["HistogramBinning"]
 

@@ -1,6 +1,6 @@
 """Checks of whether a plugin keeps its contract: they ship with the contracts, for the authors of plugins.
 
-    from registry.conformance import parametrize_with_checks
+    from prmcal.registry.conformance import parametrize_with_checks
 
     @parametrize_with_checks([MyCalibrator()])
     def test_my_calibrator(plugin, check):
@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from registry.conformance.runner import (
+from prmcal.registry.conformance.runner import (
     CheckResult,
     checks_of,
     compare_with_published,

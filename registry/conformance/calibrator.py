@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.conformance.features import (
+from prmcal.registry.conformance.features import (
     CalibrationData,
     calibration_data,
     extremes,
@@ -19,8 +19,8 @@ from registry.conformance.features import (
     scores_of,
     tied,
 )
-from registry.conformance.plugin import expect
-from registry.contracts.calibrator import Calibrator
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.calibrator import Calibrator
 
 __all__ = ["CHECKS"]
 

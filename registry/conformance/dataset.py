@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from registry.conformance.plugin import expect
-from registry.contracts.data import Question
-from registry.contracts.dataset import Dataset, FollowedUpDataset
-from registry.errors import DataError
+from prmcal.errors import DataError
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 
 __all__ = ["CHECKS"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.data import Prefix, ScoringRequest
-from registry.contracts.features import HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.data import Prefix, ScoringRequest
+from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
 
 __all__ = ["CalibrationData", "calibration_data", "extremes", "joined", "scores_of", "tied"]
 
@@ -110,14 +110,14 @@ def _forest(logit: NDArray[np.float64], random: np.random.Generator) -> HiddenSt
 
 @cache
 def _nano_prm() -> Any:
-    from registry.plugins import prms
+    from prmcal.registry.plugins import prms
 
     return prms.create("qwen", checkpoint="nano:prm", dtype="float32")
 
 
 @cache
 def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
-    from registry.nano.problems import generate_split, solution_steps
+    from prmcal.registry.nano.problems import generate_split, solution_steps
 
     prm = _nano_prm()
     problems = generate_split("nano-math", "train", seed + rows)[seed:]

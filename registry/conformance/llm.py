@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from unittest import SkipTest
 
-from registry.conformance.plugin import expect
-from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling, join_steps, split_steps
-from registry.contracts.llm import LLM
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.data import (
+    Completion,
+    GenerationRequest,
+    Prefix,
+    Sampling,
+    join_steps,
+    split_steps,
+)
+from prmcal.registry.contracts.llm import LLM
 
 __all__ = ["CHECKS"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["CHECKS", "expect"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from registry.conformance.plugin import expect
-from registry.contracts.data import PrefixScores, ScoringRequest
-from registry.contracts.prm import PRM
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.registry.contracts.prm import PRM
 
 __all__ = ["CHECKS"]
 

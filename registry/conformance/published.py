@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from registry.conformance.plugin import expect
-from registry.contracts.prm import PRM
-from registry.plugins import prms
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.plugins import prms
 
 __all__ = ["PUBLISHED", "PublishedRewards", "check_published_rewards"]
 

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 from unittest import SkipTest
 
-from registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.dataset import Dataset
-from registry.contracts.llm import LLM
-from registry.contracts.plugin import Plugin
-from registry.contracts.prm import PRM
-from registry.contracts.search import SearchStrategy
-from registry.contracts.strategy import PoolStrategy
+from prmcal.registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import PoolStrategy
 
 __all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]
 
@@ -99,7 +99,7 @@ def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult
     list of CheckResult
         One for each published example; none for other plugins and checkpoints.
     """
-    from registry.conformance.published import PUBLISHED, check_published_rewards
+    from prmcal.registry.conformance.published import PUBLISHED, check_published_rewards
 
     place = (plugin_.plugin_name, checkpoint.partition("@")[0])
     return [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from registry.conformance.plugin import expect
-from registry.conformance.strategy import check_reads_are_known
-from registry.contracts.search import SearchStrategy
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.strategy import check_reads_are_known
+from prmcal.registry.contracts.search import SearchStrategy
 
 __all__ = ["CHECKS"]
 

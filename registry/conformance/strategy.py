@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.conformance.plugin import expect
-from registry.contracts.strategy import READS, Answered, Pool, PoolStrategy, Setting, Strategy
-from registry.strategies.exact import pass_at_n
+from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.contracts.strategy import READS, Answered, Pool, PoolStrategy, Setting, Strategy
+from prmcal.registry.strategies.exact import pass_at_n
 
 __all__ = ["CHECKS"]
 

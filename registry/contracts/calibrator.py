@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
-from registry.contracts.plugin import Plugin
-from registry.errors import DataError, PluginFailedError
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["Calibrator"]
 

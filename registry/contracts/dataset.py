@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from registry.contracts.data import Question, Verdict
-from registry.contracts.plugin import Plugin
-from registry.grading import Grading, extract_answer, grade_answer, grader_version
+from prmcal.registry.contracts.data import Question, Verdict
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.grading import Grading, extract_answer, grade_answer, grader_version
 
 __all__ = ["Dataset", "FollowedUp", "FollowedUpDataset", "content_hash"]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.data import Prefix
+from prmcal.registry.contracts.data import Prefix
 
 if TYPE_CHECKING:
-    from registry.contracts.prm import PRM
+    from prmcal.registry.contracts.prm import PRM
 
 __all__ = ["FitSupport", "HiddenStates", "ScoredPrefixes"]
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["LLM"]
 

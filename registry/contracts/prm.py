@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from registry.contracts.data import PrefixScores, ScoringRequest
-from registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["PRM"]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.strategy import Reads, Strategy
+from prmcal.registry.contracts.strategy import Reads, Strategy
 
 __all__ = ["SearchStrategy"]
 

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.plugin import Plugin
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["READS", "Answered", "Pool", "PoolStrategy", "Reads", "Setting", "Strategy"]
 
@@ -149,8 +149,8 @@ class PoolStrategy(Strategy):
         """Say how the strategy does on a pool, in expectation over which of its trajectories are drawn.
 
         Samples are drawn from the pool without replacement. Where there is a closed form, use it
-        (:mod:`registry.strategies.exact`): a result must not hang on random numbers. Where there is none, draw with
-        a fixed seed and say how large the error is.
+        (:mod:`prmcal.registry.strategies.exact`): a result must not depend on random numbers. Where there is none, draw
+        with a fixed seed and say how large the error is.
 
         Parameters
         ----------

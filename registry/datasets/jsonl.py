@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from registry.contracts.data import Question
-from registry.contracts.dataset import Dataset
-from registry.datasets.records import first_questions, questions_of, read_records
-from registry.errors import DataError
-from registry.grading import Grading
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.datasets.records import first_questions, questions_of, read_records
+from prmcal.registry.grading import Grading
 
 __all__ = ["JsonlDataset"]
 
@@ -61,7 +61,7 @@ class JsonlDataset(Dataset):
             )
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """Read the first `count` questions of a split; see :meth:`registry.Dataset.questions`.
+        """Read the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
 
         Raises
         ------

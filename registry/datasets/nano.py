@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from registry.contracts.data import Question
-from registry.contracts.dataset import Dataset
-from registry.errors import DataError
-from registry.grading import Grading
-from registry.nano.problems import generate_split
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.grading import Grading
+from prmcal.registry.nano.problems import generate_split
 
 __all__ = ["NanoAIME", "NanoMath"]
 
@@ -22,7 +22,7 @@ class _NanoDataset(Dataset):
     grading: Grading = "plain"
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """Generate the first `count` questions of a split; see :meth:`registry.Dataset.questions`."""
+        """Generate the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.sizes:
             raise DataError(
                 f"{self.generator_name} has no split '{split}'. It has: {', '.join(self.splits)}."

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from registry.contracts.data import Question
-from registry.contracts.dataset import Dataset
-from registry.datasets.records import Record, first_questions, questions_of, read_records
-from registry.errors import DataError
-from registry.grading import Grading
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.datasets.records import Record, first_questions, questions_of, read_records
+from prmcal.registry.grading import Grading
 
 __all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
 
@@ -67,7 +67,7 @@ class _PublishedDataset(Dataset):
         """For each split the argument that names its file, and what it was given."""
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The first `count` questions of a split; see :meth:`registry.Dataset.questions`.
+        """The first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class AIME2425(Dataset):
         self.aime25 = aime25
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The questions of 2024, then those of 2025; see :meth:`registry.Dataset.questions`."""
+        """The questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
         both = [
             replace(question, id=f"{year}-{question.id}")
             for year, dataset in self._years.items()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.contracts.data import Question
-from registry.errors import DataError
-from registry.grading import extract_answer
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.grading import extract_answer
 
 __all__ = ["first_questions", "questions_of", "read_records"]
 

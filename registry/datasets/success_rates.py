@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from registry.contracts.data import Question, split_steps
-from registry.contracts.dataset import FollowedUp, FollowedUpDataset
-from registry.datasets.records import first_questions, read_records
-from registry.errors import DataError
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Question, split_steps
+from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
+from prmcal.registry.datasets.records import first_questions, read_records
 
 __all__ = ["SuccessRates"]
 
@@ -64,7 +64,7 @@ class SuccessRates(FollowedUpDataset):
         return [llm, *(_file_hash(path) for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The questions of the first LLM's files, in their order; see :meth:`registry.Dataset.questions`."""
+        """The questions of the first LLM's files, in their order; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.splits:
             raise DataError(f"The data set 'success-rates' has no split '{split}'. It has: {self.splits[0]}.")
         first = next(iter(self.files))
@@ -73,7 +73,7 @@ class SuccessRates(FollowedUpDataset):
         return first_questions(questions, count, ", ".join(self._paths(first)))
 
     def trajectories(self, llm: str, follow_ups: int) -> Mapping[str, Sequence[FollowedUp]]:
-        """See :meth:`registry.contracts.dataset.FollowedUpDataset.trajectories`."""
+        """See :meth:`prmcal.registry.contracts.dataset.FollowedUpDataset.trajectories`."""
         if llm not in self.files:
             raise DataError(
                 f"The data set 'success-rates' has no file of the LLM '{llm}', but of: {', '.join(self.files)}."

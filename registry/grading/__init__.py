@@ -5,7 +5,7 @@ intervals and matrices, element by element; and only then symbolic equality, in 
 time and memory. Nothing of a model's text is ever evaluated in the process that grades.
 """
 
-from registry.grading.plain import extract_answer
-from registry.grading.rules import Grading, grade_answer, grader_version
+from prmcal.registry.grading.plain import extract_answer
+from prmcal.registry.grading.rules import Grading, grade_answer, grader_version
 
 __all__ = ["Grading", "extract_answer", "grade_answer", "grader_version"]

@@ -6,11 +6,11 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Literal
 
-from registry.contracts.data import Verdict
-from registry.grading.latex import exact_number, spelled
-from registry.grading.plain import equal_in_plain_spelling
-from registry.grading.structure import Undecided, compare
-from registry.grading.symbolic import symbolic_verdict
+from prmcal.registry.contracts.data import Verdict
+from prmcal.registry.grading.latex import exact_number, spelled
+from prmcal.registry.grading.plain import equal_in_plain_spelling
+from prmcal.registry.grading.structure import Undecided, compare
+from prmcal.registry.grading.symbolic import symbolic_verdict
 
 __all__ = ["Grading", "grade_answer", "grader_version"]
 

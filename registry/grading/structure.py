@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from registry.grading.latex import exact_number, is_word, without_spaces
+from prmcal.registry.grading.latex import exact_number, is_word, without_spaces
 
 __all__ = ["Undecided", "compare"]
 

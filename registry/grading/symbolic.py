@@ -12,9 +12,9 @@ import threading
 from pathlib import Path
 from typing import IO
 
-from registry.contracts.data import Verdict
-from registry.errors import DataError
-from registry.grading.structure import Undecided
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Verdict
+from prmcal.registry.grading.structure import Undecided
 
 __all__ = ["SymbolicComparer", "symbolic_verdict"]
 

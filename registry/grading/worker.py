@@ -1,7 +1,7 @@
 """The program that compares mathematics: requests as JSON lines on stdin, one word for each on stdout.
 
-It is run as a file, and only by ``registry.grading.symbolic``. The process that reads requests does no mathematics
-of theirs: it forks one that does, and kills it when it runs over its limits.
+It is run as a file, and only by ``prmcal.registry.grading.symbolic``. The process that reads requests does no
+mathematics for them: it forks one that does, and kills it when it exceeds its limits.
 """
 
 from __future__ import annotations

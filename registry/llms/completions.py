@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from registry.contracts.data import Completion
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import Completion
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,7 +31,7 @@ class _TryAgainError(Exception):
 
 @dataclass(frozen=True)
 class CompletionsClient:
-    """See :class:`registry.llms.openai.OpenAILLM` for what the numbers mean."""
+    """See :class:`prmcal.registry.llms.openai.OpenAILLM` for what the numbers mean."""
 
     base_url: str
     key: str | None

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from registry.checkpoints import check_checkpoint, checkpoint_identity
-from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
-from registry.contracts.llm import LLM
-from registry.errors import PluginFailedError
-from registry.llms.completions import CompletionsClient
-from registry.llms.seeds import completion_seed
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.completions import CompletionsClient
+from prmcal.registry.llms.seeds import completion_seed
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -130,7 +130,7 @@ class OpenAILLM(LLM):
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`registry.LLM.generate`.
+        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises
         ------
@@ -161,13 +161,13 @@ class OpenAILLM(LLM):
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from registry.llms.prompts import chat_tokenizer
+        from prmcal.registry.llms.prompts import chat_tokenizer
 
         assert self.tokenizer is not None
         return chat_tokenizer(self.tokenizer)
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
-        from registry.llms.prompts import prompt_ids
+        from prmcal.registry.llms.prompts import prompt_ids
 
         if self.template is None:
             return list(prompt_ids(self._tokenizer, prefix, self.system_prompt))

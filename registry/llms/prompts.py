@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from registry.contracts.data import STEP_SEPARATOR, Prefix, Sampling, join_steps
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import STEP_SEPARATOR, Prefix, Sampling, join_steps
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,7 +21,7 @@ def chat_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     PluginFailedError
         If it has no chat template.
     """
-    from registry.pretrained import load_tokenizer
+    from prmcal.registry.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
     if tokenizer.chat_template is None:

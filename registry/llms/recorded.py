@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps, split_steps
-from registry.contracts.llm import LLM
-from registry.errors import PluginFailedError
-from registry.recordings import (
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import (
+    STEP_SEPARATOR,
+    Completion,
+    Prefix,
+    Sampling,
+    join_steps,
+    split_steps,
+)
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.recordings import (
     RecordedQuestion,
     as_one_step,
     check_recording,

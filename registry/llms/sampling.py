@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
 
-from registry.llms.growing_cache import growing_cache
-from registry.llms.shared_prompts import SharedPrompts, can_share, sharing
+from prmcal.registry.llms.growing_cache import growing_cache
+from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, sharing
 
 __all__ = ["Row", "sample_rows", "sample_tokens"]
 

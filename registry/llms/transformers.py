@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.checkpoints import check_checkpoint, check_device, check_dtype, checkpoint_identity
-from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from registry.contracts.llm import LLM
-from registry.llms.stops import StopStrings
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.stops import StopStrings
+from prmcal.registry.models.checkpoints import (
+    check_checkpoint,
+    check_device,
+    check_dtype,
+    checkpoint_identity,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from registry.llms.sampling import Row
+    from prmcal.registry.llms.sampling import Row
 
 __all__ = ["TransformersLLM"]
 
@@ -84,7 +89,7 @@ class TransformersLLM(LLM):
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`registry.LLM.generate`.
+        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises
         ------
@@ -102,7 +107,7 @@ class TransformersLLM(LLM):
     def generate_batch(
         self, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
-        """Continue several prefixes in common batches; see :meth:`registry.LLM.generate_batch`."""
+        """Continue several prefixes in common batches; see :meth:`prmcal.LLM.generate_batch`."""
         rows = [row for each in requests for row in self._rows(each.prefix, each.n, sampling, each.seed)]
         completions = iter(self._sampled(rows, sampling))
         return [list(islice(completions, each.n)) for each in requests]
@@ -110,14 +115,14 @@ class TransformersLLM(LLM):
     def close(self) -> None:
         """Drop the model; it is loaded again when it is needed again."""
         if "_model" in vars(self):
-            from registry.pretrained import unload
+            from prmcal.registry.models.pretrained import unload
 
             unload(self, "_model")
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
         """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""
-        from registry.llms.prompts import prompt_ids, room_for_completion
-        from registry.llms.sampling import Row
+        from prmcal.registry.llms.prompts import prompt_ids, room_for_completion
+        from prmcal.registry.llms.sampling import Row
 
         prompt = prompt_ids(self._tokenizer, prefix, self.system_prompt)
         limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
@@ -127,7 +132,7 @@ class TransformersLLM(LLM):
 
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
         """The rows' completions, in their order."""
-        from registry.llms.sampling import sample_rows
+        from prmcal.registry.llms.sampling import sample_rows
 
         stops = StopStrings(self._tokenizer, sampling.stop)
         for batch in self._batches(rows):
@@ -146,13 +151,13 @@ class TransformersLLM(LLM):
     def _model(self) -> PreTrainedModel:
         from transformers import AutoModelForCausalLM
 
-        from registry.pretrained import load_pretrained
+        from prmcal.registry.models.pretrained import load_pretrained
 
         return load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from registry.llms.prompts import chat_tokenizer
+        from prmcal.registry.llms.prompts import chat_tokenizer
 
         return chat_tokenizer(self.checkpoint)
 

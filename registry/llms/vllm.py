@@ -7,13 +7,13 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from registry.checkpoints import check_checkpoint, checkpoint_identity
-from registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from registry.contracts.llm import LLM
-from registry.errors import PluginFailedError
-from registry.llms.seeds import completion_seed
-from registry.llms.stops import StopStrings
-from registry.vllm_engine import check_engine_arguments, start_engine, stop_engine
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.seeds import completion_seed
+from prmcal.registry.llms.stops import StopStrings
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.models.vllm_engine import check_engine_arguments, start_engine, stop_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -83,7 +83,7 @@ class VLLM(LLM):
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`registry.LLM.generate`.
+        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class VLLM(LLM):
     def generate_batch(
         self, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
-        """Continue several prefixes in one go; see :meth:`registry.LLM.generate_batch`."""
+        """Continue several prefixes in one go; see :meth:`prmcal.LLM.generate_batch`."""
         completions = iter(
             self._sampled([(each.prefix, each.n, each.seed, 0) for each in requests], sampling)
         )
@@ -113,7 +113,7 @@ class VLLM(LLM):
         """The completions of (prefix, how many, seed, index), in their order."""
         if not requests:
             return []
-        from registry.llms.prompts import prompt_ids
+        from prmcal.registry.llms.prompts import prompt_ids
 
         engine = self._engine
         prompts, settings = [], []
@@ -131,7 +131,7 @@ class VLLM(LLM):
     def _setting(self, prefix: Prefix, prompt: int, sampling: Sampling, seed: int) -> Any:
         from vllm import SamplingParams
 
-        from registry.llms.prompts import room_for_completion
+        from prmcal.registry.llms.prompts import room_for_completion
 
         context = int(self._engine.model_config.max_model_len)
         limit = room_for_completion(prefix, prompt, sampling, self.checkpoint, context)
@@ -158,7 +158,7 @@ class VLLM(LLM):
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from registry.llms.prompts import chat_tokenizer
+        from prmcal.registry.llms.prompts import chat_tokenizer
 
         return chat_tokenizer(self.checkpoint)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from registry.errors import PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import PluginFailedError
+from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ class AnswerPRM(TransformersPRM):
     Parameters
     ----------
     checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`; the checkpoint is any causal language model of transformers.
+        As in :class:`prmcal.TransformersPRM`; the checkpoint is any causal language model of transformers.
     plus, minus : str, default="+", "-"
         What the model answers. Of a text of several tokens the last one counts, and it must be all of the text.
     """
@@ -72,7 +72,7 @@ class AnswerPRM(TransformersPRM):
         import torch
         from transformers import AutoModelForCausalLM
 
-        from registry.pretrained import load_pretrained
+        from prmcal.registry.models.pretrained import load_pretrained
 
         answers = [self._token(self.plus), self._token(self.minus)]
         model: Any = load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from registry.contracts.data import join_steps
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.contracts.data import join_steps
+from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ class QwenPRM(TransformersPRM):
         Whether one marker stands behind the whole prefix, as the paper scores it, or one behind every step, as the
         model's own documentation has it; the score of a prefix is read at its last marker either way.
     dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`.
+        As in :class:`prmcal.TransformersPRM`.
     """
 
     checkpoint = "Qwen/Qwen2.5-Math-PRM-7B"
@@ -63,8 +63,8 @@ class QwenPRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The Qwen2 trunk and the two-layer score head."""
-        from registry.pretrained import load_pretrained
-        from registry.prms.qwen_model import QwenRewardModel
+        from prmcal.registry.models.pretrained import load_pretrained
+        from prmcal.registry.models.qwen import QwenRewardModel
 
         model = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
         assert isinstance(model, QwenRewardModel)
@@ -73,7 +73,7 @@ class QwenPRM(TransformersPRM):
     @cached_property
     def _levels(self) -> tuple[float, ...]:
         """The quantiles that a calibrated PRM predicts; none if it is an ordinary one."""
-        from registry.checkpoints import resolve_checkpoint
+        from prmcal.registry.models.checkpoints import resolve_checkpoint
 
         config = json.loads((resolve_checkpoint(self.checkpoint) / "config.json").read_text(encoding="utf-8"))
         return tuple(config.get("levels") or ())

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.checkpoints import SPREAD
-from registry.errors import PluginFailedError
-from registry.prms.qwen import QwenPRM
-from registry.vllm_engine import check_engine_arguments, start_pooling_engine, stop_engine
+from prmcal.errors import PluginFailedError
+from prmcal.registry.models.checkpoints import SPREAD
+from prmcal.registry.models.vllm_engine import check_engine_arguments, start_pooling_engine, stop_engine
+from prmcal.registry.prms.qwen import QwenPRM
 
 if TYPE_CHECKING:
     import torch
 
-    from registry.prms.transformers import Trajectory
+    from prmcal.registry.prms.transformers import Trajectory
 
 __all__ = ["QwenVLLMPRM"]
 

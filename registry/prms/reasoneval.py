@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from registry.errors import PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import PluginFailedError
+from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ class ReasonEvalPRM(TransformersPRM):
     read_at : {"reference", "end"}, default="reference"
         Where the score of a prefix is read: at its last token, or where the authors' code reads it, see Notes.
     dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`.
+        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----
@@ -85,9 +85,9 @@ class ReasonEvalPRM(TransformersPRM):
         """The trunk that the checkpoint's configuration names, and the linear score head."""
         from transformers import AutoConfig
 
-        from registry.checkpoints import resolve_checkpoint
-        from registry.pretrained import load_pretrained
-        from registry.prms.reasoneval_model import OUTPUTS, REWARD_MODELS, ReasonEvalModel, score_outputs
+        from prmcal.registry.models.checkpoints import resolve_checkpoint
+        from prmcal.registry.models.pretrained import load_pretrained
+        from prmcal.registry.models.reasoneval import OUTPUTS, REWARD_MODELS, ReasonEvalModel, score_outputs
 
         try:
             config = AutoConfig.from_pretrained(resolve_checkpoint(self.checkpoint), local_files_only=True)

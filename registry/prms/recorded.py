@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from registry.contracts.data import PrefixScores, join_steps, split_steps
-from registry.contracts.prm import PRM
-from registry.errors import DataError, PluginFailedError
-from registry.recordings import RecordedQuestion, check_recording, read_recording, recording_identity
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.contracts.data import PrefixScores, join_steps, split_steps
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.recordings import RecordedQuestion, check_recording, read_recording, recording_identity
 
 __all__ = ["RecordedPRM"]
 
@@ -50,7 +50,7 @@ class RecordedPRM(PRM):
         return recording_identity(super().identity(), self.path)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Look up every prefix; see :meth:`registry.PRM.score`.
+        """Look up every prefix; see :meth:`prmcal.PRM.score`.
 
         Raises
         ------

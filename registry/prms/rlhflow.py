@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from registry.prms.answers import AnswerPRM
+from prmcal.registry.prms.answers import AnswerPRM
 
 __all__ = ["RLHFlowPRM"]
 
@@ -27,7 +27,7 @@ class RLHFlowPRM(AnswerPRM):
     plus, minus : str, default="+", "-"
         What the model answers; `plus` is also what it reads as its earlier answers.
     dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`.
+        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----

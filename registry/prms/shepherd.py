@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from registry.contracts.data import join_steps
-from registry.prms.answers import AnswerPRM
+from prmcal.registry.contracts.data import join_steps
+from prmcal.registry.prms.answers import AnswerPRM
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ class ShepherdPRM(AnswerPRM):
     plus, minus : str, default="+", "-"
         What the model answers. Of a text of several tokens the last one counts, and it must be all of the text.
     dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`.
+        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ class SkyworkPRM(TransformersPRM):
     max_tokens : int, default=4096
         Longest prefix, line break included, in tokens. A longer one is flagged, never cut.
     dtype, device, batch_tokens, tree_tokens
-        As in :class:`registry.TransformersPRM`.
+        As in :class:`prmcal.TransformersPRM`.
     """
 
     checkpoint = "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
@@ -53,8 +53,8 @@ class SkyworkPRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The Qwen2 trunk and the linear value head."""
-        from registry.pretrained import load_pretrained
-        from registry.prms.skywork_model import SkyworkRewardModel
+        from prmcal.registry.models.pretrained import load_pretrained
+        from prmcal.registry.models.skywork import SkyworkRewardModel
 
         model = load_pretrained(SkyworkRewardModel, self.checkpoint, self.dtype, self.device)
         assert isinstance(model, SkyworkRewardModel)

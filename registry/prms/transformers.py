@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.checkpoints import SPREAD, check_checkpoint, check_device, check_dtype, checkpoint_identity
-from registry.contracts.data import PrefixScores, ScoringRequest
-from registry.contracts.features import HiddenStates
-from registry.contracts.prm import PRM
-from registry.errors import PluginFailedError
-from registry.prms.token_tree import (
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.models.checkpoints import (
+    SPREAD,
+    check_checkpoint,
+    check_device,
+    check_dtype,
+    checkpoint_identity,
+)
+from prmcal.registry.prms.token_tree import (
     build_token_tree,
     collate_token_trees,
     shared_length,
@@ -72,8 +78,8 @@ class TransformersPRM(PRM):
 
     Notes
     -----
-    All prefixes of all trajectories are scored in few passes: see :mod:`registry.prms.token_tree`. In float32 the
-    scores equal those of separate passes, and those of any other batch, to within 1e-5. In bfloat16 each shape of a
+    All prefixes of all trajectories are scored in few passes: see :mod:`prmcal.registry.prms.token_tree`. In float32
+    the scores equal those of separate passes, and those of any other batch, to within 1e-5. In bfloat16 each shape of a
     batch rounds in its own way, by some hundredths of a logit.
     """
 
@@ -143,7 +149,7 @@ class TransformersPRM(PRM):
         """
         from transformers import AutoModelForTokenClassification
 
-        from registry.pretrained import load_pretrained
+        from prmcal.registry.models.pretrained import load_pretrained
 
         model: Any = load_pretrained(
             AutoModelForTokenClassification, self.checkpoint, self.dtype, self.device
@@ -161,12 +167,12 @@ class TransformersPRM(PRM):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The checkpoint's tokenizer, loaded when it is first needed."""
-        from registry.pretrained import load_tokenizer
+        from prmcal.registry.models.pretrained import load_tokenizer
 
         return load_tokenizer(self.checkpoint)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Score all prefixes of some trajectories of one question; see :meth:`registry.PRM.score`."""
+        """Score all prefixes of some trajectories of one question; see :meth:`prmcal.PRM.score`."""
         request = ScoringRequest(question, tuple(tuple(steps) for steps in trajectories))
         return self.score_batch([request])[0]
 
@@ -201,7 +207,7 @@ class TransformersPRM(PRM):
     def close(self) -> None:
         """Drop the model; it is loaded again when it is needed again."""
         if "modules" in vars(self):
-            from registry.pretrained import unload
+            from prmcal.registry.models.pretrained import unload
 
             unload(self, "modules")
 
@@ -211,7 +217,7 @@ class TransformersPRM(PRM):
 
         The head is where the trunk's last layer is.
         """
-        from registry.pretrained import move_to
+        from prmcal.registry.models.pretrained import move_to
 
         trunk, head = self.load_model()
         self._check_window(trunk)

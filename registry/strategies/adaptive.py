@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
-from registry.strategies.budgets import adaptive_samples
-from registry.strategies.exact import best_of_n, pass_at_n
+from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.exact import best_of_n, pass_at_n
 
 __all__ = ["BestOfNWithIAS", "best_of_own", "target_of"]
 
@@ -22,7 +22,7 @@ class BestOfNWithIAS(PoolStrategy):
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         return best_of_own(pool, samples)
 

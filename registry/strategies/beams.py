@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.search import SearchStrategy
-from registry.strategies.budgets import beams_needed, expansions_needed
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.strategies.budgets import beams_needed, expansions_needed
 
 __all__ = ["BeamSearch", "BeamSearchWithIASOfK", "BeamSearchWithIASOfM"]
 

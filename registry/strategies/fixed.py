@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
-from registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
+from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
 __all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN"]
 
@@ -49,7 +49,7 @@ class PassAt1(PoolStrategy):
     """One trajectory is drawn, and it is the answer."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """The share of right trajectories; see :meth:`registry.PoolStrategy.answer`."""
+        """The share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
         return Answered(pass_at_1(pool.correct), np.ones(pool.questions))
 
 
@@ -57,7 +57,7 @@ class PassAtN(FixedBudget):
     """The right trajectory is picked whenever there is one: what no choice among N samples can exceed."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """1 - C(M - c, n) / C(M, n) with c right of M; see :meth:`registry.PoolStrategy.answer`."""
+        """1 - C(M - c, n) / C(M, n) with c right of M; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
         accuracy = pass_at_n(pool.correct, np.array([count]))[:, 0]
         return Answered(accuracy, np.full(pool.questions, float(count)), accuracy)
@@ -69,7 +69,7 @@ class BestOfN(FixedBudget):
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form, ties shared; see :meth:`registry.PoolStrategy.answer`."""
+        """In closed form, ties shared; see :meth:`prmcal.PoolStrategy.answer`."""
         counts = np.array([self.count(setting)])
         return Answered(
             accuracy=best_of_n(pool.scores, pool.correct, counts)[:, 0],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
-from registry.strategies.adaptive import best_of_own, target_of
-from registry.strategies.budgets import adaptive_samples
-from registry.strategies.exact import best_of_n, pass_at_n
+from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.strategies.adaptive import best_of_own, target_of
+from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.exact import best_of_n, pass_at_n
 
 __all__ = ["FixedOfEqualCost", "OracleIAS", "RandomBudget"]
 
@@ -24,7 +24,7 @@ class OracleIAS(PoolStrategy):
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         return best_of_own(pool, adaptive_samples(pool.success, target_of(setting), setting.samples))
 
 
@@ -39,7 +39,7 @@ class RandomBudget(PoolStrategy):
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         counts, times = np.unique(samples, return_counts=True)
         return _mixed(pool, counts, times / times.sum())
@@ -55,7 +55,7 @@ class FixedOfEqualCost(PoolStrategy):
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`registry.PoolStrategy.answer`."""
+        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         mean = adaptive_samples(pool.rewards, target_of(setting), setting.samples).mean()
         below = int(np.floor(mean))
         above = min(below + 1, setting.samples)

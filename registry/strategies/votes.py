@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, gammaln
 
-from registry.contracts.strategy import Answered, Pool, Setting
-from registry.strategies.exact import pass_at_n
-from registry.strategies.fixed import FixedBudget
+from prmcal.registry.contracts.strategy import Answered, Pool, Setting
+from prmcal.registry.strategies.exact import pass_at_n
+from prmcal.registry.strategies.fixed import FixedBudget
 
 __all__ = ["MajorityVote", "WeightedBestOfN", "majority_of_n"]
 
@@ -25,7 +25,7 @@ class MajorityVote(FixedBudget):
     """The answer that most of the samples have (Wang et al., 2023, self-consistency). Needs no PRM."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Exactly; see :meth:`registry.PoolStrategy.answer`."""
+        """Exactly; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
         return Answered(
             accuracy=majority_of_n(pool.answers, pool.correct, count),
@@ -44,7 +44,7 @@ class WeightedBestOfN(FixedBudget):
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """See :meth:`registry.PoolStrategy.answer`. A trajectory too long for the PRM has no weight."""
+        """See :meth:`prmcal.PoolStrategy.answer`. A trajectory too long for the PRM has no weight."""
         count = self.count(setting)
         weights = np.nan_to_num(expit(pool.scores), nan=0.0)
         random = np.random.default_rng(0)

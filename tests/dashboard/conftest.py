@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.serving import serving
-from dashboard.text import estimate
+from prmcal.dashboard.serving.temporary import serving
+from prmcal.dashboard.text.plain import estimate
 from tests.db import factory
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from dashboard.charts import colour_scale, estimates, shape_scale
-from dashboard.scaling_charts import frontier_chart
+from prmcal.dashboard.charts.scaling import frontier_chart
+from prmcal.dashboard.charts.style import colour_scale, estimates, shape_scale
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 

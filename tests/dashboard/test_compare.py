@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.address import link
-from db import queries
-from db.cells import cell_id
-from db.files import published_path
+from prmcal.dashboard.controls.address import link
+from prmcal.db.cells import cell_id
+from prmcal.db.files import published_path
+from prmcal.db.queries import catalog
 from tests.dashboard.conftest import as_shown, rows
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -24,7 +24,7 @@ def test_two_cells_are_compared_and_lead_to_the_questions_where_they_differ(
 ) -> None:
     page.goto(address + link("compare", a=FIRST, b=SECOND))
     head, *shown = rows(page)
-    expected = queries.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
+    expected = catalog.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.metrics)
     for row, each in zip(shown, expected.metrics, strict=True):
         named = dict(zip(head, row, strict=True))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.mathematics import with_formulas
-from dashboard.text import plain
+from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.dashboard.text.plain import plain
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from urllib.parse import quote
 import pandas as pd
 import pytest
 
-from dashboard.address import link
-from dashboard.text import number
-from db import queries
-from db.cells import cell_id
-from db.connection import engine_for
-from db.files import database_path, published_path
-from db.formats import escape_markdown
-from db.models import Cell
-from db.reported import reported
-from db.writer import Writer
+from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.text.plain import number
+from prmcal.db.cells import cell_id
+from prmcal.db.connection import engine_for
+from prmcal.db.files import database_path, published_path
+from prmcal.db.queries import catalog
+from prmcal.db.queries.reported import reported
+from prmcal.db.tables import Cell
+from prmcal.db.text.formats import escape_markdown
+from prmcal.db.writer import Writer
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 from tests.db import factory, parquet_files
 
@@ -34,7 +34,7 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
 ) -> None:
     page.goto(address)
     head, *shown = rows(page)
-    stored = queries.leaderboard(published_path(run_folder))
+    stored = catalog.leaderboard(published_path(run_folder))
     assert head == ["Data set", "LLM", "Calibrator", "Brier", "ECE", "Signed error", "Questions", "Prefixes"]
     assert len(shown) == len(stored)
     for row, cell in zip(shown, stored.to_dict("records"), strict=True):
@@ -65,7 +65,7 @@ def test_rows_are_sorted_by_keyboard_best_first_and_the_order_stands_in_the_addr
     by.press_sequentially("Signed")
     by.press("Enter")
     page.wait_for_url("**/?sort=Signed+error")
-    stored = queries.leaderboard(published_path(run_folder))["signed_error"].abs().dropna().sort_values()
+    stored = catalog.leaderboard(published_path(run_folder))["signed_error"].abs().dropna().sort_values()
     first = page.get_by_test_id("stTable").first.locator("tbody tr").first
     expect(first).to_contain_text(f"{stored.iloc[0]:.3f}")
     values = [float(row[5].split()[0]) for row in rows(page)[1:] if row[5] != "failed"]
@@ -82,7 +82,7 @@ def test_a_failed_cell_shows_its_reason_as_text(page: Page, address: str) -> Non
 def test_the_scaling_table_shows_what_ias_costs_and_keeps(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?table=Scaling&llm=weak&dataset=nano-math")
     head, *shown = rows(page)
-    stored = queries.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
+    stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     for row, cell in zip(shown, stored.to_dict("records"), strict=True):
         named = dict(zip(head, row, strict=True))
         assert named["Strategy"] == cell["strategy"]
@@ -106,7 +106,7 @@ def test_a_filter_keeps_its_rows_and_stands_in_the_address(page: Page, address: 
 def test_downloads_hold_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?llm=weak&calibration_metrics=Brier")
     rows(page)
-    stored = queries.leaderboard(published_path(run_folder), llm=["weak"])
+    stored = catalog.leaderboard(published_path(run_folder), llm=["weak"])
     files = {}
     for title in ("CSV", "Parquet", "Markdown", "LaTeX"):
         with page.expect_download() as download:
@@ -125,7 +125,7 @@ def test_downloads_hold_what_the_database_holds(page: Page, address: str, run_fo
 def test_costs_are_told_a_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?table=Costs&llm=weak&dataset=nano-math&costs=in+total")
     head, *shown = rows(page)
-    stored = queries.costs(published_path(run_folder))
+    stored = catalog.costs(published_path(run_folder))
     stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
     place = head.index("LLM calls")
     assert [row[place] for row in shown] == [f"{value:,.0f}" for value in stored["samples_total"]]
@@ -151,12 +151,12 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     page.get_by_text("Bins", exact=True).click()
     published = published_path(run_folder)
     bins, numbers = rows(page, 0), rows(page, 1)
-    stored = queries.measurements(published)
+    stored = catalog.measurements(published)
     stored = stored[stored["cell_id"] == CELL]
     assert [row[1] for row in numbers[1:]] == [
         as_shown(*row) for row in stored[["value", "low", "high"]].values
     ]
-    expected = queries.reliability(published, CELL).to_dict("records")
+    expected = catalog.reliability(published, CELL).to_dict("records")
     assert [row[1] for row in bins[1:]] == [f"{each['count']:,}" for each in expected]
     assert bins[1][3] == as_shown(*(expected[0][name] for name in ("mean_success", "low", "high")))
     assert bins[5][2:] == ["\N{EN DASH}", "\N{EN DASH}"]
@@ -166,7 +166,7 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
 def test_calibrators_of_one_place_are_compared(page: Page, address: str, run_folder: Path) -> None:
     page.goto(address + link("calibration", view="Calibrators", llm="strong", metric="ECE"))
     _, *shown = rows(page)
-    stored = queries.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
+    stored = catalog.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
     numbers = stored[["ece", "ece_low", "ece_high"]].itertuples(index=False)
     assert [row[:2] for row in shown] == [
         [name, as_shown(*each)] for name, each in zip(stored["calibrator"], numbers, strict=True)

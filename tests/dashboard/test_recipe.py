@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dashboard.recipe import commands, grid_of_cell
-from harness.folder import grid_text
-from harness.grid import read_grid
-from harness.plan import Plan
-from harness.planner import build_plan
+from prmcal.dashboard.text.recipe import commands, grid_of_cell
+from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.storage.folder import grid_text
 from tests.conftest import ROOT
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dashboard.address import link
-from db import queries
-from db.cells import cell_id
-from db.files import database_path, published_path
-from db.models import Job, Run
-from db.run_folder import LOCK_FILE
-from db.run_queries import planned_shards
-from db.writer import Writer
+from prmcal.dashboard.controls.address import link
+from prmcal.db.cells import cell_id
+from prmcal.db.files import database_path, published_path
+from prmcal.db.queries import catalog
+from prmcal.db.queries.runs import planned_shards
+from prmcal.db.run_folder import LOCK_FILE
+from prmcal.db.tables import Job, Run
+from prmcal.db.writer import Writer
 from tests.dashboard.conftest import rows
 from tests.dashboard.test_trajectories import grid
 
@@ -45,7 +45,7 @@ def test_runs_and_jobs_show_what_the_database_holds(
     assert (named["Run"], named["Grid"]) == ("run-1", "tiny")
     assert (named["Started (UTC)"], named["Machine"]) == ("2026-01-02 03:04", "2 cores")
     head, *jobs = grid(page)
-    _, stored = queries.job_page(published_path(run_folder), kind="score")
+    _, stored = catalog.job_page(published_path(run_folder), kind="score")
     keys = [dict(zip(head, job, strict=True)) for job in jobs]
     assert [(key["job_key"], key["seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]
 
@@ -56,7 +56,7 @@ def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
     directory, address = live
     shutil.copy(database_path(run_folder), database_path(directory))
     writer = Writer(database_path(directory))
-    stored = queries.runs(published_path(run_folder)).iloc[0].to_dict()
+    stored = catalog.runs(published_path(run_folder)).iloc[0].to_dict()
     shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
     pending = Job(
         job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.address import link
-from db import queries
-from db.files import published_path
+from prmcal.dashboard.controls.address import link
+from prmcal.db.files import published_path
+from prmcal.db.queries import catalog
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -22,7 +22,7 @@ def shown_accuracy(page: playwright.Page, strategy: str) -> str:
 
 
 def expected_accuracy(run_folder: Path, target: float) -> str:
-    pool = queries.scaling_pool(published_path(run_folder), **PLACE)
+    pool = catalog.scaling_pool(published_path(run_folder), **PLACE)
     curve = pool.adaptive("uncalibrated", 0.5, [target])
     return as_shown(curve.accuracy[0], *curve.intervals()[1][0])
 
@@ -50,7 +50,7 @@ def test_costs_may_be_tokens_and_the_frontier_is_marked(
     assert head == ["Strategy", "Generated tokens", "Accuracy", "Unbeaten"]
     assert [row[3] for row in shown] == ["●"]  # the factory's other strategies have no tokens
     page.goto(address + link("scaling", **PLACE))
-    stored = queries.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
+    stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     pass_at_1 = stored[stored["strategy"] == "pass@1"].iloc[0]
     numbers = (pass_at_1[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))
     assert shown_accuracy(page, "pass@1") == as_shown(*numbers)
@@ -72,7 +72,7 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
     page.goto(address + link("scaling", **PLACE, view="Difficulty"))
     page.get_by_text("Numbers", exact=True).click()
     _, *shown = rows(page)
-    pool = queries.scaling_pool(published_path(run_folder), **PLACE)
+    pool = catalog.scaling_pool(published_path(run_folder), **PLACE)
     fixed = {row[0]: row[3] for row in shown if row[1] == "fixed n = 1"}
     expected = {str(level): pool.fixed([1], question_level=level).accuracy[0] for level in (1, 2, 3, 4)}
     assert fixed.keys() == expected.keys()

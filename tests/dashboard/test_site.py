@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from db import queries
-from db.files import published_path
-from harness.folder import RunFolder
-from harness.render import render_leaderboard
-from harness.site import write_site
-from harness.site.contents import board
-from registry.errors import RunError, StorageError
+from prmcal.db.files import published_path
+from prmcal.db.queries import catalog
+from prmcal.errors import RunError, StorageError
+from prmcal.harness.commands.render import render_leaderboard
+from prmcal.harness.site import write_site
+from prmcal.harness.site.contents import board
+from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
 from tests.db import factory
-from tests.harness import report_database
+from tests.harness.report import report_database
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 HOSTILE = "<img src=x onerror=alert(1)>\"' onmouseover=alert(2) x='{{ 7*7 }}"
@@ -33,7 +33,7 @@ def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prm
 
 @pytest.fixture
 def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.site.writer._has_matplotlib", lambda: False)
+    monkeypatch.setattr("prmcal.harness.site.writer._has_matplotlib", lambda: False)
 
 
 def open_site(page: playwright.Page, site: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_page_has_the_numbers_of_the_database(
 ) -> None:
     open_site(page, site)
     for name in ("calibration", "scaling"):
-        frame = queries.leaderboard(published_path(run_folder), name)
+        frame = catalog.leaderboard(published_path(run_folder), name)
         expected = board(frame, name)
         values = page.evaluate(
             f"[...document.querySelectorAll('#{name} tbody tr')].map(row => [row.dataset.cell, "
@@ -81,7 +81,7 @@ def test_rows_are_sorted_and_filtered(page: playwright.Page, site: Path, run_fol
     assert set(page.evaluate(SHOWN.format("calibration", "llm"))) == {"strong"}
     page.get_by_text("6 of 12 cells").wait_for()
     page.locator("#calibration").get_by_role("button", name="Brier", exact=True).click()
-    frame = queries.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier"])
+    frame = catalog.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier"])
     ordered, reverse = (
         [*frame.sort_values("brier", ascending=best_first, kind="stable")["cell_id"], factory.FAILED_CELL]
         for best_first in (True, False)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from dashboard.steps import clopper_pearson, step_table, step_texts
-from db.budgets import samples_needed
-from registry.contracts.data import split_steps
-from registry.strategies.budgets import adaptive_samples
+from prmcal.dashboard.text.steps import clopper_pearson, step_table, step_texts
+from prmcal.db.statistics.budgets import samples_needed
+from prmcal.registry.contracts.data import split_steps
+from prmcal.registry.strategies.budgets import adaptive_samples
 
 
 @settings(deadline=None)  # the first example imports scipy

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.text import amount, estimate, in_lines, number, plain
+from prmcal.dashboard.text.plain import amount, estimate, in_lines, number, plain
 
 
 @given(st.text())

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.address import link
-from dashboard.steps import step_table
-from dashboard.text import number
-from db import queries
-from db.cells import cell_id
-from db.files import published_path
+from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.text.plain import number
+from prmcal.dashboard.text.steps import step_table
+from prmcal.db.cells import cell_id
+from prmcal.db.files import published_path
+from prmcal.db.queries import catalog
 from tests.dashboard.conftest import SECONDS
 from tests.db import factory
 
@@ -38,7 +38,7 @@ def test_questions_show_the_numbers_of_the_database(
 ) -> None:
     go(page, address, cell=CELL, order="Error of the PRM, highest first")
     head, *shown = grid(page)
-    _, stored = queries.question_page(published_path(run_folder), CELL, order="reward_error", descending=True)
+    _, stored = catalog.question_page(published_path(run_folder), CELL, order="reward_error", descending=True)
     named = [dict(zip(head, row, strict=True)) for row in shown]
     assert [row["Question"] for row in named] == list(stored["question_id"])
     for title, column in (
@@ -51,7 +51,7 @@ def test_questions_show_the_numbers_of_the_database(
 
 def test_steps_show_rewards_truth_and_budgets(page: playwright.Page, address: str, run_folder: Path) -> None:
     go(page, address, cell=CELL, question="q1", trajectory="2", target="0.9")
-    prefixes = queries.prefixes(published_path(run_folder), CELL, "q1")
+    prefixes = catalog.prefixes(published_path(run_folder), CELL, "q1")
     row = step_table(prefixes, 2, 0.9).to_dict("records")[1]
     line = page.get_by_text("Step 1 ·").inner_text()
     assert f"reward {number(row['reward'])} · calibrated {number(row['calibrated'])}" in line

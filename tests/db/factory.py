@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.cells import cell_id
-from db.files import database_path
-from db.models import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
-from db.writer import Writer
+from prmcal.db.cells import cell_id
+from prmcal.db.files import database_path
+from prmcal.db.tables import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
+from prmcal.db.writer import Writer
 from tests.db.parquet_files import (
     QUESTIONS,
     bin_files,

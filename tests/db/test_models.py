@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from db.models import Base
+from prmcal.db.tables import Base
 
 TABLES = Base.metadata.sorted_tables
 

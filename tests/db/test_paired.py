@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, ttest_rel
 
-from db.bootstrap import Bootstrap, QuestionMean
-from db.paired import Replicated, compare, compare_replicates, holm
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean
+from prmcal.db.statistics.paired import Replicated, compare, compare_replicates, holm
 
 
 def family(values, seed, replicates=1000):

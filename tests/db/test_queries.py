@@ -8,31 +8,31 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
-from db import queries
-from db.cells import cell_id
-from db.errors import UnknownCellError
-from db.files import database_path, published_path
-from db.models import Cell, Comparison, Result
-from db.reader import frame, reading
-from db.writer import Writer
+from prmcal.db.cells import cell_id
+from prmcal.db.files import database_path, published_path
+from prmcal.db.queries import catalog
+from prmcal.db.reader import frame, reading
+from prmcal.db.tables import Cell, Comparison, Result
+from prmcal.db.writer import Writer
+from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
 
 WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
 
 
 def test_rows_follow_the_grid_and_not_the_alphabet(published: Path) -> None:
-    found = queries.leaderboard(published, "calibration")
+    found = catalog.leaderboard(published, "calibration")
     assert list(found["dataset"].drop_duplicates()) == list(factory.DATASETS)
     first = found[found["dataset"] == "nano-math"]
     assert list(first["llm"].drop_duplicates()) == list(factory.LLMS)
     assert list(first["calibrator"])[:3] == list(factory.CALIBRATORS)
-    scaling = queries.leaderboard(published, "scaling", llm=["weak"], dataset=["nano-aime"])
+    scaling = catalog.leaderboard(published, "scaling", llm=["weak"], dataset=["nano-aime"])
     assert list(scaling["strategy"].drop_duplicates()) == list(factory.STRATEGIES)
     assert list(scaling["calibrator"].dropna()) == list(factory.CALIBRATORS)
 
 
 def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:
-    row = queries.leaderboard(published).set_index("cell_id").loc[WEAK_MATH]
+    row = catalog.leaderboard(published).set_index("cell_id").loc[WEAK_MATH]
     expected = factory.metric_values("weak", "temperature", "nano-math")
     for metric, value in expected.items():
         assert (row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) == (
@@ -44,7 +44,7 @@ def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:
 
 
 def test_values_of_one_difficulty_are_asked_for_by_level(published: Path) -> None:
-    found = queries.measurements(published, question_level=2, calibrator=["temperature"])
+    found = catalog.measurements(published, question_level=2, calibrator=["temperature"])
     row = found[(found["cell_id"] == WEAK_MATH) & (found["metric"] == "brier")].iloc[0]
     assert row["value"] == factory.metric_values("weak", "temperature", "nano-math")["brier"] + 0.02
     assert row["questions"] == 50
@@ -55,7 +55,7 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
 ) -> None:
     shutil.copy(database_path(results), database_path(tmp_path))
     writer = Writer(database_path(tmp_path))
-    found = queries.leaderboard(writer.path).set_index("cell_id").loc[factory.FAILED_CELL]
+    found = catalog.leaderboard(writer.path).set_index("cell_id").loc[factory.FAILED_CELL]
     assert (found["status"], found["reason"]) == ("failed", factory.REASON)
     assert pd.isna(found["brier"])
     row = frame(writer.path, sa.select(Cell).where(Cell.cell_id == WEAK_MATH)).iloc[0].to_dict()
@@ -73,25 +73,25 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
             )
         ]
     )
-    found = queries.leaderboard(writer.path).set_index("cell_id").loc[WEAK_MATH]
+    found = catalog.leaderboard(writer.path).set_index("cell_id").loc[WEAK_MATH]
     assert found["reason"] == "gone"
     assert pd.isna(found["brier"])
 
 
 def test_a_run_that_has_just_begun_has_rows_without_values(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
-    assert queries.leaderboard(writer.path).empty
+    assert catalog.leaderboard(writer.path).empty
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "calibrator": "c", "dataset": "d"}
     writer.record([Cell(cell_id="x", status="pending", job_key="j", **here)])
-    found = queries.leaderboard(writer.path)
+    found = catalog.leaderboard(writer.path)
     assert found[["cell_id", "status"]].values.tolist() == [["x", "pending"]]
     assert found["brier"].isna().all()
-    assert queries.cell(writer.path, "x").jobs.empty
-    assert queries.trajectories(writer.path, "x").empty
+    assert catalog.cell(writer.path, "x").jobs.empty
+    assert catalog.trajectories(writer.path, "x").empty
 
 
 def test_standings_say_which_differences_are_real(published: Path) -> None:
-    found = queries.leaderboard(published, llm=["weak"], dataset=["nano-math"]).set_index("calibrator")
+    found = catalog.leaderboard(published, llm=["weak"], dataset=["nano-math"]).set_index("calibrator")
     assert found["brier_standing"].to_dict() == {
         "uncalibrated": "worse",
         "temperature": "tied",
@@ -136,7 +136,7 @@ def test_the_best_is_what_the_metric_calls_better(
         "questions": 3,
     }
     writer.record([Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])
-    standings = queries.measurements(writer.path).set_index("cell_id")["standing"].dropna().to_dict()
+    standings = catalog.measurements(writer.path).set_index("cell_id")["standing"].dropna().to_dict()
     assert standings == (
         {} if best is None else {name: "best" if name == best else "worse" for name in values}
     )
@@ -144,14 +144,14 @@ def test_the_best_is_what_the_metric_calls_better(
 
 def test_the_exported_leaderboard_is_byte_for_byte_that_of_another_run(results: Path, twin: Path) -> None:
     for table in ("calibration", "scaling"):
-        one, two = (queries.leaderboard(published_path(d), table).to_csv() for d in (results, twin))
+        one, two = (catalog.leaderboard(published_path(d), table).to_csv() for d in (results, twin))
         assert one == two
         assert "run-1" not in one
         assert "2026" not in one
 
 
 def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: Path) -> None:
-    detail = queries.cell(published, WEAK_MATH)
+    detail = catalog.cell(published, WEAK_MATH)
     assert detail.cell["status"] == "done"
     assert list(detail.jobs["kind"]) == ["calibration", "calibrated", "success", "fit", "rollout", "score"]
     assert list(detail.jobs["depth"]) == [0, 1, 1, 2, 2, 2]
@@ -165,12 +165,12 @@ def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: P
 
 
 def test_the_trajectories_and_prefixes_behind_a_cell(published: Path) -> None:
-    found = queries.trajectories(published, WEAK_MATH, "q1")
+    found = catalog.trajectories(published, WEAK_MATH, "q1")
     assert list(found["trajectory"]) == [0, 1, 2]
     assert list(found["correct"]) == [False, True, False]
     assert set(found["question"]) == {"What is 1?"}
     assert found["answer"].isna().tolist() == [False, True, False]
-    prefixes = queries.prefixes(published, WEAK_MATH, "q1")
+    prefixes = catalog.prefixes(published, WEAK_MATH, "q1")
     assert len(prefixes) == parquet_files.POOL * (parquet_files.STEPS + 1)
     assert (prefixes["follow_ups"] == 8).all()
     with reading(published) as connection:
@@ -186,20 +186,20 @@ def test_the_trajectories_and_prefixes_behind_a_cell(published: Path) -> None:
 
 def test_an_unknown_cell_suggests_the_nearest(published: Path) -> None:
     with pytest.raises(UnknownCellError, match=f"Did you mean .*{WEAK_MATH}"):
-        queries.cell(published, WEAK_MATH.replace("temperature", "temprature"))
+        catalog.cell(published, WEAK_MATH.replace("temperature", "temprature"))
 
 
 def test_bins_come_in_order_and_an_empty_one_has_no_means(published: Path) -> None:
-    bins = queries.reliability(published, WEAK_MATH)
+    bins = catalog.reliability(published, WEAK_MATH)
     assert list(bins["bin"]) == list(range(10))
     assert bins.loc[bins["count"] == 0, "mean_success"].isna().all()
-    assert len(queries.signed_errors(published, WEAK_MATH)) == 20
+    assert len(catalog.signed_errors(published, WEAK_MATH)) == 20
 
 
 def test_a_scaling_cell_has_no_bins(published: Path) -> None:
     cell = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
-    assert queries.reliability(published, cell).empty
-    assert queries.signed_errors(published, cell).empty
+    assert catalog.reliability(published, cell).empty
+    assert catalog.signed_errors(published, cell).empty
 
 
 def test_all_level_rows_are_marked_by_null(published: Path) -> None:
@@ -210,16 +210,16 @@ def test_all_level_rows_are_marked_by_null(published: Path) -> None:
 
 
 def test_runs_plugins_and_data_sets_are_listed(published: Path) -> None:
-    assert queries.runs(published)["packages"].tolist() == [{"torch": "2.13.0"}]
-    calibrators = queries.plugins(published).query("kind == 'calibrator'")
+    assert catalog.runs(published)["packages"].tolist() == [{"torch": "2.13.0"}]
+    calibrators = catalog.plugins(published).query("kind == 'calibrator'")
     assert list(calibrators["name"]) == list(factory.CALIBRATORS)
-    assert list(queries.datasets(published)["name"]) == sorted(factory.DATASETS)
+    assert list(catalog.datasets(published)["name"]) == sorted(factory.DATASETS)
 
 
 def test_the_fingerprint_changes_with_every_publishing(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
-    assert queries.fingerprint(writer.published) is None
+    assert catalog.fingerprint(writer.published) is None
     writer.publish()
-    first = queries.fingerprint(writer.published)
+    first = catalog.fingerprint(writer.published)
     writer.publish()
-    assert queries.fingerprint(writer.published) not in (None, first)
+    assert catalog.fingerprint(writer.published) not in (None, first)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from db.reported import reported
+from prmcal.db.queries.reported import reported
 
 QWEN, SHEPHERD, REASONEVAL = "Qwen2.5-Math-PRM-7B", "Math-Shepherd-Mistral-7B", "ReasonEval-7B"
 

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from db import queries
-from db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
-from db.run_queries import progress
+from prmcal.db.queries import catalog
+from prmcal.db.queries.runs import progress
+from prmcal.db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
 
 
 def test_jobs_come_in_pages(published: Path) -> None:
-    total, whole = queries.job_page(published, limit=1000)
-    assert total == len(whole) == len(queries.jobs(published))
-    parts = [queries.job_page(published, limit=20, offset=offset)[1] for offset in range(0, total, 20)]
+    total, whole = catalog.job_page(published, limit=1000)
+    assert total == len(whole) == len(catalog.jobs(published))
+    parts = [catalog.job_page(published, limit=20, offset=offset)[1] for offset in range(0, total, 20)]
     assert [key for part in parts for key in part["job_key"]] == list(whole["job_key"])
-    count, scores = queries.job_page(published, kind="score", limit=2)
+    count, scores = catalog.job_page(published, kind="score", limit=2)
     assert (count, set(scores["kind"]), len(scores)) == (4, {"score"}, 2)
 
 
 def test_a_failed_job_is_counted_with_its_kind(published: Path) -> None:
-    planned = queries.planned_shards(published).set_index("kind")
+    planned = catalog.planned_shards(published).set_index("kind")
     assert planned.loc["calibration", ["jobs", "failed"]].tolist() == [12, 1]
     assert planned["failed"].sum() == 1
 

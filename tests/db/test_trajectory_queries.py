@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
-from db import queries
-from db.cells import cell_id
-from db.errors import UnknownCellError
-from db.reader import reading
+from prmcal.db.cells import cell_id
+from prmcal.db.queries import catalog
+from prmcal.db.reader import reading
+from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
@@ -22,10 +22,10 @@ JUDGED = """
 
 
 def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None:
-    total, found = queries.question_page(published, CELL)
+    total, found = catalog.question_page(published, CELL)
     assert (total, list(found["question_id"])) == (
         parquet_files.QUESTIONS,
-        queries.questions(published, CELL),
+        catalog.questions(published, CELL),
     )
     assert list(found["correct"]) == [2, 1, 2, 1]
     assert found["pass_at_1"].tolist() == pytest.approx([2 / 3, 1 / 3, 2 / 3, 1 / 3])
@@ -40,21 +40,21 @@ def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None
 
 def test_pages_of_an_order_are_the_whole_list(published: Path) -> None:
     about = {"order": "calibrated_error", "descending": True}
-    _, whole = queries.question_page(published, CELL, **about)
+    _, whole = catalog.question_page(published, CELL, **about)
     assert whole["calibrated_error"].is_monotonic_decreasing
     pages = [
-        queries.question_page(published, CELL, **about, limit=3, offset=offset)[1] for offset in (0, 3, 6)
+        catalog.question_page(published, CELL, **about, limit=3, offset=offset)[1] for offset in (0, 3, 6)
     ]
     assert [name for page in pages for name in page["question_id"]] == list(whole["question_id"])
     with pytest.raises(ValueError, match="can be ordered by"):
-        queries.question_page(published, CELL, order="text; DROP TABLE questions")
+        catalog.question_page(published, CELL, order="text; DROP TABLE questions")
 
 
 @pytest.mark.parametrize(
     ("search", "found"), [("is 2", ["q2"]), ("WHAT", ["q0", "q1", "q2", "q3"]), ("%", []), (" Q3 ", ["q3"])]
 )
 def test_a_search_is_plain_text_in_either_case(published: Path, search: str, found: list[str]) -> None:
-    total, page = queries.question_page(published, CELL, search=search)
+    total, page = catalog.question_page(published, CELL, search=search)
     assert (total, list(page["question_id"])) == (len(found), found)
 
 
@@ -69,8 +69,8 @@ def test_the_worst_prefixes_come_first(
                 f"SELECT {column} - success AS error FROM ({JUDGED}) ORDER BY error DESC"
             )
         ]
-    over = queries.worst_prefixes(published, CELL, column=column, limit=5)
-    under = queries.worst_prefixes(published, CELL, column=column, over=False, limit=3)
+    over = catalog.worst_prefixes(published, CELL, column=column, limit=5)
+    under = catalog.worst_prefixes(published, CELL, column=column, over=False, limit=3)
     assert over["error"].tolist() == errors[:5]
     assert under["error"].tolist() == errors[:-4:-1]
 
@@ -80,16 +80,16 @@ def test_a_scaling_cell_leads_to_the_rewards_that_it_rests_on(published: Path) -
     scaled = cell_id(
         "scaling", "weak", "nano-math", **named, strategy="best-of-n + IAS", target=0.99, level=0.1
     )
-    assert queries.rewards_of(published, scaled) == cell_id("calibration", "weak", "nano-math", **named)
+    assert catalog.rewards_of(published, scaled) == cell_id("calibration", "weak", "nano-math", **named)
     pass_at_1 = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
-    assert queries.rewards_of(published, pass_at_1) == cell_id(
+    assert catalog.rewards_of(published, pass_at_1) == cell_id(
         "calibration", "weak", "nano-math", prm="qwen", calibrator=factory.CALIBRATORS[0]
     )
     with pytest.raises(UnknownCellError):
-        queries.rewards_of(published, "scaling/nobody")
+        catalog.rewards_of(published, "scaling/nobody")
 
 
 def test_calibration_cells_come_in_the_order_of_the_grid(published: Path) -> None:
-    cells = queries.calibration_cells(published)
-    board = queries.leaderboard(published)
+    cells = catalog.calibration_cells(published)
+    board = catalog.leaderboard(published)
     assert list(cells["cell_id"]) == list(board["cell_id"])

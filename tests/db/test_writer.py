@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
 import subprocess
@@ -16,9 +15,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from db import queries
-from db.connection import engine_for
-from db.errors import (
+from prmcal.db.connection import engine_for
+from prmcal.db.files import database_path, published_path
+from prmcal.db.queries import catalog
+from prmcal.db.reader import frame, reading
+from prmcal.db.tables import Base, Job, Question, Trajectory
+from prmcal.db.writer import Writer
+from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseStorageError,
     DatabaseVersionError,
@@ -26,13 +29,7 @@ from db.errors import (
     LockedDatabaseError,
     MissingDatabaseError,
 )
-from db.files import database_path, published_path
-from db.models import Base, Job, Question, Trajectory
-from db.reader import frame, reading
-from db.writer import Writer
 from tests.db import factory, parquet_files
-
-ROOT = Path(__file__).parents[2]
 
 
 def content(path: Path) -> dict[str, list[str]]:
@@ -44,9 +41,8 @@ def content(path: Path) -> dict[str, list[str]]:
 
 
 def run_python(code: str, *arguments: Path, **kwargs: object) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, **kwargs)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **kwargs)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.fixture
@@ -104,7 +100,7 @@ def test_record_replaces_by_primary_key(writer: Writer) -> None:
     writer.record(
         [Job(job_key="a", kind="score", parameters={}, seed=big, status="failed", reason=r) for r in "xy"]
     )
-    found = queries.jobs(writer.path)
+    found = catalog.jobs(writer.path)
     assert found[["job_key", "status", "reason", "seed", "shards"]].values.tolist() == [
         ["a", "failed", "y", big, 0]
     ]
@@ -119,7 +115,7 @@ def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_pa
     ):
         transaction.record([Job(job_key="a", kind="rollout", parameters={}, status="done")])
         transaction.load("trajectories", [broken], job_key="a")
-    assert queries.jobs(writer.path).empty
+    assert catalog.jobs(writer.path).empty
 
 
 @pytest.mark.parametrize(
@@ -166,9 +162,9 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
     code = """
         import sys
         from pathlib import Path
-        from db.files import database_path
-        from db.models import Job, JobInput
-        from db.writer import Writer
+        from prmcal.db.files import database_path
+        from prmcal.db.tables import Job, JobInput
+        from prmcal.db.writer import Writer
         writer = Writer(database_path(Path(sys.argv[1])))
         number = len(writer.loaded_jobs())
         print("ready", flush=True)
@@ -189,7 +185,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
         written += process.communicate()[0].splitlines()
         last = max(int(line) for line in written if line.strip().isdigit())
         for path in (published_path(tmp_path), database_path(tmp_path)):
-            jobs = queries.jobs(path)
+            jobs = catalog.jobs(path)
             with reading(path) as connection:
                 inputs = connection.exec_driver_sql("SELECT count(*) FROM job_inputs").scalar_one()
             assert inputs == 50 * len(jobs)
@@ -227,7 +223,7 @@ def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
         thread.join()
     assert all(questions == 10 * jobs for jobs, questions in seen)
     assert len({jobs for jobs, _ in seen}) > 2
-    assert len(queries.jobs(writer.published)) == 12
+    assert len(catalog.jobs(writer.published)) == 12
 
 
 def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Writer) -> None:
@@ -260,7 +256,7 @@ def test_another_layout_is_refused_and_left_alone(writer: Writer, version: int, 
     with pytest.raises(DatabaseVersionError, match=advice):
         Writer(writer.path)
     with pytest.raises(DatabaseVersionError, match=advice):
-        queries.jobs(writer.published)
+        catalog.jobs(writer.published)
     assert writer.path.read_bytes() == before
 
 
@@ -277,7 +273,7 @@ def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
             with pytest.raises(
                 DamagedDatabaseError, match=rf"{path.name} is damaged.*Delete it and run the grid again"
             ):
-                Writer(path) if path == writer.path else queries.jobs(path)
+                Writer(path) if path == writer.path else catalog.jobs(path)
 
 
 def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
@@ -290,7 +286,7 @@ def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
 
 def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MissingDatabaseError, match="Run a grid into this folder first"):
-        queries.jobs(published_path(tmp_path))
+        catalog.jobs(published_path(tmp_path))
 
 
 def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, tmp_path: Path) -> None:
@@ -299,9 +295,9 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
     code = """
         import resource, signal, sys
         from pathlib import Path
-        from db.errors import DatabaseStorageError
-        from db.models import Question
-        from db.writer import Writer
+        from prmcal.errors import DatabaseStorageError
+        from prmcal.db.tables import Question
+        from prmcal.db.writer import Writer
         writer = Writer(Path(sys.argv[1]))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         limit = Path(sys.argv[1]).stat().st_size + 100_000
@@ -319,8 +315,8 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
     assert process.returncode == 0
     assert "cannot be written" in message
     assert "Free some space" in message
-    assert list(queries.jobs(writer.published)["job_key"]) == ["kept"]
-    assert list(queries.jobs(Writer(writer.path).path)["job_key"]) == ["kept"]
+    assert list(catalog.jobs(writer.published)["job_key"]) == ["kept"]
+    assert list(catalog.jobs(Writer(writer.path).path)["job_key"]) == ["kept"]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logit as log_odds
 
-from registry import (
+from prmcal import (
     LLM,
     PRM,
     Calibrator,

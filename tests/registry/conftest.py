@@ -22,7 +22,7 @@ QWEN2 = {
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenizer with the chat format and the marker of Qwen2.5-Math-PRM."""
-    from registry.nano.training.tokenizer import build_tokenizer
+    from prmcal.registry.nano.training.tokenizer import build_tokenizer
 
     folder = tmp_path_factory.mktemp("tokenizer")
     build_tokenizer(folder)

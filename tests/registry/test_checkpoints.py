@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from registry import checkpoints
-from registry.checkpoints import check_checkpoint, checkpoint_identity, resolve_checkpoint
-from registry.errors import InvalidArgumentsError, PluginFailedError
-from registry.plugins import llms, prms
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.models import checkpoints
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity, resolve_checkpoint
+from prmcal.registry.plugins import llms, prms
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_tokenizer_is_refused(policy_folder: Path, tmp_path: Path) -> None:
-    from registry.pretrained import load_tokenizer
+    from prmcal.registry.models.pretrained import load_tokenizer
 
     shutil.copytree(policy_folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
     with pytest.raises(PluginFailedError, match=r"has no tokenizer: it holds none of tokenizer\.json"):
@@ -103,7 +103,7 @@ class Hub(BaseHTTPRequestHandler):
 
 def test_a_gated_or_private_model_says_how_to_get_in(tmp_path: Path) -> None:
     code = (
-        "import sys; from registry.checkpoints import resolve_checkpoint\n"
+        "import sys; from prmcal.registry.models.checkpoints import resolve_checkpoint\n"
         "for name in sys.argv[1:]:\n"
         "    try: resolve_checkpoint(name)\n"
         "    except Exception as error: print(type(error).__name__, error)"
@@ -173,7 +173,7 @@ def test_nano_models_are_named_from_anywhere(
 
 def test_identities_are_had_without_torch(policy_folder: Path) -> None:
     code = (
-        "import sys; from registry.plugins import llms, prms\n"
+        "import sys; from prmcal.registry.plugins import llms, prms\n"
         f"llms.create('transformers', checkpoint={str(policy_folder)!r}).identity()\n"
         f"prms.create('qwen', checkpoint={str(policy_folder)!r}).identity()\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry import Calibrator
-from registry.errors import (
+from prmcal import Calibrator
+from prmcal.errors import (
     DuplicatePluginError,
     InvalidArgumentsError,
     InvalidPluginError,
     UnknownPluginError,
 )
-from registry.plugins import KINDS, Registry, calibrators, load_plugin_file
+from prmcal.registry.plugins import KINDS, Registry, calibrators, load_plugin_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -137,7 +137,7 @@ def install(site: Path, distribution: str, name: str) -> None:
 
 PLUGIN = """
 import numpy as np
-from registry import Calibrator, calibrator
+from prmcal import Calibrator, calibrator
 
 @calibrator("zero")
 class Zero(Calibrator):
@@ -206,9 +206,9 @@ def test_a_plugin_file_that_does_not_load(content: str | None, message: str, tmp
 
 def test_listing_names_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from registry.plugins import KINDS\n"
+        "import sys; from prmcal.registry.plugins import KINDS\n"
         "assert all(registry.names() for registry in KINDS.values())\n"
-        "import registry.conformance\n"
+        "import prmcal.registry.conformance\n"
         "heavy = {'torch', 'transformers', 'sklearn', 'pandas'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

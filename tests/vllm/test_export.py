@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from registry import Prefix, ScoredPrefixes
-from registry.plugins import calibrators, prms
+from prmcal import Prefix, ScoredPrefixes
+from prmcal.registry.plugins import calibrators, prms
 
 
 def test_the_nano_twin_scores_alike_in_vllm_and_with_its_adapter(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from registry import GenerationRequest, Prefix, Sampling
-from registry.conformance import checks_of
-from registry.conformance import llm as llm_checks
-from registry.conformance import plugin as plugin_checks
-from registry.contracts.llm import LLM
-from registry.errors import PluginFailedError
-from registry.plugins import datasets, llms
+from prmcal import GenerationRequest, Prefix, Sampling
+from prmcal.errors import PluginFailedError
+from prmcal.registry.conformance import checks_of
+from prmcal.registry.conformance import llm as llm_checks
+from prmcal.registry.conformance import plugin as plugin_checks
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.plugins import datasets, llms
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 PREFIXES = (Prefix(QUESTION), Prefix(QUESTION, ("a) 37+15=52",)))

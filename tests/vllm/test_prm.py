@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from registry import ScoringRequest
-from registry.conformance import checks_of
-from registry.conformance import plugin as plugin_checks
-from registry.conformance import prm as prm_checks
-from registry.contracts.data import split_steps
-from registry.contracts.prm import PRM
-from registry.errors import PluginFailedError
-from registry.plugins import datasets, llms, prms
+from prmcal import ScoringRequest
+from prmcal.errors import PluginFailedError
+from prmcal.registry.conformance import checks_of
+from prmcal.registry.conformance import plugin as plugin_checks
+from prmcal.registry.conformance import prm as prm_checks
+from prmcal.registry.contracts.data import split_steps
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.plugins import datasets, llms, prms
 
 NANO = {"checkpoint": "nano:prm", "dtype": "float32"}
 
@@ -35,7 +35,7 @@ def test_it_conforms(check: Any, served: PRM) -> None:
 
 
 def test_its_scores_are_those_of_transformers(served: Any) -> None:
-    from registry import Prefix, Sampling
+    from prmcal import Prefix, Sampling
 
     questions = datasets.create("nano-math").questions("test", 12)
     llm = llms.create("transformers", checkpoint="nano:weak", dtype="float32", device="cpu")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from registry.checkpoints import resolve_checkpoint
+from prmcal.registry.models.checkpoints import resolve_checkpoint
 from tests.conftest import ROOT, command, environment
 
 CHECKPOINT = "nano:weak"

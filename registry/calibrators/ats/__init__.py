@@ -1,5 +1,5 @@
 """Adaptive temperature scaling (Xie et al., 2024): a temperature of its own for every prefix."""
 
-from registry.calibrators.ats.calibrator import AdaptiveTemperatureScaling
+from prmcal.registry.calibrators.ats.calibrator import AdaptiveTemperatureScaling
 
 __all__ = ["AdaptiveTemperatureScaling"]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.calibrators.ats.trees import QuestionTree, cut_trees
-from registry.calibrators.temperature import TemperatureScaling
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.features import HiddenStates
-from registry.errors import DataError, PluginFailedError
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.calibrators.ats.trees import QuestionTree, cut_trees
+from prmcal.registry.calibrators.temperature import TemperatureScaling
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.features import HiddenStates
 
 if TYPE_CHECKING:
-    from registry.calibrators.ats.head import TemperatureHead
+    from prmcal.registry.calibrators.ats.head import TemperatureHead
 
 __all__ = ["AdaptiveTemperatureScaling"]
 
@@ -158,8 +158,8 @@ class AdaptiveTemperatureScaling(Calibrator):
         """
         import torch
 
-        from registry.calibrators.ats.head import make_head
-        from registry.calibrators.ats.training import TrainingSettings, train
+        from prmcal.registry.calibrators.ats.head import make_head
+        from prmcal.registry.calibrators.ats.training import TrainingSettings, train
 
         self.check_calibration_data(features, k, n)
         trees = cut_trees(features, _TREE_NODES)
@@ -195,7 +195,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         """T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises what ``predict`` raises."""
         import torch
 
-        from registry.calibrators.ats.head import log_temperatures_of_rows
+        from prmcal.registry.calibrators.ats.head import log_temperatures_of_rows
 
         self.check_fitted()
         self.check_features(features)
@@ -225,7 +225,7 @@ class AdaptiveTemperatureScaling(Calibrator):
             raise ValueError(f"Each leaf must be a node in [0, {nodes}).")
 
     def load(self, folder: Path) -> Self:
-        """Read back what ``save`` wrote; see :meth:`registry.Calibrator.load`."""
+        """Read back what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         super().load(folder)
         shape = [self.layers, self.heads, self.width]
         if self.shape_ != shape:
@@ -238,7 +238,7 @@ class AdaptiveTemperatureScaling(Calibrator):
     def _head(self) -> TemperatureHead:
         import torch
 
-        from registry.calibrators.ats.head import make_head
+        from prmcal.registry.calibrators.ats.head import make_head
 
         head = make_head(self.mean_, self.scale_, self.width, self.layers, self.heads, self.seed)
         torch.nn.utils.vector_to_parameters(torch.tensor(self.weights_), head.parameters())

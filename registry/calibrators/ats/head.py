@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from registry.calibrators.ats.trees import QuestionTree
-from registry.prms.token_tree import collate_token_trees
+from prmcal.registry.calibrators.ats.trees import QuestionTree
+from prmcal.registry.prms.token_tree import collate_token_trees
 
 __all__ = ["LARGEST_TEMPERATURE", "TemperatureHead", "log_temperatures_of_rows", "make_head"]
 
@@ -58,7 +58,7 @@ class TemperatureHead(nn.Module):
     ) -> torch.Tensor:
         """Log T at every token, of shape (B, L), for states of shape (B, L, states_width).
 
-        `position_ids` and `attention_mask` are those of :func:`registry.prms.token_tree.collate_token_trees`.
+        `position_ids` and `attention_mask` are those of :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
         """
         hidden = self.project((states - self.mean) / self.scale)
         for block in self.blocks:

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from registry.calibrators.ats.head import TemperatureHead, log_temperatures_of_rows
-from registry.calibrators.ats.trees import QuestionTree
-from registry.contracts.features import HiddenStates
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.ats.head import TemperatureHead, log_temperatures_of_rows
+from prmcal.registry.calibrators.ats.trees import QuestionTree
+from prmcal.registry.contracts.features import HiddenStates
 
 __all__ = ["TrainingSettings", "train"]
 

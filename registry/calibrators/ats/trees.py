@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.contracts.features import HiddenStates
-from registry.prms.token_tree import ROOT, TokenTree
+from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.prms.token_tree import ROOT, TokenTree
 
 __all__ = ["QuestionTree", "cut_trees"]
 

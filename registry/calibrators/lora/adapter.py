@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.calibrators.lora.calibrator import QuantileLora, transformers_prm
-from registry.contracts.features import ScoredPrefixes
-from registry.errors import PluginFailedError
-from registry.prms.qwen import QwenPRM
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.calibrator import QuantileLora, transformers_prm
+from prmcal.registry.contracts.features import ScoredPrefixes
+from prmcal.registry.prms.qwen import QwenPRM
 
 __all__ = ["QuantileAdapter"]
 
@@ -64,7 +64,7 @@ class QuantileAdapter(QuantileLora):
 
     def identity(self) -> dict[str, Any]:
         """The hashes of the adapter's files, wherever they lie."""
-        from registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
         known = super().identity()
         arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
@@ -72,14 +72,14 @@ class QuantileAdapter(QuantileLora):
         return {**known, "arguments": arguments, "files": files}
 
     def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Read the adapter, and see how well it fits the data; see :meth:`registry.Calibrator.fit`.
+        """Read the adapter, and see how well it fits the data; see :meth:`prmcal.Calibrator.fit`.
 
         Raises
         ------
         PluginFailedError
             If it is not an adapter of this PRM, or was made in another way.
         """
-        from registry.calibrators.lora.adapter_files import read_published_adapter
+        from prmcal.registry.calibrators.lora.adapter_files import read_published_adapter
 
         self.check_calibration_data(features, k, n)
         prm = transformers_prm(features)

@@ -13,7 +13,7 @@ from peft import LoraConfig, PeftConfig
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
 
 __all__ = ["ADAPTER_FILES", "read_adapter", "read_published_adapter", "write_adapter"]
 
@@ -53,7 +53,7 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
     """An adapter that the paper's code trained, under the names that it has here.
 
     There the head is the PRM's own Sequential, ``score.0`` to ``score.2``, with a low-rank update of its last layer
-    too. Here it is the `layers` of a :class:`~registry.calibrators.lora.head.QuantileHead`.
+    too. Here it is the `layers` of a :class:`~prmcal.registry.calibrators.lora.head.QuantileHead`.
 
     Raises
     ------

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from registry.contracts.data import Prefix
-from registry.errors import PluginFailedError
-from registry.prms.token_tree import (
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.prms.token_tree import (
     build_token_tree,
     collate_token_trees,
     shared_length,
     token_tree_size,
 )
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["Packing", "TreeBatch", "collate", "pack", "plan_batches", "token_ids", "trajectories_of"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.calibrators.lora.arguments import check_lora_arguments
-from registry.contracts.calibrator import Calibrator
-from registry.contracts.features import ScoredPrefixes
-from registry.errors import DataError, PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.calibrators.lora.arguments import check_lora_arguments
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.features import ScoredPrefixes
+from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
@@ -113,14 +113,14 @@ class QuantileLora(Calibrator):
     def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
         """Train an adapter on the success rates k/n; the PRM is left as it was.
 
-        See :meth:`registry.Calibrator.fit`.
+        See :meth:`prmcal.Calibrator.fit`.
 
         Raises
         ------
         PluginFailedError
             If the PRM cannot be adapted, or the loss becomes NaN.
         """
-        from registry.calibrators.lora.fitting import fit_adapter
+        from prmcal.registry.calibrators.lora.fitting import fit_adapter
 
         self.check_calibration_data(features, k, n)
         prm = transformers_prm(features)
@@ -142,7 +142,7 @@ class QuantileLora(Calibrator):
         return self.compared(features, rates)
 
     def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
-        """Calibrated rewards of shape (rows, levels); see :meth:`registry.Calibrator.predict`.
+        """Calibrated rewards of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class QuantileLora(Calibrator):
 
     def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
         """With the mean losses of the PRM's own rewards and of the calibrated ones in the card."""
-        from registry.calibrators.lora.fitting import mean_loss
+        from prmcal.registry.calibrators.lora.fitting import mean_loss
 
         before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
         self.card_["first_loss"] = mean_loss(before, rates, self.levels, self.loss)
@@ -171,8 +171,8 @@ class QuantileLora(Calibrator):
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format and a card about it, as safetensors and JSON."""
-        from registry.calibrators.lora.adapter_files import ADAPTER_FILES, write_adapter
-        from registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.adapter_files import ADAPTER_FILES, write_adapter
+        from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
         self.check_fitted()
         write_adapter(folder, self.adapter_, self.config_)
@@ -194,8 +194,8 @@ class QuantileLora(Calibrator):
         """
         from safetensors import SafetensorError
 
-        from registry.calibrators.lora.adapter_files import read_adapter
-        from registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.adapter_files import read_adapter
+        from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
         try:
             card = json.loads((folder / _CARD_FILE).read_text())
@@ -227,8 +227,8 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If it was fitted to another PRM, or the PRM is of a format that cannot be exported.
         """
-        from registry.calibrators.lora.export import export_checkpoint, exportable
-        from registry.calibrators.lora.model import adapted, quantile_model
+        from prmcal.registry.calibrators.lora.export import export_checkpoint, exportable
+        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         self.check_fitted()
         known = exportable(prm, self.levels)
@@ -240,7 +240,7 @@ class QuantileLora(Calibrator):
         self, features: ScoredPrefixes, original: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated rewards, put in order, and the PRM's own; those have no rows unless they are asked for."""
-        from registry.calibrators.lora.prediction import predict_log_odds
+        from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 
         self.check_fitted()
         self.check_features(features)
@@ -261,7 +261,7 @@ class QuantileLora(Calibrator):
 
     def _model(self, prm: TransformersPRM) -> PeftModel:
         """The PRM with the adapter; kept as long as both stay the same, since a search asks again and again."""
-        from registry.calibrators.lora.model import adapted, quantile_model
+        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         kept = self.__dict__.get("_kept")
         if kept is None or kept[0] is not prm.modules or kept[1] is not self.adapter_:
@@ -296,7 +296,7 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
     """The PRM of some prefixes; a PluginFailedError if it cannot be fine-tuned."""
     if not isinstance(features.prm, TransformersPRM):
         raise PluginFailedError(
-            "It fine-tunes the PRM, which must derive from registry.TransformersPRM. "
+            "It fine-tunes the PRM, which must derive from prmcal.TransformersPRM. "
             f"'{features.prm.plugin_name}' is a {type(features.prm).__name__}."
         )
     return features.prm

@@ -12,10 +12,10 @@ import torch
 from huggingface_hub import save_torch_state_dict
 from peft import PeftModel
 
-from registry.errors import PluginFailedError
-from registry.prms.qwen import QwenPRM
-from registry.prms.qwen_model import QUANTILE_ARCHITECTURE
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import PluginFailedError
+from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE
+from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["export_checkpoint", "exportable"]
 
@@ -43,7 +43,7 @@ prms:    # in a grid of prmcal: the reward is the median
 ```
 
 ```python
-from registry.prms.qwen_model import QwenRewardModel  # of the package prmcal
+from prmcal.registry.models.qwen import QwenRewardModel  # of the package prmcal
 
 model = QwenRewardModel.from_pretrained("{folder}")  # (batch, tokens, {count}) logits
 ```

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from peft import LoraConfig, get_peft_model_state_dict
 
-from registry.calibrators.lora.batches import (
+from prmcal.registry.calibrators.lora.batches import (
     Packing,
     collate,
     pack,
@@ -19,19 +19,19 @@ from registry.calibrators.lora.batches import (
     token_ids,
     trajectories_of,
 )
-from registry.calibrators.lora.isolation import isolated
-from registry.calibrators.lora.loss import quantile_loss, squared_loss
-from registry.calibrators.lora.model import (
+from prmcal.registry.calibrators.lora.isolation import isolated
+from prmcal.registry.calibrators.lora.loss import quantile_loss, squared_loss
+from prmcal.registry.calibrators.lora.model import (
     ADAPTER,
     adapted,
     lora_config,
     quantile_model,
     recompute_if_large,
 )
-from registry.calibrators.lora.training import Parts, Schedule, train
-from registry.contracts.data import Prefix
-from registry.contracts.features import FitSupport
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.calibrators.lora.training import Parts, Schedule, train
+from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.contracts.features import FitSupport
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["batch_parts", "fit_adapter", "mean_loss"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
 
 __all__ = ["QuantileHead", "linear_form"]
 

@@ -12,9 +12,9 @@ from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dic
 from torch import nn
 from transformers import PreTrainedModel
 
-from registry.calibrators.lora.head import QuantileHead
-from registry.errors import PluginFailedError
-from registry.prms.transformers import TransformersPRM
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.head import QuantileHead
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["ADAPTER", "QuantileRewardModel", "adapted", "lora_config", "quantile_model", "recompute_if_large"]
 
@@ -57,7 +57,7 @@ class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # 
         Parameters
         ----------
         input_ids, position_ids, attention_mask : tensors
-            As :func:`registry.prms.token_tree.collate_token_trees` makes them.
+            As :func:`prmcal.registry.prms.token_tree.collate_token_trees` makes them.
         leaves : tensor of shape (trees, prefixes), int64
             The node of each prefix's last token.
 

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from peft import PeftModel
 
-from registry.calibrators.lora.batches import Packing, collate, pack, token_ids
-from registry.calibrators.lora.model import ADAPTER
-from registry.contracts.data import Prefix
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.calibrators.lora.batches import Packing, collate, pack, token_ids
+from prmcal.registry.calibrators.lora.model import ADAPTER
+from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["predict_log_odds"]
 

@@ -20,11 +20,11 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
-from registry.calibrators.lora.adapter_files import read_adapter, write_adapter
-from registry.calibrators.lora.checkpoints import newest_whole, seal
-from registry.calibrators.lora.model import ADAPTER, load_adapter
-from registry.contracts.features import FitSupport
-from registry.errors import PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.adapter_files import read_adapter, write_adapter
+from prmcal.registry.calibrators.lora.checkpoints import newest_whole, seal
+from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
+from prmcal.registry.contracts.features import FitSupport
 
 __all__ = ["Parts", "Schedule", "train"]
 

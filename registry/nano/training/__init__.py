@@ -1,1 +1,1 @@
-"""How the nano models were trained. `python -m registry.nano.training` repeats all of it on one CPU core."""
+"""How the nano models were trained. `python -m prmcal.registry.nano.training` repeats all of it on one CPU core."""

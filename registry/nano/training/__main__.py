@@ -1,4 +1,4 @@
-r"""Trains everything, from nothing, on one CPU core: `python -m registry.nano.training`.
+r"""Trains everything, from nothing, on one CPU core: `python -m prmcal.registry.nano.training`.
 
 Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
 
@@ -25,20 +25,25 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from registry.llms.transformers import TransformersLLM
-from registry.nano.problems import generate_split
-from registry.nano.training import base, drill, policies, polish, reward_model, twins
-from registry.nano.training.cycles import CYCLES, Cycle
-from registry.nano.training.examples import Encoder, Example
-from registry.nano.training.facts import Facts, wrong_shares
-from registry.nano.training.folders import load_trained, save_policy, save_reward_model
-from registry.nano.training.labels import label_prefixes, read_labels, sample_trajectories, write_labels
-from registry.nano.training.model import SolverAndJudge, nano_config
-from registry.nano.training.probe import BATCHES, Probe
-from registry.nano.training.settle import settle
-from registry.nano.training.tokenizer import build_tokenizer
-from registry.nano.training.trainer import train
-from registry.plugins import KINDS
+from prmcal.registry.llms.transformers import TransformersLLM
+from prmcal.registry.nano.problems import generate_split
+from prmcal.registry.nano.training import base, drill, policies, polish, reward_model, twins
+from prmcal.registry.nano.training.cycles import CYCLES, Cycle
+from prmcal.registry.nano.training.examples import Encoder, Example
+from prmcal.registry.nano.training.facts import Facts, wrong_shares
+from prmcal.registry.nano.training.folders import load_trained, save_policy, save_reward_model
+from prmcal.registry.nano.training.labels import (
+    label_prefixes,
+    read_labels,
+    sample_trajectories,
+    write_labels,
+)
+from prmcal.registry.nano.training.model import SolverAndJudge, nano_config
+from prmcal.registry.nano.training.probe import BATCHES, Probe
+from prmcal.registry.nano.training.settle import settle
+from prmcal.registry.nano.training.tokenizer import build_tokenizer
+from prmcal.registry.nano.training.trainer import train
+from prmcal.registry.plugins import KINDS
 
 POLICIES = ("strong", "middle", "weak")
 REWARD_RATE, HINT_WEIGHT = 4e-4, 0.5

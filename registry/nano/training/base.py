@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.nano.problems import Problem, draw_problem, longest, split_of
-from registry.nano.training.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
-from registry.nano.training.examples import Encoder, Example, judged
+from prmcal.registry.nano.problems import Problem, draw_problem, longest, split_of
+from prmcal.registry.nano.training.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
+from prmcal.registry.nano.training.examples import Encoder, Example, judged
 
 __all__ = ["Lesson", "draw_batch", "draw_train_problem"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from registry.nano.problems import MODULUS, Operation, Problem, render_step
+from prmcal.registry.nano.problems import MODULUS, Operation, Problem, render_step
 
 __all__ = [
     "COPY_MIX",

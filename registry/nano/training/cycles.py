@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from registry.nano.training.base import Lesson
-from registry.nano.training.chains import SLIP_MIX
+from prmcal.registry.nano.training.base import Lesson
+from prmcal.registry.nano.training.chains import SLIP_MIX
 
 __all__ = ["CYCLES", "Cycle"]
 

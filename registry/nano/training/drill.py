@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import (
+from prmcal.registry.nano.problems import (
     AIME_LEVEL,
     MODULUS,
     Operation,
@@ -20,10 +20,10 @@ from registry.nano.problems import (
     render_step,
     solution_steps,
 )
-from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import Mix, noisy_chain, other_digit, other_operand
-from registry.nano.training.examples import Encoder, Example, Judged
-from registry.nano.training.facts import Facts
+from prmcal.registry.nano.training.base import draw_train_problem
+from prmcal.registry.nano.training.chains import Mix, noisy_chain, other_digit, other_operand
+from prmcal.registry.nano.training.examples import Encoder, Example, Judged
+from prmcal.registry.nano.training.facts import Facts
 
 __all__ = [
     "LEARNING_RATE",

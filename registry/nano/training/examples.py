@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.nano.training.chains import Chain
-from registry.nano.training.tokenizer import MARKER, SYSTEM
-from registry.prms.token_tree import TokenTree, build_token_tree, collate_token_trees
+from prmcal.registry.nano.training.chains import Chain
+from prmcal.registry.nano.training.tokenizer import MARKER, SYSTEM
+from prmcal.registry.prms.token_tree import TokenTree, build_token_tree, collate_token_trees
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from registry.nano.problems import (
+from prmcal.registry.nano.problems import (
     AIME_HARD_SHARE,
     AIME_LENGTHS,
     HARD_SHARES,
@@ -28,7 +28,7 @@ from registry.nano.problems import (
     render_step,
     split_of,
 )
-from registry.nano.training.examples import Encoder
+from prmcal.registry.nano.training.examples import Encoder
 
 __all__ = ["Facts", "wrong_shares"]
 

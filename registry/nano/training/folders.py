@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from registry.nano.training.model import SolverAndJudge
+from prmcal.registry.nano.training.model import SolverAndJudge
 
 __all__ = ["load_trained", "save_policy", "save_reward_model"]
 
@@ -63,7 +63,7 @@ def load_trained(folder: Path) -> SolverAndJudge:
     """A stage's model with both heads, in float32."""
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"There is no model in {folder}. Train it with 'python -m registry.nano.training'."
+            f"There is no model in {folder}. Train it with 'python -m prmcal.registry.nano.training'."
         )
     model: SolverAndJudge = SolverAndJudge.from_pretrained(folder, dtype=torch.float32)
     return model

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from registry.contracts.data import Prefix, Sampling, split_steps
-from registry.contracts.llm import LLM
-from registry.nano.problems import Problem
+from prmcal.registry.contracts.data import Prefix, Sampling, split_steps
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.nano.problems import Problem
 
 __all__ = ["Labelled", "label_prefixes", "read_labels", "sample_trajectories", "write_labels"]
 

@@ -12,12 +12,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from registry.nano.problems import longest
-from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import COPY_MIX, Mix, noisy_chain
-from registry.nano.training.drill import dwelling, writing_batch
-from registry.nano.training.examples import Encoder, Example, Judged
-from registry.nano.training.facts import Facts
+from prmcal.registry.nano.problems import longest
+from prmcal.registry.nano.training.base import draw_train_problem
+from prmcal.registry.nano.training.chains import COPY_MIX, Mix, noisy_chain
+from prmcal.registry.nano.training.drill import dwelling, writing_batch
+from prmcal.registry.nano.training.examples import Encoder, Example, Judged
+from prmcal.registry.nano.training.facts import Facts
 
 __all__ = [
     "CLEANING_RATE",

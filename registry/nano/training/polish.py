@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import Problem, longest
-from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import right_chain
-from registry.nano.training.examples import Encoder, Example, Judged
+from prmcal.registry.nano.problems import Problem, longest
+from prmcal.registry.nano.training.base import draw_train_problem
+from prmcal.registry.nano.training.chains import right_chain
+from prmcal.registry.nano.training.examples import Encoder, Example, Judged
 
 __all__ = ["LEARNING_RATE", "SEED", "STEPS", "draw_batch"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from registry.nano.training import base
-from registry.nano.training.examples import IGNORED, Encoder, Example, collate
+from prmcal.registry.nano.training import base
+from prmcal.registry.nano.training.examples import IGNORED, Encoder, Example, collate
 
 __all__ = ["BATCHES", "Probe"]
 

@@ -11,13 +11,19 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from registry.nano.problems import LENGTHS, Problem, longest
-from registry.nano.training.base import draw_train_problem
-from registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
-from registry.nano.training.drill import dense_chains, draw_shape, dwelling, remembered_chains, writing_batch
-from registry.nano.training.examples import Encoder, Example, Judged
-from registry.nano.training.facts import Facts
-from registry.nano.training.labels import Labelled
+from prmcal.registry.nano.problems import LENGTHS, Problem, longest
+from prmcal.registry.nano.training.base import draw_train_problem
+from prmcal.registry.nano.training.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
+from prmcal.registry.nano.training.drill import (
+    dense_chains,
+    draw_shape,
+    dwelling,
+    remembered_chains,
+    writing_batch,
+)
+from prmcal.registry.nano.training.examples import Encoder, Example, Judged
+from prmcal.registry.nano.training.facts import Facts
+from prmcal.registry.nano.training.labels import Labelled
 
 __all__ = [
     "LABELLED_SHARE",

@@ -15,9 +15,9 @@ import torch
 from scipy.optimize import minimize
 from torch.nn import functional
 
-from registry.contracts.data import ScoringRequest
-from registry.nano.training.labels import Labelled
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.contracts.data import ScoringRequest
+from prmcal.registry.nano.training.labels import Labelled
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["settle"]
 

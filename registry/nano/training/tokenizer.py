@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from registry.nano.problems import DATASETS, draw_problem, solution_steps
+from prmcal.registry.nano.problems import DATASETS, draw_problem, solution_steps
 
 __all__ = ["MARKER", "SYSTEM", "build_tokenizer"]
 

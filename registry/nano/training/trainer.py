@@ -12,8 +12,8 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
-from registry.nano.training.examples import Example, collate
-from registry.nano.training.model import SolverAndJudge
+from prmcal.registry.nano.training.examples import Example, collate
+from prmcal.registry.nano.training.model import SolverAndJudge
 
 __all__ = ["train"]
 

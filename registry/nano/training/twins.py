@@ -1,8 +1,8 @@
 """The nano twins of the other two PRM formats: a trunk of the first one, asked in another way under another head.
 
-A twin reads what its adapter (`registry.prms.shepherd`, `registry.prms.reasoneval`) gives a model of its format to
-read, and is trained where the adapter reads its score, on the labels and the drill of the reward model in Qwen's
-format.
+A twin reads the text that its adapter (`prmcal.registry.prms.shepherd`, `prmcal.registry.prms.reasoneval`) writes for a
+model of its format. It is trained where the adapter reads its score, on the labels and the drill of the reward model in
+Qwen's format.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrainedModel
 
-from registry.nano.problems import Problem, longest, solution_steps
-from registry.nano.training.drill import draw_shape, dwelling
-from registry.nano.training.examples import IGNORED, Example, Judged
-from registry.nano.training.facts import Facts
-from registry.nano.training.labels import Labelled
-from registry.nano.training.reward_model import (
+from prmcal.registry.models.reasoneval import Qwen2ReasonEval
+from prmcal.registry.nano.problems import Problem, longest, solution_steps
+from prmcal.registry.nano.training.drill import draw_shape, dwelling
+from prmcal.registry.nano.training.examples import IGNORED, Example, Judged
+from prmcal.registry.nano.training.facts import Facts
+from prmcal.registry.nano.training.labels import Labelled
+from prmcal.registry.nano.training.reward_model import (
     LABELLED_SHARE,
     WRITING_SHARE,
     draw_labelled,
     drilled_chains,
     labelled_chain,
 )
-from registry.prms.reasoneval_model import Qwen2ReasonEval
-from registry.prms.token_tree import build_token_tree
-from registry.prms.transformers import TransformersPRM
+from prmcal.registry.prms.token_tree import build_token_tree
+from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["NEGATIVE", "OUTPUTS", "ROUNDS", "Format", "Twin", "TwinExamples", "save_twin"]
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from registry import Calibrator
+from prmcal import Calibrator
 
 
 class Platt(Calibrator):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from registry import Answered, PoolStrategy
-from registry.strategies.exact import best_of_n
+from prmcal import Answered, PoolStrategy
+from prmcal.registry.strategies.exact import best_of_n
 
 
 class TwoTiers(PoolStrategy):

@@ -1,0 +1,70 @@
+"""What every strategy cost: calls, tokens and time, a question and in total."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from prmcal.db.queries.leaderboard import COORDINATES, COSTS, leaderboard
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.tables import Cell, Job, JobInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["costs"]
+
+
+def costs(source: Source) -> pd.DataFrame:
+    """Return what the cells of the scaling leaderboard cost, in its order.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, those of :data:`prmcal.db.queries.leaderboard.COORDINATES`, accuracy and questions. Then, for
+        each of samples (LLM calls), generated_tokens, prefill_tokens, prm_tokens and seconds, the mean per question
+        and the sum over all questions in a column whose name ends in ``_total``. Missing where it is not known.
+
+        Seconds are those of one worker, as the jobs that generated and scored went: their seconds a token times the
+        tokens of the cell. Fitting a calibrator, which all questions share, is not in them.
+    """
+    with connection_of(source) as connection:
+        table = leaderboard(connection, "scaling")
+        rates = _seconds_per_token(connection).reindex(table["cell_id"]).reset_index(drop=True)
+    for name in ("samples", *COSTS):
+        if name not in table:
+            table[name] = float("nan")
+    seconds = table["generated_tokens"] * rates["generated"]
+    table["seconds"] = seconds + (table["prm_tokens"] * rates["scored"]).where(table["prm_tokens"] != 0, 0.0)
+    amounts = ["samples", *COSTS, "seconds"]
+    for name in amounts:
+        table[f"{name}_total"] = table[name] * table["questions"]
+    columns = [column for name in amounts for column in (name, f"{name}_total")]
+    return table[["cell_id", *COORDINATES, "accuracy", "questions", *columns]]
+
+
+def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
+    """By scaling cell: seconds per generated and per scored token of the jobs that it rests on."""
+    generating = Job.kind.in_(["rollout", "search"])
+    query = (
+        sa.select(
+            Cell.cell_id,
+            sa.func.bool_or(Job.kind == "search").label("searched"),
+            sa.func.sum(sa.case((generating, Job.generated_tokens), else_=0)).label("generated"),
+            sa.func.sum(sa.case((generating, Job.seconds), else_=0.0)).label("rollout_seconds"),
+            sa.func.sum(sa.case((Job.kind == "score", Job.scored_tokens), else_=0)).label("scored"),
+            sa.func.sum(sa.case((Job.kind == "score", Job.seconds), else_=0.0)).label("score_seconds"),
+        )
+        .join(JobInput, JobInput.job_key == Cell.job_key)
+        .join(Job, Job.job_key == JobInput.input_key)
+        .where(Cell.leaderboard == "scaling")
+        .group_by(Cell.cell_id)
+    )
+    sums = frame(connection, query).set_index("cell_id").astype(float)
+    # The seconds of a search hold its scoring.
+    rates = sums[[]].copy()
+    rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
+    rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)
+    rates.loc[sums["searched"] > 0, "scored"] = 0.0
+    return rates

@@ -1,0 +1,1 @@
+"""Statistics on arrays: bootstrap, paired tests, ranks, budgets. Nothing here opens a database."""

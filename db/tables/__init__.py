@@ -1,0 +1,36 @@
+"""The tables of the database, from small to heavy. What is asked of them belongs in `queries`."""
+
+from __future__ import annotations
+
+from prmcal.db.tables.base import SCHEMA_VERSION, Base
+from prmcal.db.tables.curves import CurveArea, CurvePoint, RiskPoint, SampleAccuracy
+from prmcal.db.tables.results import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
+from prmcal.db.tables.runs import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
+from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Base",
+    "CalibratedReward",
+    "Cell",
+    "Comparison",
+    "CurveArea",
+    "CurvePoint",
+    "Dataset",
+    "Job",
+    "JobInput",
+    "Plugin",
+    "Question",
+    "QuestionResult",
+    "ReliabilityBin",
+    "Result",
+    "Reward",
+    "RiskPoint",
+    "Run",
+    "SampleAccuracy",
+    "SchemaVersion",
+    "Search",
+    "SignedErrorBin",
+    "SuccessCount",
+    "Trajectory",
+]

@@ -1,0 +1,1 @@
+"""Numbers and leaderboards as text: Markdown, LaTeX, plain formats. Which numbers belongs in `queries`."""

@@ -1,0 +1,50 @@
+"""The database again from the artifacts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from prmcal.harness.execution.recorder import FAILURES_FILE, Recorder
+from prmcal.harness.execution.run import finished_shards
+from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.planning.again import plan_again
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import Store
+
+__all__ = ["rebuild_database", "recorded_failures"]
+
+
+def rebuild_database(directory: Path) -> int:
+    """Delete the database of a folder and fill a new one from its artifacts; the number of cells.
+
+    Raises
+    ------
+    RunError
+        If no grid was run there, or one is running.
+    """
+    folder = RunFolder(directory)
+    record = folder.record()
+    with folder.lock():
+        plan = plan_again(record)
+        store = Store(directory)
+        failures = recorded_failures(directory)
+        for database in (folder.database, folder.published):
+            database.unlink(missing_ok=True)
+            database.with_name(database.name + ".wal").unlink(missing_ok=True)
+        recorder = Recorder(folder, plan, store, record)
+        recorder.begin(finished_shards(plan, store))
+        for shard in plan.shards():
+            if shard.ref.key in failures and shard.ref not in recorder.manifests:
+                recorder.note(Outcome(shard.ref, reason=failures[shard.ref.key]))
+        recorder.end()
+    return len(plan.cells)
+
+
+def recorded_failures(directory: Path) -> dict[str, str]:
+    """Reasons of the shards that failed in the latest run, by key."""
+    try:
+        failures: dict[str, str] = json.loads((directory / FAILURES_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return failures

@@ -1,0 +1,287 @@
+"""From artifacts to the database: rows for runs, plugins, jobs and cells, bulk loads for all else.
+
+The recorder belongs to the coordinator, the only writer. It keeps transactions short and lets readers have a
+published copy every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
+from prmcal.db.tables import Cell as CellRow
+from prmcal.db.tables import Job as JobRow
+from prmcal.db.writer import Transaction, Writer
+from prmcal.harness.execution.comparisons import compare_cells
+from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.jobs.job import Job
+from prmcal.harness.machine.environment import hardware, package_versions, prmcal_version
+from prmcal.harness.machine.gpus import describe_gpus
+from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
+from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.harness.storage.store import Manifest, Store, write_atomically
+
+__all__ = ["FAILURES_FILE", "Recorder"]
+
+FAILURES_FILE = "failures.json"
+
+# Readers see what is new after this time, or later if writing would take more than this share of the run.
+_SECONDS_BETWEEN_WRITES = 5.0
+_SHARE_FOR_WRITING = 0.1
+
+# The tables that the artifacts of each kind of job hold; by job for what was drawn, by cell for what was measured.
+_JOB_TABLES = {
+    "rollout": ("trajectories",),
+    "success": ("successes",),
+    "imported": ("trajectories", "successes"),
+    "score": ("rewards",),
+    "calibrated": ("calibrated_rewards",),
+    "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
+    "search": ("searches",),
+}
+_CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins")
+
+
+class Recorder:
+    """Writes down what a run has.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    plan : Plan
+    store : Store
+    record : RunRecord
+    """
+
+    def __init__(self, folder: RunFolder, plan: Plan, store: Store, record: RunRecord) -> None:
+        self.plan = plan
+        self.store = store
+        self.record = record
+        self.manifests: dict[ArtifactRef, Manifest] = {}
+        self.failures: dict[ArtifactRef, str] = {}
+        self._folder = folder
+        self._writer = Writer(folder.database, folder.published)
+        self._loaded: set[str] = set()
+        self._unwritten: dict[str, Job] = {}
+        self._cells_of = _group_cells(plan.cells)
+        self._next_write = 0.0
+
+    def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
+        """Write the plan down, drop what belongs to an earlier form of the grid, load what is there."""
+        self.manifests = dict(done)
+        self._loaded = self._writer.loaded_jobs()
+        self._write_failures()
+        with self._writer.transaction() as transaction:
+            transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
+            transaction.record([self._run_row("running"), *self._description()])
+        self._unwritten = {job.key: job for job in self.plan.jobs}
+        self._write()
+
+    def note(self, outcome: Outcome) -> None:
+        """Take note of an outcome; now and then, write what has come together."""
+        if outcome.manifest is not None:
+            self.manifests[outcome.ref] = outcome.manifest
+        else:
+            self.failures[outcome.ref] = outcome.reason
+        job = self.plan.job_of(outcome.ref)
+        if self._status(job) != "pending":
+            self._unwritten[job.key] = job
+            if time.monotonic() > self._next_write:
+                self._write()
+
+    def end(self) -> None:
+        """Write the rest, compare the cells, close the run."""
+        done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
+        comparisons = compare_cells(done, self.store)
+        self._write(publish=False)
+        with self._writer.transaction() as transaction:
+            transaction.replace_comparisons(comparisons)
+            transaction.record([self._run_row("failed" if self.failures else "done")])
+        self._writer.publish()
+
+    def abandon(self) -> None:
+        """Write what there is and mark the run as interrupted; the next run goes on from the artifacts."""
+        self._write(publish=False)
+        self._writer.record([self._run_row("interrupted")])
+        self._writer.publish()
+
+    def failed_cells(self) -> dict[str, str]:
+        """Ids of cells that could not be filled, with the reason."""
+        return {
+            cell.cell_id: self._reason(cell.job)
+            for cell in self.plan.cells
+            if self._status(cell.job) in ("failed", "blocked")
+        }
+
+    def _status(self, job: Job) -> str:
+        if all(shard.ref in self.manifests for shard in job.shards):
+            return "done"
+        failed = [shard for shard in job.shards if shard.ref in self.failures]
+        if not failed:
+            return "pending"
+        inputs = [ref for shard in failed for refs in shard.inputs.values() for ref in refs]
+        return "blocked" if any(ref in self.failures for ref in inputs) else "failed"
+
+    def _reason(self, job: Job) -> str:
+        reasons = dict.fromkeys(
+            self.failures[shard.ref] for shard in job.shards if shard.ref in self.failures
+        )
+        return "; ".join(reasons)
+
+    def _write(self, publish: bool = True) -> None:
+        begin = time.monotonic()
+        self._write_failures()
+        with self._writer.transaction() as transaction:
+            for job in self._unwritten.values():
+                self._load(transaction, job)
+            # In one call: row by row, the rows take longer than the artifacts.
+            transaction.record([row for job in self._unwritten.values() for row in self._rows(job)])
+        self._unwritten.clear()
+        if publish:
+            self._writer.publish()
+        end = time.monotonic()
+        self._next_write = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _SHARE_FOR_WRITING)
+
+    def _load(self, transaction: Transaction, job: Job) -> None:
+        """The artifacts of a job that is done, unless they are in the database."""
+        if self._status(job) != "done" or job.key in self._loaded:
+            return
+        for table in _JOB_TABLES.get(job.kind, ()):
+            transaction.load(table, self._files(job, table), job_key=job.key)
+        for cell in self._cells_of.get(job.key, ()):
+            for table in _CELL_TABLES:
+                transaction.load(table, self._files(job, table), cell_id=cell.cell_id)
+        self._loaded.add(job.key)
+
+    def _rows(self, job: Job) -> list[Base]:
+        return [self._job_row(job), *(self._cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
+
+    def _files(self, job: Job, table: str) -> list[Path]:
+        paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
+        return [path for path in paths if path.exists()]
+
+    def _write_failures(self) -> None:
+        reasons = {ref.key: reason for ref, reason in self.failures.items()}
+        write_atomically(
+            self._folder.directory / FAILURES_FILE, json.dumps(reasons, indent=1, sort_keys=True)
+        )
+
+    def _run_row(self, status: str) -> Run:
+        finished = None if status == "running" else datetime.now(UTC).replace(tzinfo=None)
+        return Run(
+            run_id=self.record.run_id,
+            grid_name=self.record.grid["name"],
+            grid_key=content_key(self.record.grid),
+            grid=grid_text(self.record.grid),
+            started_at=datetime.fromisoformat(self.record.started_at).replace(tzinfo=None),
+            finished_at=finished,
+            status=status,
+            prmcal_version=prmcal_version(),
+            packages=package_versions(),
+            hardware={**hardware(), "gpus": describe_gpus()},
+        )
+
+    def _description(self) -> list[Base]:
+        rows: list[Base] = [
+            Plugin(
+                kind=plugin["identity"]["kind"],
+                name=plugin["name"],
+                plugin=plugin["plugin"],
+                arguments=plugin["arguments"],
+                identity=plugin["identity"],
+                position=plugin["position"],
+            )
+            for plugin in self.plan.plugins
+        ]
+        for data in self.plan.datasets:
+            place = {"dataset": data["name"], "split": data["split"]}
+            rows.append(
+                Dataset(
+                    name=data["name"],
+                    split=data["split"],
+                    content_hash=data["content_hash"],
+                    questions=len(data["questions"]),
+                    grader_version=data["grader_version"],
+                )
+            )
+            rows += [
+                Question(
+                    **place,
+                    question_id=question.id,
+                    text=question.text,
+                    answer=question.answer,
+                    level=question.level,
+                    subject=question.subject,
+                )
+                for question in data["questions"]
+            ]
+        rows += [
+            JobInput(job_key=job.key, input_key=source.key)
+            for job in self.plan.jobs
+            for source in {source.key: source for source in job.inputs}.values()
+        ]
+        rows += [self._cell_row(cell) for cell in self.plan.cells]
+        return rows
+
+    def _cell_row(self, cell: Cell) -> CellRow:
+        status = {"blocked": "failed"}.get(self._status(cell.job), self._status(cell.job))
+        return CellRow(
+            cell_id=cell.cell_id,
+            leaderboard=cell.leaderboard,
+            llm=cell.labels.llm,
+            prm=cell.labels.prm or None,
+            calibrator=cell.labels.calibrator or None,
+            dataset=cell.labels.dataset,
+            strategy=cell.strategy or None,
+            target=cell.target,
+            level=cell.level,
+            job_key=cell.job.key,
+            status=status,
+            reason=self._reason(cell.job) or None,
+        )
+
+    def _job_row(self, job: Job) -> JobRow:
+        manifests = [self.manifests[shard.ref] for shard in job.shards if shard.ref in self.manifests]
+        return JobRow(
+            job_key=job.key,
+            kind=job.kind,
+            llm=job.labels.llm or None,
+            prm=job.labels.prm or None,
+            calibrator=job.labels.calibrator or None,
+            dataset=job.labels.dataset or None,
+            split=job.labels.split or None,
+            parameters=_job_parameters(job),
+            seed=job.seed,
+            status=self._status(job),
+            reason=self._reason(job) or None,
+            shards=len(job.shards),
+            seconds=sum(manifest.seconds for manifest in manifests),
+            samples=sum(manifest.samples for manifest in manifests),
+            generated_tokens=sum(manifest.generated_tokens for manifest in manifests),
+            scored_tokens=sum(manifest.scored_tokens for manifest in manifests),
+        )
+
+
+def _group_cells(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.job.key, []).append(cell)
+    return groups
+
+
+def _job_parameters(job: Job) -> dict[str, Any]:
+    """What all shards of a job share, and the keys and seeds of each."""
+    first = job.shards[0].parameters
+    shared = {
+        name: value
+        for name, value in first.items()
+        if name != "seed" and all(shard.parameters.get(name) == value for shard in job.shards)
+    }
+    shards = [{"key": shard.ref.key, "seed": shard.parameters["seed"]} for shard in job.shards]
+    return {**shared, "shards": shards}

@@ -1,0 +1,145 @@
+"""Running a grid: lock the folder, plan, execute what is missing, record what there is."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prmcal.errors import StorageError
+from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.execution.executor import Executor, LocalExecutor
+from prmcal.harness.execution.progress import Progress
+from prmcal.harness.execution.recorder import Recorder
+from prmcal.harness.execution.schedule import Schedule
+from prmcal.harness.machine.gpus import check_workers
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Manifest, Store
+
+__all__ = ["RunSummary", "finished_shards", "run_grid"]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run came to.
+
+    Attributes
+    ----------
+    computed, reused : int
+        Shards.
+    cells, failed_cells : int
+        Lines of the leaderboards.
+    reasons : tuple of str
+        Why cells failed, each reason once.
+    """
+
+    computed: int
+    reused: int
+    cells: int
+    failed_cells: int
+    reasons: tuple[str, ...]
+
+
+def run_grid(
+    grid: GridSpec,
+    directory: Path,
+    workers: int,
+    plugin_files: Sequence[Path] = (),
+    executor: Executor | None = None,
+) -> RunSummary:
+    """Run a grid into a folder; finished work found there is kept.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    directory : Path
+        The output folder.
+    workers : int
+        Worker processes of the local executor.
+    plugin_files : sequence of Path
+        Already loaded here; loaded again in every worker.
+    executor : Executor, optional
+        Where shards run; on this machine by default.
+
+    Raises
+    ------
+    RunError
+        If the folder is locked, or belongs to another grid.
+    PrmcalError
+        If there are not enough GPUs for so many workers.
+    StorageError
+        If the disk is full; finished shards are kept.
+    """
+    if executor is None:
+        check_workers(grid, workers)
+    folder = RunFolder(directory)
+    plan = build_plan(grid)
+    with folder.lock():
+        folder.claim(grid.name)
+        record = RunRecord(
+            grid=grid.model_dump(mode="json"),
+            plugin_files=[str(path.resolve()) for path in plugin_files],
+            run_id=secrets.token_hex(6),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        folder.write_record(record)
+        store = Store(directory)
+        store.remove_leftovers()
+        done = finished_shards(plan, store)
+        recorder = Recorder(folder, plan, store, record)
+        recorder.begin(done)
+        schedule = Schedule(plan, done)
+        cost = CostModel(plan, store.all_manifests())
+        progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers))
+        _execute(
+            schedule, recorder, executor or LocalExecutor(directory, workers, plugin_files), cost, progress
+        )
+        recorder.end()
+    return RunSummary(
+        computed=len(recorder.manifests) - len(done),
+        reused=len(done),
+        cells=len(plan.cells),
+        failed_cells=len(recorder.failed_cells()),
+        reasons=tuple(dict.fromkeys(recorder.failed_cells().values())),
+    )
+
+
+def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
+    """The plan's shards whose artifacts are there and intact (without `verify`: of the right size)."""
+    found = {}
+    for shard in plan.shards():
+        if shard.ref not in found:
+            manifest = store.manifest(shard.ref.kind, shard.ref.key, verify)
+            if manifest is not None:
+                found[shard.ref] = manifest
+    return found
+
+
+def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:
+    seconds = cost.seconds([*schedule.waiting.values(), *schedule.running])
+    return None if seconds is None else seconds / workers
+
+
+def _execute(
+    schedule: Schedule, recorder: Recorder, executor: Executor, cost: CostModel, progress: Progress
+) -> None:
+    try:
+        for outcome in executor.run(schedule):
+            if outcome is not None:
+                if outcome.fatal:
+                    raise StorageError(outcome.reason)
+                if outcome.manifest is not None:
+                    cost.learn(outcome.ref, outcome.manifest)
+                recorder.note(outcome)
+            progress.update(schedule, outcome)
+    except BaseException:
+        recorder.abandon()
+        raise
+    finally:
+        progress.close()

@@ -1,0 +1,84 @@
+"""What runs in a worker: one shard after the other, each to an artifact or a reason."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.jobs import compute
+from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.storage.store import Store
+from prmcal.registry.plugins import load_plugin_file
+
+__all__ = ["run_shard", "serve"]
+
+
+def run_shard(shard: Shard, context: Context) -> Outcome:
+    """Compute a shard and store its artifact. Every failure becomes an outcome with its reason."""
+    begin = time.perf_counter()
+    try:
+        output = compute(shard, context)
+        figures = {
+            "seconds": round(time.perf_counter() - begin, 3),
+            "size": shard.size,
+            "samples": output.samples,
+            "generated_tokens": output.generated_tokens,
+            "scored_tokens": output.scored_tokens,
+        }
+        manifest = context.store.write(
+            shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
+        )
+        context.store.drop_checkpoints(shard.ref)
+        return Outcome(shard.ref, manifest)
+    except StorageError as error:
+        return Outcome(shard.ref, reason=str(error), fatal=True)
+    except PrmcalError as error:
+        return Outcome(shard.ref, reason=str(error))
+    except Exception as error:
+        return Outcome(shard.ref, reason=f"{shard.ref.kind}: {type(error).__name__}: {error}")
+
+
+def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
+    """Run the shards that arrive, until the connection closes or the coordinator is gone.
+
+    What goes back is an outcome for each shard, and before it, as text, what a long one says of its progress.
+    """
+    # A group of its own: what plugins start, such as an engine, ends with it, however it ends.
+    os.setpgid(0, 0)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    context = Context(Store(directory), connection.send)
+    for file in plugin_files:
+        load_plugin_file(file)
+    while True:
+        try:
+            shard: Shard = connection.recv()
+        except EOFError:
+            return
+        connection.send(run_shard(shard, context))
+
+
+def _write(output: Output, folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    for name, frame in output.tables.items():
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    if output.save is not None:
+        output.save(folder)
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.killpg(0, signal.SIGKILL)

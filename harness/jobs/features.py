@@ -1,0 +1,69 @@
+"""What a calibrator reads of the scored prefixes: a column, their hidden states, or texts with the PRM itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prmcal.harness.jobs.context import Context
+from prmcal.harness.jobs.job import Shard
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.data import Prefix, split_steps
+from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PREFIX", "features_of", "scored_prefixes"]
+
+PREFIX = ["question_id", "trajectory", "step"]
+"""What tells one prefix of a rollout from another."""
+
+
+def scored_prefixes(context: Context, shard: Shard) -> pd.DataFrame:
+    """The rewards of a shard's measured trajectories, over-long prefixes left out, ordered by prefix."""
+    rewards = context.table(shard, "score", "rewards")
+    measured = rewards["trajectory"] < shard.parameters["trajectories"][1]
+    return rewards[measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
+
+
+def features_of(context: Context, shard: Shard, calibrator: Calibrator, rows: pd.DataFrame) -> Any:
+    """What `calibrator` reads of some scored prefixes, in the order of `rows`."""
+    if calibrator.reads == "hidden":
+        return _hidden_states(context, shard, rows)
+    if calibrator.reads == "prm":
+        return _with_texts(context, shard, rows)
+    return rows[calibrator.reads].to_numpy(np.float64)
+
+
+def _hidden_states(context: Context, shard: Shard, rows: pd.DataFrame) -> HiddenStates:
+    import pandas as pd
+    from safetensors.numpy import load_file
+
+    parts, tables = [], []
+    for ref in shard.inputs["hidden"]:
+        table = context.store.read(ref.kind, ref.key, "hidden_prefixes").to_pandas()
+        arrays = load_file(context.store.folder(ref.kind, ref.key) / "states.safetensors")
+        logit = table["logit"].to_numpy(np.float64)
+        parts.append(
+            HiddenStates(
+                arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit
+            )
+        )
+        tables.append(table[PREFIX])
+    held = pd.concat(tables, ignore_index=True).reset_index(names="row")
+    order = rows[PREFIX].merge(held, on=PREFIX, how="left", validate="one_to_one")["row"]
+    return HiddenStates.concatenate(parts)[order.to_numpy(np.int64)]
+
+
+def _with_texts(context: Context, shard: Shard, rows: pd.DataFrame) -> ScoredPrefixes:
+    questions = {question.id: question.text for question in context.questions(shard)}
+    trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
+    steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
+    prefixes = tuple(
+        Prefix(questions[row.question_id], steps[row.question_id, row.trajectory][: row.step])
+        for row in rows[PREFIX].itertuples(index=False)
+    )
+    prm = context.prm(shard.parameters["prm"])
+    return ScoredPrefixes(prm, prefixes, rows["logit"].to_numpy(np.float64))

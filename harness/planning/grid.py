@@ -1,0 +1,269 @@
+"""The grid file: which LLMs, PRMs, calibrators, data sets and strategies, and how they are sampled and measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from prmcal.errors import GridError
+from prmcal.registry.contracts.data import Sampling
+
+__all__ = [
+    "CalibrationSpec",
+    "DatasetSpec",
+    "GridSpec",
+    "PluginSpec",
+    "SamplingSpec",
+    "StrategySpec",
+    "read_grid",
+]
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+StrategyName = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+
+DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PluginSpec(_Spec):
+    """A plugin under the name that the leaderboard shows.
+
+    A bare string ``isotonic`` in the file is the plugin of that name with its default arguments.
+    """
+
+    name: Name
+    plugin: str
+    arguments: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value, "plugin": value}
+        if isinstance(value, dict) and "plugin" not in value and "name" in value:
+            return {**value, "plugin": value["name"]}
+        return value
+
+
+class StrategySpec(PluginSpec):
+    """A strategy under the name that the leaderboard shows.
+
+    One that reads scores is run for every PRM, or for those that `prms` names; one that reads calibrated rewards
+    for every calibrator, or for those that `calibrators` names.
+    """
+
+    name: StrategyName
+    prms: Annotated[list[Name], Field(min_length=1)] | None = None
+    calibrators: Annotated[list[Name], Field(min_length=1)] | None = None
+
+    def is_for(self, prm: str, calibrator: str) -> bool:
+        """Whether it is run for a PRM and a calibrator, each empty where the strategy reads nothing of one."""
+        return all(
+            not name or chosen is None or name in chosen
+            for name, chosen in ((prm, self.prms), (calibrator, self.calibrators))
+        )
+
+
+class DatasetSpec(PluginSpec):
+    """A data set to test on: its split and how many of its questions (all if absent)."""
+
+    split: str = "test"
+    questions: Count | None = None
+
+
+class CalibrationSpec(DatasetSpec):
+    """The data that calibrators are fitted to (section 3.1 of the paper).
+
+    `trajectories` per question, all their prefixes, and `follow_ups` Monte Carlo completions per prefix.
+    """
+
+    split: str = "calibration"
+    trajectories: Count = 8
+    follow_ups: Count = 8
+
+
+class SamplingSpec(_Spec):
+    """How every LLM of the grid is sampled."""
+
+    temperature: Annotated[float, Field(gt=0)] = 0.7
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_tokens: Count = 2048
+    stop: list[str] = []
+
+    def sampling(self) -> Sampling:
+        """The same as the contract's data class."""
+        return Sampling(self.temperature, self.top_p, self.max_tokens, tuple(self.stop))
+
+
+class MeasurementSpec(_Spec):
+    """What is measured on the test questions.
+
+    The first `measured` of the pool's trajectories get `follow_ups` per prefix: their success rates are what
+    rewards are compared with. `bins` of the calibration errors; `replicates` of the bootstrap.
+    """
+
+    measured: Count = 8
+    follow_ups: Annotated[int, Field(ge=2)] = 8
+    bins: Count = 10
+    replicates: Annotated[int, Field(ge=100)] = 2000
+
+
+class ScalingSpec(_Spec):
+    """What strategies are run with: the fixed budget N (`samples`), every target C and every quantile level beta."""
+
+    samples: Count = 64
+    targets: Annotated[list[Share], Field(min_length=1)] = [0.99]
+    levels: Annotated[list[Share], Field(min_length=1)] = [0.1]
+
+
+AnySpec = TypeVar("AnySpec", bound=PluginSpec)
+
+
+class ShardSpec(_Spec):
+    """The size of a shard, the unit of work and of resume. Changing it changes the samples."""
+
+    questions: Count = 50
+    trajectories: Count = 8
+
+
+def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
+    names = [spec.name for spec in specs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the name '{twice[0]}' stands twice; give each entry a name of its own")
+    return specs
+
+
+Plugins = Annotated[list[PluginSpec], Field(min_length=1), AfterValidator(_unique_names)]
+Datasets = Annotated[list[DatasetSpec], Field(min_length=1), AfterValidator(_unique_names)]
+Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_unique_names)]
+
+
+class GridSpec(_Spec):
+    """A whole grid. Every LLM meets every PRM, every calibrator, every data set and every strategy.
+
+    `limit` cuts every data set to its first questions, for a quick look.
+    """
+
+    name: Name
+    seed: Annotated[int, Field(ge=0)] = 0
+    limit: Count | None = None
+    llms: Plugins
+    prms: Plugins
+    calibrators: Plugins
+    datasets: Datasets
+    calibration: CalibrationSpec
+    sampling: SamplingSpec = SamplingSpec()
+    measurement: MeasurementSpec = MeasurementSpec()
+    scaling: ScalingSpec = ScalingSpec()
+    strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
+    shards: ShardSpec = ShardSpec()
+
+    @model_validator(mode="after")
+    def _check_together(self) -> GridSpec:
+        if self.measurement.measured > self.scaling.samples:
+            raise ValueError(
+                f"measurement.measured ({self.measurement.measured}) must not exceed "
+                f"scaling.samples ({self.scaling.samples}): measured trajectories come from the pool"
+            )
+        for strategy in self.strategies:
+            for kind, named, there in (
+                ("PRM", strategy.prms, self.prms),
+                ("calibrator", strategy.calibrators, self.calibrators),
+            ):
+                unknown = set(named or ()) - {each.name for each in there}
+                if unknown:
+                    raise ValueError(
+                        f"the strategy '{strategy.name}' names the {kind} '{min(unknown)}', "
+                        "which the grid does not have"
+                    )
+        same = [each for each in self.datasets if each.name == self.calibration.name]
+        if same and (same[0].plugin, same[0].arguments) != (
+            self.calibration.plugin,
+            self.calibration.arguments,
+        ):
+            raise ValueError(
+                f"calibration and datasets use the name '{same[0].name}' for different data; "
+                "give one of them another name"
+            )
+        return self
+
+    def limited(self, questions: int | None) -> GridSpec:
+        """The same grid on the first `questions` questions of every data set at the most."""
+        return self if questions is None else self.model_copy(update={"limit": questions})
+
+
+def read_grid(path: Path) -> GridSpec:
+    """Read and check a grid file.
+
+    Raises
+    ------
+    GridError
+        If the file cannot be read, is no YAML, or breaks the schema: the place, what is wrong and what was found.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise GridError(f"There is no grid file {path}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise GridError(f"The grid file {path} cannot be read: {error}.") from error
+    except yaml.YAMLError as error:
+        raise GridError(f"The grid file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(data, dict):
+        raise GridError(
+            f"The grid file {path} must hold a mapping with the keys {', '.join(GridSpec.model_fields)}."
+        )
+    try:
+        return GridSpec.model_validate(data)
+    except ValidationError as error:
+        raise GridError(f"The grid file {path}: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key '{where}'. {_suggestion(problem['loc'])}"
+    if problem["type"] == "missing":
+        return f"the key '{where}' is missing."
+    message = problem["msg"].removeprefix("Value error, ")
+    if not where:
+        return f"{message}."
+    given = (
+        ""
+        if isinstance(problem.get("input"), (dict, list)) and problem["input"]
+        else f" Got {problem.get('input')!r}."
+    )
+    return f"'{where}': {message}.{given}"
+
+
+def _suggestion(location: tuple[int | str, ...]) -> str:
+    import difflib
+
+    model: Any = GridSpec
+    for part in location[:-1]:
+        if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
+            model = _inner_model(model.model_fields[part].annotation)
+    fields = list(getattr(model, "model_fields", {}))
+    close = difflib.get_close_matches(str(location[-1]), fields, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known here: {', '.join(fields)}."
+
+
+def _inner_model(annotation: Any) -> Any:
+    arguments = getattr(annotation, "__args__", ())
+    return arguments[0] if arguments else annotation

@@ -1,0 +1,1 @@
+"""Model classes, and how weights are found and loaded. How a PRM reads a prefix belongs in `prms`."""

@@ -1,0 +1,17 @@
+"""What vLLM learns of prmcal, by the entry point ``vllm.general_plugins``: how to load exported PRMs."""
+
+from __future__ import annotations
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Called by vLLM in each of its processes."""
+    from vllm import ModelRegistry
+
+    from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE
+
+    if QUANTILE_ARCHITECTURE not in ModelRegistry.get_supported_archs():
+        ModelRegistry.register_model(
+            QUANTILE_ARCHITECTURE, "prmcal.registry.models.vllm_models:Qwen2ForQuantileRewardModel"
+        )

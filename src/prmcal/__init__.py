@@ -1,0 +1,102 @@
+"""Measure and repair the calibration of process reward models (PRMs).
+
+    from prmcal import Calibrator, calibrator
+
+This module is what plugin authors import. Each name is loaded when it is first used, so ``import prmcal`` loads
+neither torch nor pydantic.
+
+prmcal.registry    what can be benchmarked: contracts and plugins
+prmcal.harness     how a grid is run: grid file, plan, jobs, artifacts, database
+prmcal.db          where results live: tables, statistics and queries over DuckDB
+prmcal.dashboard   the web pages, which only read
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prmcal.registry.contracts.calibrator import Calibrator
+    from prmcal.registry.contracts.data import (
+        Completion,
+        GenerationRequest,
+        Prefix,
+        PrefixScores,
+        Question,
+        Sampling,
+        ScoringRequest,
+    )
+    from prmcal.registry.contracts.dataset import Dataset
+    from prmcal.registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
+    from prmcal.registry.contracts.llm import LLM
+    from prmcal.registry.contracts.prm import PRM
+    from prmcal.registry.contracts.search import SearchStrategy
+    from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+    from prmcal.registry.plugins import calibrator, dataset, llm, prm, strategy
+    from prmcal.registry.prms.transformers import TransformersPRM
+
+__version__ = "0.2.0.dev0"
+
+__all__ = [
+    "LLM",
+    "PRM",
+    "Answered",
+    "Calibrator",
+    "Completion",
+    "Dataset",
+    "FitSupport",
+    "GenerationRequest",
+    "HiddenStates",
+    "Pool",
+    "PoolStrategy",
+    "Prefix",
+    "PrefixScores",
+    "Question",
+    "Sampling",
+    "ScoredPrefixes",
+    "ScoringRequest",
+    "SearchStrategy",
+    "Setting",
+    "TransformersPRM",
+    "__version__",
+    "calibrator",
+    "dataset",
+    "llm",
+    "prm",
+    "strategy",
+]
+
+_HOME = {
+    "LLM": "prmcal.registry.contracts.llm",
+    "PRM": "prmcal.registry.contracts.prm",
+    "Answered": "prmcal.registry.contracts.strategy",
+    "Calibrator": "prmcal.registry.contracts.calibrator",
+    "Completion": "prmcal.registry.contracts.data",
+    "Dataset": "prmcal.registry.contracts.dataset",
+    "FitSupport": "prmcal.registry.contracts.features",
+    "GenerationRequest": "prmcal.registry.contracts.data",
+    "HiddenStates": "prmcal.registry.contracts.features",
+    "Pool": "prmcal.registry.contracts.strategy",
+    "PoolStrategy": "prmcal.registry.contracts.strategy",
+    "Prefix": "prmcal.registry.contracts.data",
+    "PrefixScores": "prmcal.registry.contracts.data",
+    "Question": "prmcal.registry.contracts.data",
+    "Sampling": "prmcal.registry.contracts.data",
+    "ScoredPrefixes": "prmcal.registry.contracts.features",
+    "ScoringRequest": "prmcal.registry.contracts.data",
+    "SearchStrategy": "prmcal.registry.contracts.search",
+    "Setting": "prmcal.registry.contracts.strategy",
+    "TransformersPRM": "prmcal.registry.prms.transformers",
+    "calibrator": "prmcal.registry.plugins",
+    "dataset": "prmcal.registry.plugins",
+    "llm": "prmcal.registry.plugins",
+    "prm": "prmcal.registry.plugins",
+    "strategy": "prmcal.registry.plugins",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'prmcal' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOME[name]), name)

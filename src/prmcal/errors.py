@@ -1,0 +1,136 @@
+"""Every error that prmcal raises on purpose.
+
+    PrmcalError                      one clear message for the user, exit code 2
+    ├── PluginError                  a plugin cannot be found, loaded or built
+    │   ├── UnknownPluginError       no such name ("did you mean ...?")
+    │   ├── DuplicatePluginError     the name is taken
+    │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
+    │   └── InvalidArgumentsError    its constructor arguments are wrong
+    ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
+    ├── DataError                    a data set or an artifact cannot be read as it should be
+    ├── GridError                    the grid file is wrong
+    ├── RunError                     the output folder is locked, or belongs to another grid
+    ├── StorageError                 the disk is full or not writable
+    └── DatabaseError                a problem with the database
+        ├── MissingDatabaseError     there is no database file yet
+        ├── DamagedDatabaseError     the file is not a database of prmcal, or is broken
+        ├── DatabaseVersionError     it was written by another version of prmcal or DuckDB
+        ├── LockedDatabaseError      another program keeps the file open
+        ├── DatabaseStorageError     the disk is full or not writable
+        ├── LoadError                a Parquet file does not fit its table
+        ├── ArtifactError            an artifact beside the database is absent or unreadable
+        ├── IncomparableCellsError   two cells were not measured alike
+        └── UnknownCellError         no such cell ("did you mean ...?")
+
+Each message says what was wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArtifactError",
+    "DamagedDatabaseError",
+    "DataError",
+    "DatabaseError",
+    "DatabaseStorageError",
+    "DatabaseVersionError",
+    "DuplicatePluginError",
+    "GridError",
+    "IncomparableCellsError",
+    "InvalidArgumentsError",
+    "InvalidPluginError",
+    "LoadError",
+    "LockedDatabaseError",
+    "MissingDatabaseError",
+    "PluginError",
+    "PluginFailedError",
+    "PrmcalError",
+    "RunError",
+    "StorageError",
+    "UnknownCellError",
+    "UnknownPluginError",
+]
+
+
+class PrmcalError(Exception):
+    """A problem that the user can act on. The message is the whole explanation."""
+
+
+class PluginError(PrmcalError):
+    """A plugin cannot be found, loaded or built."""
+
+
+class UnknownPluginError(PluginError):
+    """No plugin of that kind has that name."""
+
+
+class DuplicatePluginError(PluginError):
+    """Two plugins of one kind claim the same name."""
+
+
+class InvalidPluginError(PluginError):
+    """A plugin does not fulfil its contract, or its file cannot be loaded."""
+
+
+class InvalidArgumentsError(PluginError):
+    """The constructor arguments of a plugin are wrong."""
+
+
+class PluginFailedError(PrmcalError):
+    """A plugin raised while it worked, or returned something outside its contract."""
+
+
+class DataError(PrmcalError):
+    """A data set or an artifact cannot be read as it should be."""
+
+
+class GridError(PrmcalError):
+    """The grid file is wrong."""
+
+
+class RunError(PrmcalError):
+    """The output folder is locked by another run, or belongs to another grid."""
+
+
+class StorageError(PrmcalError):
+    """The disk is full or cannot be written."""
+
+
+class DatabaseError(PrmcalError):
+    """A problem with the database that the user can act on. The message is the whole explanation."""
+
+
+class MissingDatabaseError(DatabaseError):
+    """There is no database file yet."""
+
+
+class DamagedDatabaseError(DatabaseError):
+    """The file is not a database of prmcal, or it is broken."""
+
+
+class DatabaseVersionError(DatabaseError):
+    """The file was written by another version of prmcal or of DuckDB."""
+
+
+class LockedDatabaseError(DatabaseError):
+    """Another program keeps the file open."""
+
+
+class DatabaseStorageError(DatabaseError):
+    """The disk is full or cannot be written."""
+
+
+class LoadError(DatabaseError):
+    """A Parquet file does not fit the table it was meant for."""
+
+
+class ArtifactError(DatabaseError):
+    """A file of a run that the database leaves to it is absent or unreadable."""
+
+
+class IncomparableCellsError(DatabaseError):
+    """Two cells that were not measured by the same things on the same questions."""
+
+
+class UnknownCellError(DatabaseError):
+    """No cell of the leaderboard has that identifier."""

@@ -1,0 +1,182 @@
+"""Data in published forms: what a run exports reads back as it is, and first passes of others become recordings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from prmcal import Prefix, Sampling
+from prmcal.registry.datasets.records import read_records
+from prmcal.registry.plugins import datasets, llms, prms
+from tests.conftest import PLUGINS, Prmcal
+
+SYNTHETIC = PLUGINS / "synthetic.py"
+PASSES = [
+    {"question": "1+1?", "gold_answer": "2", "generations": ["a) 1+1\n\n\\boxed{2}", "\\boxed{3}"]},
+    {"question": "2+2?", "gold_answer": 4, "generations": ["\\boxed{4}", "no idea"]},
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
+        "calibrators": ["temperature", "isotonic"],
+        "calibration": {"name": "synthetic-questions", "questions": 6, "trajectories": 2, "follow_ups": 8},
+        "datasets": [{"name": "synthetic-questions", "questions": 6}],
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
+        "scaling": {"samples": 4},
+        "shards": {"questions": 3, "trajectories": 2},
+    }
+    (folder / "grid.yaml").write_text(yaml.safe_dump(data))
+    run(prmcal, folder, "out")
+    done = prmcal("export-success", folder / "out", "--out", folder / "success.jsonl")
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def run(prmcal: Prmcal, folder: Path, out: str) -> dict[str, Any]:
+    """Run the grid in a folder: its calibration leaderboard by cell."""
+    done = prmcal("run", folder / "grid.yaml", "--out", folder / out, "--workers", 1, "--plugin", SYNTHETIC)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(prmcal("leaderboard", folder / out, "--format", "json").stdout)
+    return {each["cell_id"]: each for each in listed}
+
+
+def test_every_prefix_is_exported_with_its_success_rate(
+    finished: Path, prmcal: Prmcal, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"success{suffix}" for suffix in (".jsonl", ".json", ".parquet")]
+    for file in files:
+        done = prmcal("export-success", finished, "--out", file)
+        assert done.returncode == 0, done.stderr
+    lines, listed, columns = ([record for _, record in read_records(file)] for file in files)
+    assert lines == listed == columns
+    assert {(row["llm"], row["split"], row["follow_ups"]) for row in lines} == {
+        (llm, split, count)
+        for llm in ("weak", "strong")
+        for split, count in (("calibration", 8), ("test", 4))
+    }  # blocks of follow-ups are added up
+    assert all(row["success_prob"] == row["successes"] / row["follow_ups"] for row in lines)
+    trajectories: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in lines:
+        key = (row["llm"], row["split"], row["question_id"], row["trajectory"])
+        trajectories.setdefault(key, []).append(row)
+    assert len(trajectories) == 2 * 2 * 6 * 2
+    for rows in trajectories.values():
+        texts = [row["reasoning_prefix"] for row in rows]
+        assert texts[0] == ""
+        assert all(long.startswith(short) and long != short for short, long in itertools.pairwise(texts))
+        assert "boxed" in texts[-1]
+        assert rows[-1]["success_prob"] in (0.0, 1.0)
+
+
+def calibrated_on(finished: Path, folder: Path, files: dict[str, Any], **calibration: Any) -> None:
+    """Write the finished run's grid once more, calibrated on published success rates."""
+    data = yaml.safe_load((finished.parent / "grid.yaml").read_text())
+    published = {"name": "published", "plugin": "success-rates", "arguments": {"files": files}}
+    data["calibration"] = {**published, "trajectories": 2, "follow_ups": 8, **calibration}
+    (folder / "grid.yaml").write_text(yaml.safe_dump(data))
+
+
+def test_what_was_exported_is_calibrated_on_as_it_was_here(
+    finished: Path, prmcal: Prmcal, tmp_path: Path
+) -> None:
+    exported = finished.parent / "success.jsonl"
+    calibrated_on(finished, tmp_path, {"weak": str(exported), "strong": [str(exported)]})
+    found = run(prmcal, tmp_path, "out")
+    assert list(found.values()) == json.loads(prmcal("leaderboard", finished, "--format", "json").stdout)
+    assert found["calibration/weak/verifier/isotonic/synthetic-questions"]["brier"] < 0.2
+
+
+def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
+    """Their calibration set says neither how many follow-ups nor whose prefix; their *_mc_accuracy.json says whose."""
+    rows = [record for _, record in read_records(finished.parent / "success.jsonl")]
+    for llm in ("weak", "strong"):
+        of_llm = [row for row in rows if (row["llm"], row["split"]) == (llm, "calibration")]
+        published = [
+            {name: row[name] for name in ("question", "reasoning_prefix", "success_prob")} for row in of_llm
+        ]
+        (tmp_path / f"{llm}.json").write_text(json.dumps(published))
+        chunks = [
+            {
+                "question": row["question"],
+                "response_id": row["trajectory"],
+                "first_pass_prefix": row["reasoning_prefix"] + "\n\n",
+                "k_prefix_segment": row["step"],
+                "accuracy": row["success_prob"],
+                "answer": "",
+            }
+            for row in of_llm
+        ]
+        (tmp_path / f"{llm}_mc_accuracy.json").write_text(
+            json.dumps([*chunks, chunks[0] | {"first_pass_prefix": None}])
+        )
+    files = {"weak": str(tmp_path / "weak.json"), "strong": str(tmp_path / "strong_mc_accuracy.json")}
+    calibrated_on(finished, tmp_path, files)
+    found = run(prmcal, tmp_path, "out")
+    for each in json.loads(prmcal("leaderboard", finished, "--format", "json").stdout):
+        assert found[each["cell_id"]]["brier"] == pytest.approx(each["brier"])
+
+
+def test_an_unknown_form_and_an_empty_folder_are_refused(
+    finished: Path, prmcal: Prmcal, tmp_path: Path
+) -> None:
+    wrong = prmcal("export-success", finished, "--out", tmp_path / "success.csv")
+    assert (wrong.returncode, "must end in .jsonl, .json, .parquet" in wrong.stderr) == (2, True)
+    empty = prmcal("export-success", tmp_path, "--out", tmp_path / "success.json")
+    assert (empty.returncode, "No grid was run" in empty.stderr) == (2, True)
+
+
+def test_first_passes_become_a_recording(prmcal: Prmcal, tmp_path: Path) -> None:
+    chunks = [tmp_path / f"inference_chunk_{number}.json" for number in range(2)]
+    for chunk, record in zip(chunks, PASSES, strict=True):
+        chunk.write_text(json.dumps([record]))
+    rewards = np.array([[0.9, 0.25], [1.0, 0.0]], dtype=np.float16)
+    np.save(tmp_path / "rewards.npy", rewards)
+    out = tmp_path / "recording.jsonl"
+    done = prmcal("import-first-pass", *chunks, "--rewards", tmp_path / "rewards.npy", "--out", out)
+    assert done.returncode == 0, done.stderr
+
+    questions = datasets.create("jsonl", path=str(out)).questions("test")
+    assert [(each.text, each.answer) for each in questions] == [("1+1?", "2"), ("2+2?", "4")]
+    llm, prm = llms.create("recorded", path=str(out)), prms.create("recorded", path=str(out))
+    for question, record, expected in zip(questions, PASSES, rewards, strict=True):
+        (drawn,) = llm.generate([Prefix(question.text)], 2, Sampling(), 0)
+        assert [each.text for each in drawn] == record["generations"]
+        trajectories = [tuple(text.split("\n\n")) for text in record["generations"]]  # type: ignore[attr-defined]
+        scores = prm.score(question.text, trajectories)
+        np.testing.assert_allclose([each.reward[-1] for each in scores], expected, atol=1e-3)
+        assert all(np.isfinite(each.logit[-1]) for each in scores)
+
+
+@pytest.mark.parametrize(
+    ("records", "rewards", "message"),
+    [
+        (
+            [{"question": "1+1?", "generations": ["2"]}],
+            None,
+            "record 1: a first pass has a 'question', a 'gold_answer'",
+        ),
+        (PASSES, np.zeros((2, 3)), "shape (questions, samples), here (2, 2). Got float64 of shape (2, 3)"),
+        (PASSES, np.full((2, 2), 1.5), "must be in [0, 1]. Got 1.5 to 1.5"),
+        (PASSES, np.array([["a", "b"], ["c", "d"]]), "must be numbers of shape"),
+    ],
+)
+def test_what_is_not_as_published_is_refused(
+    records: object, rewards: np.ndarray | None, message: str, prmcal: Prmcal, tmp_path: Path
+) -> None:
+    (tmp_path / "pass.json").write_text(json.dumps(records))
+    given: list[object] = [tmp_path / "pass.json", "--out", tmp_path / "out.jsonl"]
+    if rewards is not None:
+        np.save(tmp_path / "rewards.npy", rewards)
+        given += ["--rewards", tmp_path / "rewards.npy"]
+    done = prmcal("import-first-pass", *given)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())

@@ -1,0 +1,127 @@
+"""Workers share the GPUs of a machine. Here there are none: the variable that CUDA reads says which there would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prmcal.harness.machine.gpus import default_workers, gpus_of_worker, visible_gpus
+from prmcal.harness.planning.grid import read_grid
+from tests.conftest import PLUGINS, Prmcal
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+PLUGIN = """
+import os
+from pathlib import Path
+from prmcal import llm
+from prmcal.registry.plugins import llms, load_plugin_file
+
+load_plugin_file(Path("{synthetic}"))
+
+@llm("telling")
+class Telling(llms.get("synthetic-llm")):
+    def generate(self, prefixes, n, sampling, seed):
+        (Path("{folder}") / str(os.getpid())).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+        return super().generate(prefixes, n, sampling, seed)
+"""
+
+
+@given(st.integers(1, 20), st.integers(1, 20))
+def test_shares_are_even_and_leave_no_gpu_out(count: int, workers: int) -> None:
+    gpus = [f"GPU-{number}" for number in range(count)]
+    shares = [gpus_of_worker(gpus, workers, place) for place in range(workers)]
+    assert {gpu for share in shares for gpu in share} == set(gpus)
+    sizes = [len(share) for share in shares]
+    assert 1 <= min(sizes) <= max(sizes) <= min(sizes) + 1
+    if workers <= count:
+        assert sum(sizes) == count
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"), [("", ()), ("-1", ()), ("3", ("3",)), (" 1, MIG-0a/1/0 ", ("1", "MIG-0a/1/0"))]
+)
+def test_visible_gpus(value: str, seen: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    assert visible_gpus() == seen
+
+
+def grid(folder: Path, **changes: Any) -> Path:
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data | changes))
+    return path
+
+
+def spread_prm(gpus: int) -> dict[str, Any]:
+    return {
+        "name": "large",
+        "plugin": "qwen-vllm",
+        "arguments": {"checkpoint": "nano:prm", "tensor_parallel": gpus},
+    }
+
+
+def test_a_worker_for_as_many_gpus_as_the_largest_model_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = grid(tmp_path)
+    for gpus, large, expected in [("0,1,2,3", 1, 4), ("0,1,2,3", 2, 2), ("0,1,2", 2, 1), ("0", 4, 1)]:
+        monkeypatch.setenv(VARIABLE, gpus)
+        assert default_workers(read_grid(grid(tmp_path, prms=[spread_prm(large)]))) == expected
+    assert default_workers(read_grid(path)) >= 1
+
+
+def test_a_size_that_is_none_is_refused_by_its_name(
+    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0,1")
+    prm = spread_prm(2) | {"arguments": {"checkpoint": "nano:prm", "tensor_parallel": "all"}}
+    done = prmcal(
+        "run", grid(tmp_path, prms=[prm]), "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py"
+    )
+    assert done.returncode == 2
+    assert "'tensor_parallel' argument of the prm 'qwen-vllm'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("gpus", "message"),
+    [
+        (
+            "0,1,2,3",
+            "large is spread over 2 GPUs, so that --workers 3 needs 6. This machine has 4. Use --workers 2.",
+        ),
+        ("0", "This machine has 1. Lower its 'tensor_parallel'."),
+    ],
+)
+def test_more_workers_than_the_gpus_allow(
+    gpus: str, message: str, tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, gpus)
+    path = grid(tmp_path, prms=[spread_prm(2)])
+    done = prmcal(
+        "run", path, "--out", tmp_path / "out", "--workers", 3, "--plugin", PLUGINS / "synthetic.py"
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_worker_has_gpus_of_its_own(
+    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "4,5,6,7")
+    told = tmp_path / "told"
+    told.mkdir()
+    plugin = tmp_path / "telling.py"
+    plugin.write_text(PLUGIN.format(synthetic=PLUGINS / "synthetic.py", folder=told))
+    path = grid(
+        tmp_path, llms=[{"name": f"weak-{n}", "plugin": "telling", "arguments": {"skill": 0.7}} for n in "ab"]
+    )
+    done = prmcal("run", path, "--out", tmp_path / "out", "--workers", 2, "--plugin", plugin)
+    assert done.returncode == 0, done.stderr
+    assert {each.read_text() for each in told.iterdir()} == {"4,5", "6,7"}

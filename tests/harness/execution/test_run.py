@@ -1,0 +1,354 @@
+"""Whole runs of a synthetic grid: interrupted, damaged, with broken plugins, locked, changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from prmcal.harness.commands.render import render_leaderboard
+from tests.conftest import PLUGINS, ROOT, Prmcal, command, environment
+
+SYNTHETIC = PLUGINS / "synthetic.py"
+
+
+def grid(folder: Path, **changes: Any) -> Path:
+    """A small synthetic grid, with some keys changed."""
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": ["uncalibrated", "isotonic"],
+        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data | changes))
+    return path
+
+
+def run_arguments(path: Path, out: Path) -> list[object]:
+    return ["run", path, "--out", out, "--workers", 2, "--plugin", SYNTHETIC]
+
+
+def exported(out: Path) -> str:
+    """What `prmcal leaderboard --format csv` prints of both tables."""
+    return "".join(render_leaderboard(out, table, "csv") for table in ("calibration", "scaling"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[Path, Path]:
+    """A grid file and the folder of its uninterrupted run."""
+    folder = tmp_path_factory.mktemp("finished")
+    path, out = grid(folder), folder / "out"
+    done = prmcal(*run_arguments(path, out))
+    assert done.returncode == 0, done.stderr
+    return path, out
+
+
+def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
+    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
+) -> None:
+    path, whole = finished
+    out = tmp_path / "out"
+    moments = [random.uniform(0.5, 4.0) for _ in range(5)]
+    for moment in moments:
+        process = subprocess.Popen(
+            command(*run_arguments(path, out)),
+            env=environment(),
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    resumed = prmcal(*run_arguments(path, out))
+    assert resumed.returncode == 0, resumed.stderr
+    assert exported(out) == exported(whole), f"killed after {moments} s"
+
+
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """A shell that runs the tests in the background has told all of its children to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts: None) -> None:
+    out = tmp_path / "out"
+    slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
+    process = subprocess.Popen(
+        command(*run_arguments(slow, out)),
+        env=environment(),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(out.glob("artifacts/*/*/artifact.json")) and process.poll() is None:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "Interrupted. Finished work is kept: run the same command to go on."
+    assert "Traceback" not in errors
+
+
+def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    path, out = finished
+    again = prmcal(*run_arguments(path, out))
+    assert " 0 shards computed," in again.stderr
+
+
+def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    path, out = finished
+    before = exported(out)
+    table = sorted(out.glob("artifacts/score/*/rewards.parquet"))[0]
+    content = table.read_bytes()
+    table.write_bytes(content[: len(content) // 2])
+    again = prmcal(*run_arguments(path, out))
+    assert " 1 shards computed," in again.stderr
+    assert table.read_bytes() == content
+    assert exported(out) == before
+
+
+def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    _, out = finished
+    before = exported(out)
+    (out / "results.duckdb").write_bytes(b"not a database")
+    rebuilt = prmcal("rebuild", out)
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert exported(out) == before
+
+
+def test_the_number_of_workers_changes_nothing(
+    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
+) -> None:
+    path, whole = finished
+    out = tmp_path / "out"
+    alone = prmcal("run", path, "--out", out, "--workers", 1, "--plugin", SYNTHETIC)
+    assert alone.returncode == 0, alone.stderr
+    assert exported(out) == exported(whole)
+
+
+def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> None:
+    log = tmp_path / "generations.log"
+    llms = [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7, "log": str(log)}}]
+    out = tmp_path / "out"
+    first = grid(tmp_path, llms=llms, calibrators=["uncalibrated"])
+    assert prmcal(*run_arguments(first, out)).returncode == 0
+    generations = log.read_text()
+    second = grid(tmp_path, llms=llms, calibrators=["temperature"])
+    assert prmcal(*run_arguments(second, out)).returncode == 0
+    assert log.read_text() == generations
+    table = exported(out)
+    assert "temperature" in table
+    assert "uncalibrated" not in table
+
+
+def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "raises": "The prm 'raises' failed to score: RuntimeError: out of luck",
+        "NaN": "The prm 'NaN' failed to score: it returned NaN for a prefix",
+        "above-1": "The prm 'above-1' failed to score: it returned the reward [1.5], outside [0, 1]",
+        "wrong-shape": "The prm 'wrong-shape' failed to score: it returned",
+    }
+    bad = [
+        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}}
+        for flaw in messages
+    ]
+    path = grid(
+        tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
+    )
+    done = prmcal(*run_arguments(path, tmp_path / "out"))
+    errors = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--format", "json").stdout)
+    assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
+    assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
+    for prm, message in messages.items():
+        (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
+        assert reason.startswith(message)
+        assert f"prmcal: error: {reason}" in errors
+
+
+def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "raises": "The calibrator 'raises' failed to fit: ZeroDivisionError: no slope",
+        "NaN": "The calibrator 'NaN' failed to predict: it returned NaN",
+        "wrong-shape": "The calibrator 'wrong-shape' failed to predict: it returned the shape",
+        "above-1": "The calibrator 'above-1' failed to predict: it returned the reward",
+    }
+    bad = [
+        {"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
+    ]
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
+    assert done.returncode == 2
+    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
+    found = {row["calibrator"]: row["status"] for row in rows}
+    assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
+    state = prmcal("status", out)
+    for message in messages.values():
+        assert f"prmcal: error: {message}" in done.stderr
+        assert message in state.stdout
+
+
+def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("4711\n")
+        lock.flush()
+        refused = prmcal(*run_arguments(grid(tmp_path), out))
+    assert refused.returncode == 2
+    assert "is locked by another run (process 4711)" in refused.stderr
+
+
+def test_a_folder_of_another_grid_is_refused(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
+) -> None:
+    _, out = finished
+    refused = prmcal(*run_arguments(grid(tmp_path, name="other"), out))
+    assert refused.returncode == 2
+    assert "belongs to the grid 'synthetic', not to 'other'" in refused.stderr
+
+
+def test_a_folder_with_other_files_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("dear diary")
+    refused = prmcal(*run_arguments(grid(tmp_path), out))
+    assert refused.returncode == 2
+    assert "holds other files" in refused.stderr
+    assert [path.name for path in out.iterdir() if path.name != "run.lock"] == ["thesis.tex"]
+
+
+def test_plan_and_status_tell_what_is_left(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
+) -> None:
+    path, out = finished
+    fresh = prmcal("plan", path, "--plugin", SYNTHETIC)
+    assert "0 of them there already" in fresh.stdout
+    assert "No estimate of the time yet" in fresh.stdout
+    bigger = grid(tmp_path, scaling={"samples": 32, "targets": [0.9, 0.99], "levels": [0.1]})
+    estimated = prmcal("plan", bigger, "--out", out, "--plugin", SYNTHETIC)
+    assert "as past shards went" in estimated.stdout
+    rollout = next(line for line in estimated.stdout.splitlines() if line.strip().startswith("rollout"))
+    assert rollout.split()[1:5] == ["2", "10", "6", "640"]
+    assert "Disk: about" in estimated.stdout
+    assert "Disk" not in prmcal("plan", path, "--out", out, "--plugin", SYNTHETIC).stdout
+    assert "done" in prmcal("status", out).stdout
+
+
+def test_a_cell_is_followed_down_to_its_trajectories(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    _, out = finished
+    shown = prmcal("show", "calibration/weak/verifier/isotonic/synthetic-questions", "--dir", out).stdout
+    for expected in (
+        "brier_corrected",
+        "rollout",
+        "success",
+        "seed",
+        "content",
+        "Trajectory 0 of",
+        "\\boxed{",
+    ):
+        assert expected in shown
+    unknown = prmcal("show", "calibration/weak/verifier/isotonik/synthetic-questions", "--dir", out)
+    assert unknown.returncode == 2
+    assert "Did you mean 'calibration/weak/verifier/isotonic/synthetic-questions'" in unknown.stderr
+
+
+def test_a_limit_runs_the_first_questions_only(prmcal: Prmcal, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated"]), out), "--limit", 5)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
+    assert {row["questions"] for row in rows} == {5}
+
+
+def test_an_output_folder_that_cannot_be_made(prmcal: Prmcal, tmp_path: Path) -> None:
+    refused = prmcal(*run_arguments(grid(tmp_path), Path("/proc/prmcal/out")))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("prmcal: error: /proc/prmcal/out cannot be written")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_name_that_is_taken_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from registry import Calibrator, calibrator\n\n"
+        "@calibrator('isotonic')\nclass Mine(Calibrator):\n"
+        "    def fit(self, features, k, n): return self\n"
+        "    def predict(self, features): return features[:, None]\n"
+    )
+    refused = prmcal("list", "--plugin", path)
+    assert refused.returncode == 2
+    assert "The calibrator name 'isotonic' is already registered" in refused.stderr
+
+
+def test_a_broken_line_of_a_data_set_is_named(prmcal: Prmcal, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "1 + 1?", "answer": "2"}\n{"question": "2 + 2?",\n')
+    datasets = [{"name": "mine", "plugin": "jsonl", "arguments": {"path": str(questions)}}]
+    refused = prmcal("plan", grid(tmp_path, datasets=datasets), "--plugin", SYNTHETIC)
+    assert refused.returncode == 2
+    assert f"{questions}, line 2: it is not JSON" in refused.stderr
+
+
+@pytest.mark.parametrize("layout", [0, 99])
+def test_a_database_of_another_version_is_left_alone(
+    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path], layout: int
+) -> None:
+    import duckdb
+
+    path, whole = finished
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    for name in ("results.duckdb", "leaderboard.duckdb"):
+        with duckdb.connect(str(out / name)) as connection:
+            connection.execute(f"UPDATE schema_version SET version = {layout}")
+    content = (out / "results.duckdb").read_bytes()
+    for arguments in (run_arguments(path, out), ["leaderboard", out]):
+        refused = prmcal(*arguments)
+        assert refused.returncode == 2
+        assert ("newer" if layout else "older") in refused.stderr
+    assert (out / "results.duckdb").read_bytes() == content
+
+
+BROKEN_STRATEGY = """
+import numpy as np
+from prmcal import Answered, PoolStrategy, strategy
+
+@strategy("too good")
+class TooGood(PoolStrategy):
+    def answer(self, pool, setting):
+        return Answered(np.full(pool.questions, 1.5), np.ones(pool.questions))
+"""
+
+
+def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(BROKEN_STRATEGY)
+    out = tmp_path / "out"
+    path = grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
+    done = prmcal(*run_arguments(path, out), "--plugin", mine)
+    assert done.returncode == 2
+    assert (
+        "The strategy 'too good' failed to answer: its 'accuracy' holds [1.5], outside [0, 1]" in done.stderr
+    )
+    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
+    assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}

@@ -1,0 +1,150 @@
+"""What a run tells of strategies: costs, curves, areas, selective answering, the frontier."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from prmcal.db.queries import catalog
+from prmcal.db.queries.costs import costs
+from prmcal.db.queries.curves import curve_areas, curve_points, frontier, risk_points
+from prmcal.db.queries.scaling import scaling_pool
+from prmcal.harness.metrics.curves import TARGETS
+from tests.conftest import PLUGINS, Prmcal
+
+STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "pass@N"]
+QUESTIONS, POOL = 40, 16
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    """The folder of a small finished run."""
+    folder = tmp_path_factory.mktemp("scaling")
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": ["uncalibrated", "isotonic"],
+        "strategies": STRATEGIES,
+        "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
+        "scaling": {"samples": POOL, "targets": [TARGETS[-1]]},
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data))
+    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def database(out: Path) -> Path:
+    return out / "leaderboard.duckdb"
+
+
+def test_costs_are_those_of_the_pool(database: Path) -> None:
+    found = costs(database).set_index("strategy")
+    jobs = catalog.jobs(database).set_index("kind")
+    test = jobs[jobs["split"] == "test"]
+    fixed, single = found.loc["best-of-n"], found.loc["pass@1"]
+    # All of the pool is drawn and scored: the totals are what the jobs counted.
+    assert fixed["samples_total"] == QUESTIONS * POOL == test.loc["rollout", "samples"]
+    assert fixed["generated_tokens_total"] == pytest.approx(test.loc["rollout", "generated_tokens"])
+    assert fixed["prm_tokens_total"] == pytest.approx(test.loc["score", "scored_tokens"])
+    expected = test.loc["rollout", "seconds"] + test.loc["score", "seconds"]
+    assert fixed["seconds_total"] == pytest.approx(expected)
+    assert single["generated_tokens"] == pytest.approx(fixed["generated_tokens"] / POOL)
+    assert single["prm_tokens"] == 0 == found.loc["majority vote", "prm_tokens"]
+    assert single["seconds"] < fixed["seconds"]
+    assert (found["prefill_tokens"] == 8).all()  # the bare question, once for all samples
+    ias = found.loc["best-of-n + IAS"]
+    assert (ias["prm_tokens"] < fixed["prm_tokens"]).all()
+    assert ias["samples_total"].to_list() == pytest.approx((ias["samples"] * QUESTIONS).to_list())
+
+
+def test_costs_are_printed(out: Path, prmcal: Prmcal) -> None:
+    text = prmcal("leaderboard", out, "--table", "costs").stdout
+    assert "prm_tokens" in text and "seconds of one worker" in text
+    rows = json.loads(prmcal("leaderboard", out, "--table", "costs", "--format", "json").stdout)
+    assert {row["strategy"] for row in rows} == set(STRATEGIES)
+
+
+def test_curves_and_leaderboard_agree(database: Path) -> None:
+    points, table = curve_points(database), catalog.leaderboard(database, "scaling")
+    every = points[points["question_level"].isna()]
+    adaptive = every[every["calibrator"].notna()]
+    assert len(adaptive) == 2 * len(TARGETS)
+    for _, row in table[table["strategy"] == "best-of-n + IAS"].iterrows():
+        same = adaptive[(adaptive["calibrator"] == row["calibrator"]) & (adaptive["point"] == 7)]
+        assert same["target"].item() == row["target"]
+        for name in ("accuracy", "accuracy_low", "accuracy_high", "samples", "samples_low"):
+            assert same[name].item() == pytest.approx(row[name])
+    fixed = every[every["calibrator"].isna()]
+    assert fixed["samples"].tolist() == [1, 2, 4, 8, 16]
+    best = table[table["strategy"] == "best-of-n"]["accuracy"].item()
+    assert fixed["accuracy"].iloc[-1] == pytest.approx(best)
+
+
+def test_by_difficulty_points_add_up(database: Path) -> None:
+    points = curve_points(database)
+    fixed = points[points["calibrator"].isna() & (points["point"] == 2)]
+    levels = fixed[fixed["question_level"].notna()]
+    assert sorted(levels["question_level"]) == [1, 2, 3, 4, 5]
+    whole = fixed[fixed["question_level"].isna()]["accuracy"].item()
+    assert np.average(levels["accuracy"], weights=levels["questions"]) == pytest.approx(whole)
+
+
+def test_areas_lie_between_the_ends(database: Path) -> None:
+    areas, table = curve_areas(database), catalog.leaderboard(database, "scaling").set_index("strategy")
+    budget = areas[areas["name"] == "area"]
+    assert set(budget["calibrator"].dropna()) == {"uncalibrated", "isotonic"}
+    assert budget["calibrator"].isna().sum() == 1
+    ends = table.loc["pass@1", "accuracy"], table.loc["pass@N", "accuracy"]
+    assert budget["value"].between(*ends).all()
+    assert ((budget["low"] < budget["value"]) & (budget["value"] < budget["high"])).all()
+
+
+def test_refusing_more_never_answers_more(database: Path) -> None:
+    for _, group in risk_points(database).groupby("calibrator"):
+        assert group["threshold"].is_monotonic_increasing
+        assert group["coverage"].is_monotonic_decreasing
+        assert group["coverage"].iloc[0] == 1.0
+    risks = curve_areas(database).query("name == 'risk_coverage_area'")
+    assert len(risks) == 2
+    # A calibrator that keeps the order of rewards, but for ties, keeps the area within its interval.
+    low, high = risks["low"].max(), risks["high"].min()
+    assert low <= high
+
+
+def test_the_frontier_keeps_what_no_other_beats(database: Path) -> None:
+    found = frontier(database, "samples")
+    assert set(found["strategy"]) == {"pass@1", "majority vote", "best-of-n", "best-of-n + IAS"}
+    assert len(found) == 1 + 1 + 1 + 2
+    assert set(found["prm"]) == {"verifier"}  # pass@1 competes with the strategies of each PRM
+    kept = found[found["unbeaten"]].sort_values("samples")
+    assert kept["accuracy"].is_monotonic_increasing
+    assert "pass@1" in set(kept["strategy"])
+    for row in found[~found["unbeaten"]].itertuples():
+        better = found[(found["samples"] <= row.samples) & (found["accuracy"] >= row.accuracy)]
+        assert ((better["samples"] < row.samples) | (better["accuracy"] > row.accuracy)).any()
+
+
+def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) -> None:
+    points = curve_points(database)
+    (place,) = points[["dataset", "llm", "prm"]].drop_duplicates().to_dict("records")
+    pool = scaling_pool(database, **place)
+    assert pool is not None
+    for row in points.to_dict("records"):
+        level = None if pd.isna(row["question_level"]) else row["question_level"]
+        curve = (
+            pool.fixed([round(row["samples"])], question_level=level)
+            if pd.isna(row["target"])
+            else pool.adaptive(row["calibrator"], row["level"], [row["target"]], question_level=level)
+        )
+        (samples,), (accuracy,) = curve.intervals()
+        found = [*curve.cost, *samples, *curve.accuracy, *accuracy]
+        names = [f"{name}{end}" for name in ("samples", "accuracy") for end in ("", "_low", "_high")]
+        assert found == pytest.approx([row[name] for name in names], abs=1e-12, nan_ok=True)

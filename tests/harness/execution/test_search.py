@@ -1,0 +1,243 @@
+"""Beam search in a world where every reward is known: what goes on, what it costs, what comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from prmcal.db.queries.costs import costs
+from prmcal.db.queries.curves import frontier, searches
+from prmcal.harness.jobs.beam_search import Searched, beam_search
+from prmcal.registry.contracts.data import Prefix, Question, Sampling
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
+from prmcal.registry.strategies.budgets import beams_needed, expansions_needed
+from tests.conftest import PLUGINS, Prmcal
+
+load_plugin_file(PLUGINS / "synthetic.py")
+QUESTIONS: list[Question] = datasets.create("synthetic-questions").questions("test", 12)
+SAMPLING = Sampling(max_tokens=200)
+
+
+def calibrate(prefixes: Sequence[Prefix], logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return expit(logits), 0.8 * expit(logits)
+
+
+def search(
+    name: str = "beam search",
+    questions: Sequence[Question] = tuple(QUESTIONS),
+    skill: float = 0.7,
+    seed: int = 5,
+    prm: Any = None,
+    sampling: Sampling = SAMPLING,
+    **arguments: Any,
+) -> list[Searched]:
+    strategy = strategies.create(name, **arguments)
+    target = 0.9 if strategy.targeted else None
+    llm = llms.create("synthetic-llm", skill=skill)
+    prm = prm or prms.create("synthetic-prm")
+    return beam_search(questions, llm, prm, strategy, calibrate, sampling, target, seed)
+
+
+def right(found: Sequence[Searched]) -> float:
+    return float(np.mean(["boxed{1}" in each.answer.steps[-1] for each in found]))
+
+
+def test_a_prm_that_sees_mistakes_leads_around_them() -> None:
+    alone = search(width=1, expansions=1)
+    led = search(width=4, expansions=4)
+    assert right(alone) < 0.6 < right(led) == 1.0
+
+
+def test_a_question_searched_alone_comes_to_the_same() -> None:
+    together = search(width=3, expansions=2)
+    for each, question in zip(together, QUESTIONS, strict=True):
+        assert search(questions=[question], width=3, expansions=2) == [each]
+
+
+def test_the_seed_decides() -> None:
+    assert search(width=2, expansions=2) == search(width=2, expansions=2)
+    assert search(width=2, expansions=2) != search(width=2, expansions=2, seed=6)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 20))
+def test_costs_and_ends_add_up(width: int, expansions: int, every: int, seed: int) -> None:
+    for each in search(width=width, expansions=expansions, every=every, seed=seed):
+        steps = int(each.question.text.split()[-2]) + 1
+        assert not each.live and each.finished
+        assert [beam.rank for beam in each.finished] == sorted(beam.rank for beam in each.finished)
+        assert each.generations <= width * expansions * steps
+        assert each.generations >= len(each.finished)
+        assert -(-steps // every) == each.rounds
+        assert each.answer.tokens <= each.generated_tokens <= 10 * each.generations
+        # A step of the chain is 10 tokens, the answer 5.
+        assert all(beam.tokens == 10 * (steps - 1) + 5 for beam in each.finished)
+
+
+def test_without_anything_to_save_all_variants_are_the_fixed_search() -> None:
+    """A PRM that gives no hope asks for everything: the same beams, to the last one."""
+    fixed = search(width=3, expansions=2)
+    hopeless = lambda prefixes, logits: (expit(logits), np.zeros(len(logits)))  # noqa: E731
+    llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
+    for name in ("beam search + IAS-of-K", "beam search + IAS-of-M"):
+        strategy = strategies.create(name, width=3, expansions=2)
+        found = beam_search(QUESTIONS, llm, prm, strategy, hopeless, SAMPLING, 0.9, 5)
+        chosen = [(each.answer.steps, each.generations) for each in found]
+        assert chosen == [(each.answer.steps, each.generations) for each in fixed]
+
+
+@pytest.mark.parametrize("name", ["beam search + IAS-of-K", "beam search + IAS-of-M"])
+def test_ias_spends_less_where_there_is_hope(name: str) -> None:
+    fixed, adaptive = search(width=4, expansions=4), search(name, width=4, expansions=4)
+    spent = [sum(each.generations for each in found) for found in (adaptive, fixed)]
+    assert spent[0] < 0.8 * spent[1]
+    assert right(adaptive) > 0.8
+
+
+def test_every_round_draws_what_the_paper_says() -> None:
+    """The strategy is asked with the rewards of the live prefixes, and what it says is done."""
+    asked: list[tuple[str, int, int]] = []
+
+    class Watched(SearchStrategy):
+        reads, targeted = ("scores", "rewards"), True
+
+        def expand(self, rewards: np.ndarray, target: float | None) -> int:
+            assert target == 0.9
+            asked.append(
+                (
+                    "expand",
+                    len(rewards),
+                    expansions_needed(rewards, target, self.expansions),
+                )
+            )
+            return asked[-1][2]
+
+        def keep(self, rewards: np.ndarray, target: float | None) -> int:
+            assert target == 0.9
+            assert np.all(np.diff(rewards) <= 0)
+            asked.append(("keep", len(rewards), beams_needed(rewards, target, self.expansions, self.width)))
+            return asked[-1][2]
+
+    llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
+    (found,) = beam_search(
+        QUESTIONS[4:5], llm, prm, Watched(width=4, expansions=3), calibrate, SAMPLING, 0.9, 1
+    )
+    expands = [each for each in asked if each[0] == "expand"]
+    keeps = [each for each in asked if each[0] == "keep"]
+    assert len(keeps) == found.rounds + 1  # the copies of the bare question too
+    assert [live for _, live, _ in expands] == [kept for _, _, kept in keeps][: len(expands)]
+    assert found.generations == sum(live * times for _, live, times in expands)
+
+
+def test_a_finished_trajectory_keeps_its_place() -> None:
+    """One that finished early with the best score is the answer, whatever comes later."""
+
+    class Early(type(prms.create("synthetic-prm"))):  # type: ignore[misc]
+        def _score(self, question: str, steps: Sequence[str]) -> Any:
+            scores = super()._score(question, steps)
+            done = np.array([t > 0 and "boxed" in steps[t - 1] for t in range(len(steps) + 1)])
+            scores.logit[done] = 9.0
+            return scores
+
+    found = search(prm=Early(), questions=QUESTIONS[:5], width=2, expansions=2)
+    for each in found:
+        assert each.answer.logit == 9.0
+        assert "boxed" in each.answer.steps[-1]
+
+
+def test_an_endless_trajectory_ends() -> None:
+    found = search(questions=QUESTIONS[4:5], width=2, expansions=2, most_steps=3)
+    assert found[0].rounds == 3
+    assert {len(beam.steps) for beam in found[0].finished} == {3}
+    cut = search(questions=QUESTIONS[4:5], width=2, expansions=2, sampling=Sampling(max_tokens=20))
+    assert {beam.tokens for beam in cut[0].finished} == {20}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    """The folder of a grid with searches."""
+    folder = tmp_path_factory.mktemp("search")
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    wide = {"width": 4, "expansions": 4}
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": ["uncalibrated", "isotonic"],
+        "strategies": [
+            "pass@1",
+            *(
+                {"name": name, "arguments": wide}
+                for name in ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M")
+            ),
+        ],
+        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+        "scaling": {"samples": 16, "targets": [0.9]},
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data))
+    arguments = ["run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py"]
+    done = prmcal(*arguments)
+    assert done.returncode == 0, done.stderr
+    # One shard of a search is lost: only it, and what rests on it, is computed again, to the same bytes.
+    shard = sorted((folder / "out" / "artifacts" / "search").iterdir())[0] / "searches.parquet"
+    before = shard.read_bytes()
+    shard.unlink()
+    again = prmcal(*arguments)
+    assert " 1 shards computed" in again.stderr
+    assert shard.read_bytes() == before
+    return folder / "out"
+
+
+def test_searches_are_on_the_leaderboard(finished: Path, prmcal: Prmcal) -> None:
+    rows = json.loads(prmcal("leaderboard", finished, "--table", "scaling", "--format", "json").stdout)
+    by_strategy: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        assert row["status"] == "done"
+        by_strategy.setdefault(row["strategy"], []).append(row)
+    (fixed,) = by_strategy["beam search"]
+    assert fixed["budget_ratio"] == pytest.approx(1.0)
+    assert fixed["accuracy"] > by_strategy["pass@1"][0]["accuracy"]
+    for name in ("beam search + IAS-of-K", "beam search + IAS-of-M"):
+        assert {row["calibrator"] for row in by_strategy[name]} == {"uncalibrated", "isotonic"}
+        for row in by_strategy[name]:
+            assert row["budget_ratio"] < 1
+            assert row["budget_ratio"] == pytest.approx(row["samples"] / fixed["samples"])
+            assert row["accuracy"] <= row["pass_at_n"]
+
+
+def test_a_search_of_fixed_width_is_made_once(finished: Path) -> None:
+    # 2 shards of the fixed search, and of each of 2 variants with each of 2 calibrators.
+    assert len(list((finished / "artifacts" / "search").iterdir())) == 2 * (1 + 2 * 2)
+
+
+def test_searches_cost_what_they_did(finished: Path) -> None:
+    found = costs(finished / "leaderboard.duckdb").set_index("strategy")
+    fixed = found.loc["beam search"]
+    assert fixed["samples_total"] == pytest.approx(fixed["samples"] * 40)
+    assert fixed["prm_tokens"] > 0 and fixed["prefill_tokens"] > 0
+    assert fixed["seconds_total"] > 0
+
+
+def test_searches_compete_in_tokens_and_not_in_samples(finished: Path) -> None:
+    database = finished / "leaderboard.duckdb"
+    assert set(frontier(database, "samples")["strategy"]) == {"pass@1"}
+    by_tokens = frontier(database, "generated_tokens")
+    assert set(by_tokens[by_tokens["prm"].notna()]["cell_id"]) >= set(searches(database))
+    assert len(searches(database)) == 1 + 2 * 2
+
+
+def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(finished / "leaderboard.duckdb"), read_only=True) as connection:
+        texts = connection.execute("SELECT text, correct FROM searches").fetchall()
+    assert len(texts) == 40 * 5
+    assert all(("boxed{1}" in text) == correct for text, correct in texts)

@@ -1,0 +1,222 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss
+
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
+from prmcal.harness.metrics.calibration import (
+    ECE,
+    AdaptiveCE,
+    AverageCE,
+    brier,
+    brier_corrected,
+    calibration_metrics,
+    positive_brier,
+    signed_error,
+)
+from prmcal.harness.metrics.rows import PrefixRows
+
+RECORDED = Path(__file__).parents[4] / "shared" / "data" / "openr_samples_math-aps_mcvalues.jsonl"
+
+
+def make_rows(reward, success_rate, follow_ups=8, question=None):
+    reward = np.asarray(reward, dtype=np.float64)
+    n = np.broadcast_to(np.asarray(follow_ups), reward.shape)
+    k = np.rint(np.asarray(success_rate) * n).astype(np.int64)
+    return PrefixRows(reward, k, n, np.arange(len(reward)) if question is None else np.asarray(question))
+
+
+@st.composite
+def random_rows(draw):
+    size = draw(st.integers(1, 40))
+    # Few distinct rewards, so that ties and edges of bins are common.
+    reward = draw(
+        st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.99, 1.0]), min_size=size, max_size=size)
+    )
+    k = draw(st.lists(st.integers(0, 8), min_size=size, max_size=size))
+    question = draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
+    return PrefixRows(np.array(reward), np.array(k), np.full(size, 8), np.array(question))
+
+
+def test_worked_example():
+    rows = make_rows([0.0, 0.5, 1.0], [0.0, 1.0, 0.0])
+    assert brier(rows).value() == pytest.approx(1.25 / 3)
+    assert positive_brier(rows).value() == pytest.approx(1 / 3)
+    assert ECE(rows, 2).value() == pytest.approx(1 / 6)
+    assert AverageCE(rows, 2).value() == pytest.approx(0.125)
+    assert signed_error(rows).value() == pytest.approx(1 / 6)
+    # 1.5 rows a bin: |0 - .5/2| and |-.5/2 + 1|, each over 1.5.
+    assert AdaptiveCE(rows, 2).value() == pytest.approx((0.25 + 0.75) / 1.5 / 2)
+
+
+def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above():
+    table = reliability_bins(make_rows([0.1, 0.95, 1.0], [1, 1, 0]), Bootstrap(20))
+    assert table.count.tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+
+
+def test_adaptive_bins_share_tied_rewards_evenly():
+    # One reward for all: every bin sees the same mixture of all rows, whatever their order.
+    rows = make_rows([0.5] * 4, [1, 1, 0.25, 0.25])
+    assert AdaptiveCE(rows, 2).value() == pytest.approx(0.125)
+    assert AdaptiveCE(rows, 3).value() == pytest.approx(0.125)
+
+
+def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows():
+    generator = np.random.default_rng(3)
+    rows = make_rows(generator.random(120), generator.integers(0, 9, 120) / 8)
+    order = np.argsort(rows.reward)
+    gaps = [
+        abs(rows.reward[part].mean() - rows.success_rate[part].mean()) for part in np.array_split(order, 10)
+    ]
+    assert AdaptiveCE(rows, 10).value() == pytest.approx(np.mean(gaps), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_rows(), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_no_metric_depends_on_the_order_of_the_rows(rows, bins, random):
+    order = list(range(len(rows.reward)))
+    random.shuffle(order)
+    shuffled = PrefixRows(
+        rows.reward[order], rows.successes[order], rows.follow_ups[order], rows.question[order]
+    )
+    again = calibration_metrics(shuffled, bins)
+    for name, metric in calibration_metrics(rows, bins).items():
+        assert again[name].value() == pytest.approx(metric.value(), abs=1e-12), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_rows(), st.integers(1, 12))
+def test_bounds_and_order_of_the_metrics(rows, bins):
+    value = {name: metric.value() for name, metric in calibration_metrics(rows, bins).items()}
+    assert 0 <= value["positive_brier"] <= value["brier"] <= 1
+    assert value["brier_corrected"] <= value["brier"] + 1e-15
+    for name in ("ece", "adaptive_ce"):
+        assert abs(value["signed_error"]) - 1e-12 <= value[name] <= 1
+    assert 0 <= value["average_ce"] <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_rows(), st.integers(1, 12), st.data())
+def test_a_weight_is_as_good_as_repeating_the_question(rows, bins, data):
+    questions = len(rows.question_ids)
+    weights = data.draw(st.lists(st.integers(0, 3), min_size=questions, max_size=questions).filter(any))
+    repeats = np.array(weights)[rows.question_index]
+    repeated = PrefixRows(
+        np.repeat(rows.reward, repeats),
+        np.repeat(rows.successes, repeats),
+        np.repeat(rows.follow_ups, repeats),
+        np.repeat(rows.question, repeats),
+    )
+    expected = calibration_metrics(repeated, bins)
+    for name, metric in calibration_metrics(rows, bins).items():
+        weighted = metric.values(np.array([weights], dtype=np.float64))
+        assert weighted[0] == pytest.approx(expected[name].value(), abs=1e-12), name
+
+
+def test_noise_correction_is_unbiased_and_the_plain_score_is_not():
+    generator = np.random.default_rng(5)
+    p = generator.random(200_000)
+    for n in (2, 8):
+        reward = np.clip(p + 0.1, 0, 1)
+        rows = PrefixRows(reward, generator.binomial(n, p), np.full(p.shape, n), np.arange(len(p)) % 100)
+        truth = np.mean((reward - p) ** 2)
+        noise = np.mean(p * (1 - p)) / n
+        assert brier_corrected(rows).value() == pytest.approx(truth, abs=0.002)
+        assert brier(rows).value() == pytest.approx(truth + noise, abs=0.002)
+
+
+def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_follow_up():
+    certain = make_rows([0.2, 0.7], [0, 1])
+    assert brier_corrected(certain).value() == brier(certain).value()
+    single = make_rows([0.2, 0.7], [0, 1], follow_ups=[1, 8])
+    with pytest.raises(ValueError, match=r"1 of 2 have 1\. Measure with more follow-ups"):
+        brier_corrected(single)
+    assert "brier_corrected" not in calibration_metrics(single)
+
+
+def test_equal_to_scikit_learn_on_labels():
+    generator = np.random.default_rng(7)
+    reward, label = generator.random(5000), generator.integers(0, 2, 5000)
+    rows = make_rows(reward, label, follow_ups=1)
+    assert brier(rows).value() == pytest.approx(brier_score_loss(label, reward), abs=1e-13)
+    success, predicted = calibration_curve(label, reward, n_bins=10)
+    table = reliability_bins(rows, Bootstrap(10))
+    np.testing.assert_allclose(table.mean_success, success, atol=1e-13)
+    np.testing.assert_allclose(table.mean_reward, predicted, atol=1e-13)
+    gaps = np.abs(success - predicted)
+    assert AverageCE(rows).value() == pytest.approx(gaps.mean(), abs=1e-13)
+    assert ECE(rows).value() == pytest.approx(np.average(gaps, weights=table.count), abs=1e-13)
+    success, predicted = calibration_curve(label, reward, n_bins=10, strategy="quantile")
+    assert AdaptiveCE(rows).value() == pytest.approx(np.abs(success - predicted).mean(), abs=1e-13)
+
+
+def test_reliability_bins_have_intervals_only_where_two_questions_are():
+    rows = make_rows([0.05, 0.06, 0.55, 0.56, 0.95], [0, 0.5, 0.25, 0.75, 1], question=[0, 1, 2, 2, 3])
+    table = reliability_bins(rows, Bootstrap(500))
+    assert table.count.tolist() == [2, 0, 0, 0, 0, 2, 0, 0, 0, 1]
+    assert table.mean_success[5] == 0.5 and np.isnan(table.mean_success[1])
+    assert np.isnan(table.low[[1, 5, 9]]).all() and np.isnan(table.high[[1, 5, 9]]).all()
+    assert (table.low[0], table.high[0]) == (0.0, 0.5)
+    assert table.lower[0] == 0 and table.upper[-1] == 1
+
+
+def test_signed_errors_fall_into_bins_from_minus_one_to_one():
+    table = signed_error_bins(make_rows([0, 0.5, 1, 1], [1, 0.5, 0, 0.5]), bins=4)
+    assert table.lower.tolist() == [-1, -0.5, 0, 0.5] and table.upper.tolist() == [-0.5, 0, 0.5, 1]
+    assert table.count.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("reward", "k", "n", "message"),
+    [
+        ([], [], [], "no rows"),
+        ([np.nan], [1], [2], "leave out prefixes"),
+        ([1.1], [1], [2], r"in \[0, 1\]"),
+        ([0.5], [3], [2], "0 <= k <= n"),
+        ([0.5], [0], [0], "n >= 1"),
+        ([0.5, 0.5], [1], [2], "shape"),
+    ],
+)
+def test_rows_out_of_range_are_refused(reward, k, n, message):
+    with pytest.raises(ValueError, match=message):
+        PrefixRows(np.array(reward), np.array(k), np.array(n), np.zeros(len(reward), dtype=int))
+
+
+def test_there_must_be_a_bin():
+    with pytest.raises(ValueError, match=r"'bins' must be an int in \[1, inf\)\. Got 0 instead\."):
+        calibration_metrics(make_rows([0.5], [1]), bins=0)
+
+
+def test_recorded_success_rates():
+    if not RECORDED.is_file():
+        pytest.skip(f"{RECORDED} is not here")
+    records = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    rates = [
+        (index, step["mc_value"])
+        for index, record in enumerate(records)
+        for step in record["reasoning_steps"]
+    ]
+    question, success_rate = (np.array(column) for column in zip(*rates, strict=True))
+    perfect = make_rows(success_rate, success_rate, 32, question)
+    np.testing.assert_array_equal(perfect.success_rate, success_rate)  # k of 32 says it exactly
+    for name, metric in calibration_metrics(perfect).items():
+        if name != "brier_corrected":
+            assert metric.value() == 0, name
+    # A predictor that knows the truth scores no better than 0 on fewer follow-ups only after the correction.
+    generator = np.random.default_rng(11)
+    repeated = np.tile(success_rate, 300)
+    noisy = PrefixRows(
+        repeated, generator.binomial(8, repeated), np.full(len(repeated), 8), np.tile(question, 300)
+    )
+    assert brier(noisy).value() == pytest.approx(np.mean(success_rate * (1 - success_rate)) / 8, rel=0.05)
+    assert abs(brier_corrected(noisy).value()) < 2e-4
+    always = make_rows(np.ones(len(success_rate)), success_rate, 32, question)
+    found = estimate(signed_error(always), Bootstrap())
+    assert found.value == pytest.approx(1 - success_rate.mean())
+    assert (found.rows, found.questions) == (145, 3) and found.low <= found.value <= found.high

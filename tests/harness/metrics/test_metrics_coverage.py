@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import norm
+
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.harness.metrics.coverage import Coverage, coverage_metrics
+from prmcal.harness.metrics.mixing import GRID, fit_mixing, share_above
+from prmcal.harness.metrics.rows import PrefixRows
+
+FOLLOW_UPS = 8
+
+
+def draw(reward_of, questions=100, seed=0, follow_ups=FOLLOW_UPS, centre=0.0):
+    """Prefixes of which the PRM sees the log-odds of p with an error of spread 1; rows and p."""
+    random = np.random.default_rng(seed)
+    question = np.repeat(np.arange(questions), random.integers(4, 20, questions))
+    log_odds = random.normal(centre, 1.0, questions)[question] + random.normal(0, 1, len(question))
+    seen = log_odds + random.normal(0, 1, len(question))
+    p = expit(log_odds)
+    n = np.broadcast_to(np.asarray(follow_ups), (len(p),))
+    return PrefixRows(reward_of(seen, centre), random.binomial(n, p), n, question), p
+
+
+def quantile(level):
+    """The quantile of p given what the PRM sees: log-odds are normal around 2/3 of it, variance 2/3."""
+
+    def reward(seen, centre):
+        return expit(centre + (seen - centre) * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level))
+
+    return reward
+
+
+def nothing(rows):
+    return np.zeros(len(rows.reward), dtype=bool)
+
+
+def weighted_share(rows, covered):
+    counts = np.bincount(rows.question_index)
+    return np.mean(np.bincount(rows.question_index, weights=covered.astype(float)) / counts)
+
+
+WORLDS = {
+    "lower bound": (quantile(0.1), 0.0, 0.01),
+    "median": (quantile(0.5), 0.0, 0.01),
+    "upper bound": (quantile(0.9), 0.0, 0.01),
+    "lower bound, easy questions": (quantile(0.1), 2.0, 0.015),
+    "overconfident": (lambda seen, _: expit(0.7 + 1.2 * seen), 0.0, 0.02),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_estimate_is_nearly_unbiased_where_the_share_of_rates_is_not(name):
+    reward_of, centre, bias = WORLDS[name]
+    found, naive, true = [], [], []
+    for seed in range(60):
+        rows, p = draw(reward_of, seed=seed, centre=centre)
+        found.append(Coverage(rows, nothing(rows)).value())
+        naive.append(weighted_share(rows, rows.success_rate >= rows.reward))
+        true.append(weighted_share(rows, p >= rows.reward))
+    error = np.subtract(found, true)
+    assert abs(error.mean()) < bias + 3 * error.std() / np.sqrt(60)
+    if name != "median":  # at the median of a symmetric world noise carries as many over the reward as back
+        assert abs(np.mean(naive) - np.mean(true)) > 3 * abs(error.mean())
+
+
+def test_more_follow_ups_leave_less_bias():
+    """Where rewards lie too near to 1 for 8 follow-ups to tell."""
+    errors = {}
+    for follow_ups in (8, 64):
+        drawn = [
+            draw(lambda seen, _: expit(2.5 + 1.5 * seen), 60, seed, follow_ups, 2.0) for seed in range(8)
+        ]
+        errors[follow_ups] = np.mean(
+            [
+                Coverage(rows, nothing(rows)).value() - weighted_share(rows, p >= rows.reward)
+                for rows, p in drawn
+            ]
+        )
+    assert abs(errors[64]) < 0.6 * abs(errors[8])
+
+
+def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again():
+    """They are sums of what prefixes add; nothing is fitted again, and it must come out the same."""
+    rows, _ = draw(quantile(0.1), seed=1)
+    metric = Coverage(rows, nothing(rows))
+    random = np.random.default_rng(2)
+    fast, full = [], []
+    for _ in range(40):
+        drawn = random.integers(0, len(rows.question_ids), len(rows.question_ids))
+        fast.append(
+            metric.values(np.bincount(drawn, minlength=len(rows.question_ids))[None].astype(float))[0]
+        )
+        chosen = [np.flatnonzero(rows.question_index == question) for question in drawn]
+        again = PrefixRows(
+            *(np.concatenate([column[each] for each in chosen]) for column in columns(rows)),
+            np.repeat(np.arange(len(drawn)), [len(each) for each in chosen]),
+        )
+        full.append(Coverage(again, nothing(again)).value())
+    assert np.corrcoef(fast, full)[0, 1] > 0.95
+    assert np.std(fast) == pytest.approx(np.std(full), rel=0.15)
+
+
+def columns(rows):
+    return rows.reward, rows.successes, rows.follow_ups
+
+
+def test_where_p_is_known_nothing_is_estimated():
+    rows = PrefixRows(
+        np.array([0.3, 0.3, 1.0, 0.0]), np.array([0, 8, 8, 0]), np.full(4, 8), np.array([0, 0, 1, 1])
+    )
+    assert Coverage(rows, np.ones(4, dtype=bool)).value() == 0.75
+    # A reward of 0 is covered by every p.
+    low = PrefixRows(np.zeros(3), np.array([0, 3, 8]), np.full(3, 8), np.arange(3))
+    assert Coverage(low, np.zeros(3, dtype=bool)).value() == 1
+
+
+def test_questions_count_the_same():
+    question = np.array([0] * 9 + [1])
+    successes = np.array([8] * 9 + [0])
+    rows = PrefixRows(np.full(10, 0.5), successes, np.full(10, 8), question)
+    metric = Coverage(rows, np.ones(10, dtype=bool))
+    assert metric.value() == 0.5 and metric.rows == 10 and len(metric.question_ids) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data):
+    size = data.draw(st.integers(1, 30))
+    reward = np.array(
+        data.draw(st.lists(st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0]), min_size=size, max_size=size))
+    )
+    n = np.array(data.draw(st.lists(st.sampled_from([1, 8, 64]), min_size=size, max_size=size)))
+    k = np.array([data.draw(st.integers(0, int(each))) for each in n])
+    question = np.array(data.draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)))
+    terminal = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    found = estimate(Coverage(PrefixRows(reward, k, n, question), terminal), Bootstrap(50))
+    assert 0 <= found.value <= 1
+    assert np.isnan(found.low) or 0 <= found.low <= found.high <= 1
+    order = np.random.default_rng(0).permutation(size)
+    shuffled = Coverage(PrefixRows(reward[order], k[order], n[order], question[order]), terminal[order])
+    assert shuffled.value() == pytest.approx(found.value, abs=1e-9)
+
+
+def test_a_higher_reward_is_covered_less():
+    rows, _ = draw(quantile(0.5), seed=3)
+    shares = [
+        Coverage(PrefixRows(rows.reward * factor, *columns(rows)[1:], rows.question), nothing(rows)).value()
+        for factor in (0.2, 0.6, 1.0)
+    ]
+    assert shares[0] > shares[1] + 0.1 > shares[2] + 0.2
+
+
+def test_a_point_estimate_stands_in_for_every_level():
+    rows, _ = draw(quantile(0.5))
+    point = coverage_metrics({0.5: rows}, nothing(rows))
+    assert sorted(point) == ["coverage_0.1", "coverage_0.5", "coverage_0.9"]
+    assert len({metric.value() for metric in point.values()}) == 1
+    lower, _ = draw(quantile(0.1))
+    both = coverage_metrics({0.1: lower, 0.5: rows}, nothing(rows))
+    assert sorted(both) == ["coverage_0.1", "coverage_0.5"]
+    assert both["coverage_0.1"].value() > both["coverage_0.5"].value() + 0.3
+
+
+def test_terminal_needs_an_entry_for_every_prefix():
+    rows, _ = draw(quantile(0.5))
+    with pytest.raises(ValueError, match="'terminal' must have one entry per prefix"):
+        Coverage(rows, np.zeros(3, dtype=bool))
+
+
+def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_derivatives():
+    random = np.random.default_rng(4)
+    p = random.beta(2, 1, 20_000)
+    k = np.bincount(random.binomial(8, p), minlength=9).astype(float)
+    outcomes = (np.arange(9), np.full(9, 8))
+    mass = np.stack([k, k[::-1]])
+    mixing = fit_mixing(mass, *outcomes)
+    np.testing.assert_allclose(mixing.density.sum(axis=1), 1)
+    np.testing.assert_allclose(mixing.density @ GRID, [2 / 3, 1 / 3], atol=0.01)
+    np.testing.assert_allclose(
+        np.cumsum(mixing.density[0])[10:-10], np.interp(GRID, GRID, GRID**2)[10:-10], atol=0.06
+    )
+    np.testing.assert_allclose(np.einsum("bo,bog->bg", mass, mixing.slopes), 0, atol=1e-9)
+    step = 1.0
+    moved = mass.copy()
+    moved[0, 3] += step
+    slope = (fit_mixing(moved, *outcomes).density[0] - mixing.density[0]) / step
+    np.testing.assert_allclose(slope, mixing.slopes[0, 3], atol=1e-3 * np.abs(slope).max())
+
+
+def test_what_a_point_of_the_grid_stands_for_is_shared_by_the_bound():
+    share = share_above(np.array([0.0, 0.5, 0.505, 1.0]))
+    assert share.shape == (4, len(GRID))
+    assert (share[0] == 1).all() and share[3].sum() == 1 and share[3, -1] == 1
+    middle = len(GRID) // 2
+    np.testing.assert_allclose(share[1, middle - 1 : middle + 2], [0, 0.5, 1])
+    assert 0 < share[2, middle] < 0.5

@@ -1,0 +1,82 @@
+"""The grid file: what is accepted, and the one line that a mistake gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prmcal.errors import GridError
+from prmcal.harness.planning.grid import GridSpec, read_grid
+
+GRID = """
+name: small
+llms: [{name: a, plugin: transformers, arguments: {checkpoint: "nano:weak"}}]
+prms: [{name: b, plugin: qwen, arguments: {checkpoint: "nano:prm"}}]
+calibrators: [isotonic, {name: ten, plugin: histogram, arguments: {bins: 10}}]
+datasets: [nano-math]
+calibration: {name: nano-math, questions: 20}
+"""
+
+
+def read(tmp_path: Path, text: str) -> GridSpec:
+    path = tmp_path / "grid.yaml"
+    path.write_text(text)
+    return read_grid(path)
+
+
+def test_a_bare_name_is_the_plugin_of_that_name(tmp_path: Path) -> None:
+    grid = read(tmp_path, GRID)
+    assert [(each.name, each.plugin) for each in grid.calibrators] == [
+        ("isotonic", "isotonic"),
+        ("ten", "histogram"),
+    ]
+    assert grid.calibration.plugin == "nano-math"
+    assert grid.calibration.split == "calibration"
+
+
+def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
+    grid = read(tmp_path, GRID)
+    assert GridSpec.model_validate(grid.model_dump(mode="json")) == grid
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("name: small", "name: small\nsed: 3", "unknown key 'sed'. Did you mean 'seed'?"),
+        ("name: small", "name: small\nseed: many", "'seed': Input should be a valid integer. Got 'many'."),
+        ("datasets: [nano-math]", "datasets: []", "'datasets': List should have at least 1 item"),
+        ("datasets: [nano-math]", "", "the key 'datasets' is missing"),
+        ("[nano-math]", "[nano-math, nano-math]", "the name 'nano-math' stands twice"),
+        (
+            "name: small",
+            "name: small\nscaling: {targets: [1.0]}",
+            "'scaling.targets.0': Input should be less than 1",
+        ),
+        (
+            "name: small",
+            "name: small\nscaling: {levels: [0]}",
+            "'scaling.levels.0': Input should be greater than 0",
+        ),
+        ("name: small", "name: small\nscaling: {samples: 4}", "measurement.measured (8) must not exceed"),
+        ("questions: 20", "question: 20", "unknown key 'calibration.question'. Did you mean 'questions'?"),
+        ("name: small", "name: [", "not valid YAML"),
+        ("name: small", "name: 7", "'name': Input should be a valid string. Got 7."),
+        ("name: small", "name: a/b", "'name': String should match pattern"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(GridError) as caught:
+        read(tmp_path, GRID.replace(old, new))
+    assert message in str(caught.value)
+    assert "grid.yaml" in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(GridError, match="There is no grid file"):
+        read_grid(tmp_path / "absent.yaml")
+
+
+def test_the_shipped_grids_are_valid() -> None:
+    for path in (Path(__file__).parents[3] / "grids").glob("*.yaml"):
+        assert read_grid(path).name == path.stem

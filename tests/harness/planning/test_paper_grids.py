@@ -1,0 +1,114 @@
+"""The paper's grid is planned without its models, its data and the hub: how much of what it is, and at what price."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from prmcal.harness.costs.disk import space_needed
+from prmcal.harness.costs.gpu_hours import model_costs
+from prmcal.harness.planning.grid import GridSpec, read_grid
+from prmcal.harness.planning.planner import build_plan
+from tests.conftest import ROOT, Prmcal
+
+PAPER, SMALL = ROOT / "grids" / "paper.yaml", ROOT / "grids" / "math500-small.yaml"
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that has downloaded nothing."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_the_papers_grid_is_planned_within_seconds(prmcal: Prmcal) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = prmcal("plan", PAPER)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 2  # of a processor; 0.7 on a machine of 2026
+    lines = {line.partition("  ")[0].strip(): line.split() for line in done.stdout.splitlines()}
+    assert lines["rollout"][1:5] == ["18", "636", "0", f"{6 * (500 * 8 + (500 + 60) * 64):,}"]
+    assert lines["score"][1] == str(6 * 4 * 3)
+    assert lines["fit"][1] == str(6 * 4 * 6)
+    assert "780 cells" in done.stdout
+    names = ("llama-3.2-1b", "llama-3.1-8b", "qwen-2.5-1.5b", "qwen-2.5-7b", "r1-llama-8b", "r1-qwen-7b")
+    assert [lines[name][1] for name in (*names, "qwen-prm-7b", "qwen-prm-72b")] == [
+        "1", "8", "1.5", "7", "8", "7", "7", "72"
+    ]  # fmt: skip
+    assert "2 operations per parameter and token" in done.stdout
+    assert "Disk: about 1,7" in done.stdout
+    assert "and 251 GB of models to download" in done.stdout
+    assert "the largest fit of ats reads 114 GB" in done.stdout
+    assert "planned for all the same: meta-llama/Llama-3.2-1B-Instruct" in done.stdout
+    assert "math500, aime24-25, math-calibration" in done.stdout
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_small_grid_is_an_evening_of_one_gpu(prmcal: Prmcal) -> None:
+    done = prmcal("plan", SMALL, "--limit", "100")
+    assert done.returncode == 0, done.stderr
+    assert f"{100 * 4 + 100 * 16:,}" in done.stdout
+    hours = float(prmcal("plan", SMALL).stdout.partition(" all ")[2].split()[1])
+    assert 0.1 < hours < 4
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_what_is_planned_without_its_data_is_not_run_without_it(prmcal: Prmcal, tmp_path: Path) -> None:
+    done = prmcal("run", SMALL, "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert "neither on this machine nor could it be had from the Hugging Face hub" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_grid_of_models_that_are_here_has_no_stand_ins() -> None:
+    grid = read_grid(ROOT / "grids" / "nano.yaml")
+    planned = build_plan(grid, stand_ins=True)
+    assert planned.absent == ()
+    assert planned.jobs == build_plan(grid).jobs
+    assert model_costs(planned, ()) == []
+
+
+def test_gpu_hours_follow_from_sizes_and_tokens() -> None:
+    """10 questions x 8 solutions of 0.4 x 1,000 tokens by 7 billion parameters at a tenth of the peak, and so on."""
+    grid = read_grid(SMALL).model_dump() | {
+        "llms": [{"name": "llm", "plugin": "vllm", "arguments": {"checkpoint": "org/Some-7B-Instruct"}}],
+        "prms": [{"name": "prm", "plugin": "qwen", "arguments": {"checkpoint": "org/Other_1.5b"}}],
+        "calibrators": ["uncalibrated"],
+        "calibration": {"name": "nano-math", "questions": 10, "trajectories": 8, "follow_ups": 2},
+        "datasets": [{"name": "nano-math", "questions": 10}],
+        "strategies": ["pass@1"],
+        "scaling": {"samples": 8},
+        "measurement": {"measured": 8, "follow_ups": 2},
+        "sampling": {"max_tokens": 1000},
+    }
+    llm, prm = model_costs(build_plan(GridSpec.model_validate(grid), stand_ins=True), ())
+    drawn = 2 * 10 * 8
+    prefixes = 1 + 7  # 400 tokens in steps of 60
+    generated = drawn * 400 + drawn * prefixes * 2 * 200
+    read = drawn * (150 + 400)
+    assert (llm.billions, llm.tokens, prm.billions, prm.tokens) == (7, generated, 1.5, read)
+    assert llm.gpu_hours == pytest.approx(2 * 7e9 * generated / (0.1 * 989e12) / 3600)
+    assert prm.gpu_hours == pytest.approx(2 * 1.5e9 * read / (0.4 * 989e12) / 3600)
+
+
+def test_hidden_states_take_the_disk_by_their_width() -> None:
+    """2 bytes x 128 wide, as the model's configuration says, for 4 trajectories of 0.4 x 256 tokens and a question."""
+    grid = read_grid(ROOT / "grids" / "nano.yaml").model_dump() | {
+        "llms": [{"name": "llm", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}],
+        "prms": [{"name": "prm", "plugin": "qwen", "arguments": {"checkpoint": "nano:prm"}}],
+        "calibrators": ["ats"],
+        "strategies": ["pass@1"],
+        "calibration": {"name": "nano-math", "questions": 10, "trajectories": 4, "follow_ups": 2},
+        "datasets": [{"name": "nano-math", "questions": 6}],
+    }
+    plan = build_plan(GridSpec.model_validate(grid))
+    space = space_needed(plan, ())
+    states = 128 * (4 * 0.4 * 256 + 150)
+    assert space.hidden == pytest.approx(2 * (10 + 6) * states)
+    assert space.memory == pytest.approx(4 * 10 * states)
+    assert space.solutions == pytest.approx(4 * (10 * 4 + 6 * 64) * 0.4 * 256)
+    assert (space.models, space_needed(plan, {shard.ref for shard in plan.shards()}).artifacts) == (0, 0)

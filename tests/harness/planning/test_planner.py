@@ -1,0 +1,214 @@
+"""Plans: what is shared, what is reused when a grid grows, and what changes a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from prmcal.errors import GridError
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Manifest
+from prmcal.registry.plugins import load_plugin_file
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _plugins() -> Iterator[None]:
+    load_plugin_file(PLUGINS / "synthetic.py")
+    yield
+
+
+def data(**changes: Any) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    return {**loaded, **changes}
+
+
+def plan(**changes: Any) -> Plan:
+    return build_plan(GridSpec.model_validate(data(**changes)))
+
+
+def refs(planned: Plan, *kinds: str) -> set[ArtifactRef]:
+    return {shard.ref for shard in planned.shards() if not kinds or shard.ref.kind in kinds}
+
+
+def test_every_cell_of_the_grid_is_there_once() -> None:
+    planned = plan()
+    ids = [cell.cell_id for cell in planned.cells]
+    assert len(ids) == len(set(ids))
+    calibration = [cell for cell in planned.cells if cell.leaderboard == "calibration"]
+    assert len(calibration) == 2 * 1 * 4 * 2
+    scaling = [cell for cell in planned.cells if cell.leaderboard == "scaling"]
+    assert len(scaling) == 2 * 2 * (1 + 1 + 4 * 2)  # pass@1, best-of-n, calibrators x targets
+
+
+def test_the_same_grid_gives_the_same_keys() -> None:
+    assert refs(plan()) == refs(plan())
+
+
+def test_adding_a_calibrator_costs_no_generation_and_no_scoring() -> None:
+    before = plan(calibrators=["uncalibrated"])
+    after = plan(calibrators=["uncalibrated", "isotonic"])
+    added = refs(after) - refs(before)
+    assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "strategy", "curves"}
+
+
+def test_growing_the_pool_reuses_the_first_samples() -> None:
+    small = plan(scaling={"samples": 8, "targets": [0.9]})
+    large = plan(scaling={"samples": 16, "targets": [0.9]})
+    assert refs(small, "rollout", "score", "success") < refs(large, "rollout", "score", "success")
+
+
+def test_growing_the_questions_reuses_the_first_slices() -> None:
+    twenty = [{"name": "synthetic-questions", "questions": 20}]
+    forty = [{"name": "synthetic-questions", "questions": 40}]
+    assert refs(plan(datasets=twenty), "rollout") < refs(plan(datasets=forty), "rollout")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 4},
+        {"sampling": {"temperature": 0.5}},
+        {"llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.71}}]},
+        {"shards": {"questions": 19}},
+    ],
+)
+def test_whatever_decides_a_sample_changes_its_key(changes: dict[str, Any]) -> None:
+    one_llm = {"llms": data()["llms"][:1]}
+    assert not refs(plan(**one_llm), "rollout") & refs(plan(**{**one_llm, **changes}), "rollout")
+
+
+def test_a_label_is_not_part_of_a_key() -> None:
+    renamed = [{**each, "name": each["name"] + "-2"} for each in data()["llms"]]
+    assert refs(plan(llms=renamed)) == refs(plan())
+
+
+def test_calibrating_on_test_questions_is_refused() -> None:
+    with pytest.raises(GridError, match="is among the calibration questions too"):
+        plan(calibration={"name": "synthetic-questions", "split": "test", "questions": 5})
+
+
+def test_a_limit_only_ever_shrinks() -> None:
+    full = [len(each["questions"]) for each in plan().datasets]
+    assert [len(each["questions"]) for each in plan(limit=35).datasets] == [min(35, count) for count in full]
+
+
+def test_a_split_that_does_not_exist() -> None:
+    with pytest.raises(GridError, match=r"has no split 'validation'\. It has: calibration, test"):
+        plan(datasets=[{"name": "synthetic-questions", "split": "validation"}])
+
+
+def finished(ref: ArtifactRef) -> Outcome:
+    return Outcome(ref, Manifest({}, 0.0))
+
+
+def test_a_schedule_hands_out_every_shard_once_and_never_before_its_inputs() -> None:
+    planned = plan()
+    schedule = Schedule(planned, ())
+    done: list[ArtifactRef] = []
+    while not schedule.finished:
+        shard = schedule.take()
+        assert shard is not None
+        assert all(ref in done for inputs in shard.inputs.values() for ref in inputs)
+        done.append(shard.ref)
+        schedule.finish(finished(shard.ref))
+    assert len(done) == len(set(done))
+    assert set(done) == refs(planned)
+
+
+def test_each_model_is_loaded_once_when_one_worker_does_all() -> None:
+    schedule = Schedule(plan(), ())
+    loads: list[str] = []
+    loaded = ""
+    while not schedule.finished:
+        shard = schedule.take(loaded)
+        assert shard is not None
+        if shard.resource and shard.resource != loaded:
+            loaded = shard.resource
+            loads.append(loaded)
+        schedule.finish(finished(shard.ref))
+    assert sorted(loads) == ["llm:strong", "llm:weak", "prm:verifier"]
+
+
+def test_a_failure_takes_only_what_depends_on_it() -> None:
+    planned = plan()
+    schedule = Schedule(planned, ())
+    failed = (
+        next(job for job in planned.jobs if job.kind == "rollout" and job.labels.llm == "weak").shards[0].ref
+    )
+    blocked: set[ArtifactRef] = set()
+    while not schedule.finished:
+        shard = schedule.take()
+        assert shard is not None
+        good = shard.ref != failed
+        outcomes = schedule.finish(finished(shard.ref) if good else Outcome(shard.ref, reason="no luck"))
+        blocked |= {each.ref for each in outcomes if each.manifest is None}
+    lost = {planned.job_of(ref).labels.llm for ref in blocked}
+    assert failed in blocked
+    assert lost == {"weak"}
+    assert all(schedule.failed[ref] == "no luck" for ref in blocked)
+
+
+def test_a_strategy_is_run_once_for_what_it_reads() -> None:
+    names = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS"]
+    planned = plan(prms=[{"name": name, "plugin": "synthetic-prm"} for name in "ab"], strategies=names)
+    one = [c for c in planned.cells if (c.labels.llm, c.labels.dataset) == ("weak", "long")]
+    cells = {name: [cell for cell in one if cell.strategy == name] for name in names}
+    assert {name: len(found) for name, found in cells.items()} == {
+        "pass@1": 1,
+        "majority vote": 1,
+        "best-of-n": 2,  # PRMs
+        "best-of-n + IAS": 2 * 4 * 2,  # PRMs x calibrators x targets
+        "oracle IAS": 2 * 2,  # PRMs x targets
+    }
+    roles = {name: set(found[0].job.shards[0].inputs) for name, found in cells.items()}
+    assert roles["pass@1"] == roles["majority vote"] == {"rollout"}
+    assert roles["best-of-n"] == {"rollout", "score"}
+    assert roles["best-of-n + IAS"] == {"rollout", "score", "calibrated"}
+    assert roles["oracle IAS"] == {"rollout", "score", "success"}
+
+
+def test_adding_a_strategy_generates_and_scores_nothing() -> None:
+    before = plan(strategies=["pass@1"])
+    after = plan(strategies=["pass@1", "best-of-n", "weighted best-of-n"])
+    assert {ref.kind for ref in refs(after) - refs(before)} == {"strategy"}
+
+
+def test_a_strategy_can_be_kept_to_some_calibrators() -> None:
+    planned = plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotonic"]}])
+    assert {cell.labels.calibrator for cell in planned.cells if cell.strategy} == {"isotonic"}
+    with pytest.raises(ValueError, match=r"names the calibrator 'isotone', which the grid does not have"):
+        plan(strategies=[{"name": "best-of-n + IAS", "calibrators": ["isotone"]}])
+
+
+def test_a_strategy_can_be_kept_to_some_prms() -> None:
+    (prm,) = data()["prms"]
+    prms = [{**prm, "name": name} for name in ("first", "second")]
+    planned = plan(
+        prms=prms, strategies=["pass@1", "majority vote", {"name": "best-of-n", "prms": ["second"]}]
+    )
+    found = {(cell.strategy, cell.labels.prm) for cell in planned.cells if cell.strategy}
+    assert found == {("pass@1", ""), ("majority vote", ""), ("best-of-n", "second")}
+    with pytest.raises(ValueError, match=r"names the PRM 'third', which the grid does not have"):
+        plan(prms=prms, strategies=[{"name": "best-of-n", "prms": ["third"]}])
+
+
+def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None:
+    recording = tmp_path / "recording.jsonl"
+    recording.write_text('{"question": "1+1?", "solutions": ["2"]}')
+    replayed = [{"name": "old", "plugin": "recorded", "arguments": {"path": str(recording)}}]
+    most = data()["scaling"]["samples"]
+    with pytest.raises(
+        GridError, match=rf"'old' gives the same completions .*'shards.trajectories' to {most} or more"
+    ):
+        plan(llms=replayed, shards={"trajectories": most - 1})
+    assert plan(llms=replayed, shards={"trajectories": most}).cells

@@ -1,0 +1,172 @@
+"""A published database of any shape, with names that Markdown and LaTeX would trip over."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from prmcal.db.cells import cell_id
+from prmcal.db.files import database_path
+from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
+from prmcal.db.writer import Transaction, Writer
+
+METRICS = ("brier", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
+QUESTIONS, FOLLOW_UPS = 6, 8
+
+
+def build(
+    directory: Path,
+    *,
+    llms: Sequence[str] = ("weak_1", "strong|2"),
+    prms: Sequence[str] = ("prm_a", "prm_b"),
+    calibrators: Sequence[str] = ("uncalibrated", "isotonic"),
+    datasets: Sequence[str] = ("math", "aime"),
+    failed: Collection[str] = (),
+    pending: Collection[str] = (),
+    reason: str = "out of luck",
+) -> Path:
+    """Write the database of a run and publish it. `failed` and `pending` name cells by their ids."""
+    writer = Writer(database_path(directory))
+    kinds = {"llm": llms, "prm": prms, "calibrator": calibrators, "dataset": datasets}
+    rows: list[Base] = [
+        Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=position)
+        for kind, names in kinds.items()
+        for position, name in enumerate(names)
+    ]
+    rows.append(
+        Run(
+            run_id="run-1",
+            grid_name="a_grid",
+            grid_key="k" * 24,
+            grid="name: a_grid\n",
+            started_at=datetime(2026, 1, 2, 3, 4, 5),
+            finished_at=datetime(2026, 1, 2, 4, 5, 6),
+            status="failed" if failed else "done",
+            prmcal_version="0.1.0",
+            packages={"torch": "2.13.0"},
+            hardware={},
+        )
+    )
+    with writer.transaction() as transaction:
+        transaction.record(rows)
+        for number, (dataset, prm, llm) in enumerate(itertools.product(datasets, prms, llms)):
+            place = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
+            status = {"failed": failed, "pending": pending, "reason": reason}
+            _place(transaction, directory / "files", calibrators, **place, **status)
+    writer.publish()
+    return directory
+
+
+def _place(
+    transaction: Transaction,
+    folder: Path,
+    calibrators: Sequence[str],
+    *,
+    number: int,
+    dataset: str,
+    prm: str,
+    llm: str,
+    failed: Collection[str],
+    pending: Collection[str],
+    reason: str,
+) -> None:
+    where = {"llm": llm, "dataset": dataset, "split": "test"}
+    score, success = f"score-{number}", f"success-{number}"
+    names = {each: cell_id("calibration", llm, dataset, prm=prm, calibrator=each) for each in calibrators}
+    rows: list[Base] = [
+        _job(score, "score", prm=prm, **where),
+        _job(success, "success", **where),
+    ]
+    for calibrator, name in names.items():
+        status = "failed" if name in failed else "pending" if name in pending else "done"
+        rows += [
+            _job(f"calibrated-{name}", "calibrated", prm=prm, calibrator=calibrator, **where),
+            _job(
+                f"metrics-{name}",
+                "calibration_metrics",
+                parameters={"bootstrap": {"replicates": 200, "seed": 5}},
+                **where,
+            ),
+            JobInput(job_key=f"metrics-{name}", input_key=f"calibrated-{name}"),
+            JobInput(job_key=f"metrics-{name}", input_key=success),
+            JobInput(job_key=f"calibrated-{name}", input_key=score),
+            Cell(
+                cell_id=name,
+                leaderboard="calibration",
+                llm=llm,
+                prm=prm,
+                calibrator=calibrator,
+                dataset=dataset,
+                job_key=f"metrics-{name}",
+                status=status,
+                reason=reason if status == "failed" else None,
+            ),
+        ]
+    done = {each: name for each, name in names.items() if name not in {*failed, *pending}}
+    rows += [
+        # The first calibrator is really worse than all; the others cannot be told from one another.
+        Comparison(
+            leaderboard="calibration",
+            metric=metric,
+            cell_a=first,
+            cell_b=second,
+            difference=0.1,
+            p_value=0.001,
+            p_adjusted=0.004 if first == names[calibrators[0]] else 0.5,
+            questions=QUESTIONS,
+        )
+        for first, second in itertools.combinations(done.values(), 2)
+        for metric in METRICS
+    ]
+    transaction.record(rows)
+    for place, name in enumerate(done.values()):
+        transaction.load(
+            "results", [_results(folder / f"{number}-{place}.parquet", number, place)], cell_id=name
+        )
+    random = np.random.default_rng(number)
+    prefixes = pd.DataFrame(
+        list(itertools.product((f"q{i}" for i in range(QUESTIONS)), range(3), range(4))),
+        columns=["question_id", "trajectory", "step"],
+    )
+    reward = np.round(random.beta(4, 2, len(prefixes)), 2)
+    rewards = prefixes.assign(logit=np.float32(0), reward=reward, over_long=False)
+    rewards.loc[0, ["reward", "over_long"]] = [np.nan, True]
+    counts = prefixes.assign(
+        successes=random.integers(0, FOLLOW_UPS + 1, len(prefixes)), follow_ups=FOLLOW_UPS, terminal=False
+    )
+    transaction.load("rewards", [_written(folder / f"{score}.parquet", rewards)], job_key=score)
+    transaction.load("successes", [_written(folder / f"{success}.parquet", counts)], job_key=success)
+
+
+def _job(key: str, kind: str, **columns: Any) -> Job:
+    return Job(**{"job_key": key, "kind": kind, "parameters": {}, "status": "done", **columns})
+
+
+def _results(path: Path, number: int, place: int) -> Path:
+    value = 0.3 / (1 + place) + number / 1000
+    return _written(
+        path,
+        pd.DataFrame(
+            {
+                "metric": METRICS,
+                "question_level": pd.array([None] * len(METRICS), dtype="Int32"),
+                "value": value,
+                "low": value - 0.02,
+                "high": value + 0.03,
+                "rows": 71,
+                "questions": QUESTIONS,
+            }
+        ),
+    )
+
+
+def _written(path: Path, table: pd.DataFrame) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(path, index=False)
+    return path

@@ -1,0 +1,270 @@
+"""``prmcal report``: what it says, that it says the same twice, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prmcal.db.cells import cell_id
+from prmcal.db.files import published_path
+from prmcal.db.queries.catalog import measurements, signed_errors
+from prmcal.db.queries.report import reward_errors
+from prmcal.db.text.formats import escape_latex, escape_markdown
+from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.report import write_report
+from prmcal.harness.report.evidence import read_evidence
+from tests.conftest import PLUGINS, ROOT, Prmcal, environment
+from tests.harness.report.report_database import build
+
+FAILED = cell_id("calibration", "weak_1", "math", prm="prm_a", calibrator="isotonic")
+PENDING = cell_id("calibration", "weak_1", "aime", prm="prm_a", calibrator="isotonic")
+REASON = "loss | became NaN in $epoch_2$ 100% <b>"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a run with a failed and a pending cell. Not to be written to."""
+    return build(tmp_path_factory.mktemp("run"), failed=[FAILED], pending=[PENDING], reason=REASON)
+
+
+@pytest.fixture(scope="module")
+def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on it. Not to be written to."""
+    out = tmp_path_factory.mktemp("reports") / "report"
+    write_report(results, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    """Folder of a real run of the synthetic grid."""
+    out = tmp_path_factory.mktemp("synthetic") / "out"
+    plugin = PLUGINS / "synthetic.py"
+    done = prmcal("run", PLUGINS / "synthetic.yaml", "--out", out, "--workers", 2, "--plugin", plugin)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_readme_shows_every_file_and_says_which_run_it_is(report: Path) -> None:
+    text = (report / "README.md").read_text()
+    linked = set(re.findall(r"\]\(([^)]+)\)", text))
+    assert linked | {"README.md", "report.json"} == set(content(report))
+    assert (
+        "a\\_grid" in text and "`run-1`" in text and "2026-01-02 03:04:05" in text and "torch 2.13.0" in text
+    )
+
+
+def test_the_same_database_gives_the_same_bytes(results: Path, report: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    program = (
+        "from pathlib import Path; from prmcal.harness.report import write_report; "
+        f"write_report(Path({str(results)!r}), Path({str(again)!r}))"
+    )
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True)
+    assert content(again) == content(report)
+
+
+def test_tables_have_every_value_of_the_leaderboard(results: Path, report: Path) -> None:
+    expected = measurements(published_path(results)).dropna(subset="metric")
+    found = pd.DataFrame([row for row in rows_of(report / "table-5.csv") if row["value"]])
+    keys = ["dataset", "prm", "llm", "calibrator", "metric"]
+    both = expected.merge(found, on=keys, suffixes=("", "_report"))
+    assert len(both) == len(expected) == len(found)
+    for name in ("value", "low", "high"):
+        np.testing.assert_allclose(both[f"{name}_report"].astype(float), both[name], atol=1e-6)
+    assert both["standing_report"].tolist() == both["standing"].fillna("").tolist()
+    assert both["questions_report"].astype(int).tolist() == both["questions"].tolist()
+
+
+def test_the_best_is_bold_and_ties_are_marked(tmp_path: Path) -> None:
+    calibrators = ("uncalibrated", "temperature", "isotonic")  # each better than the one before
+    out = tmp_path / "report"
+    write_report(
+        build(tmp_path / "run", llms=["a"], prms=["b"], datasets=["c"], calibrators=calibrators), out
+    )
+    assert "| 0.300<br><sub>[0.280, 0.330]</sub> | 0.150 =<br>" in (out / "table-5.md").read_text()
+    assert "=<br><sub>[0.130, 0.180]</sub> | **0.100**<br>" in (out / "table-5.md").read_text()
+    assert (
+        r"& 0.300 & 0.150\textsuperscript{=} & \textbf{0.100} & 71 / 6 \\"
+        in (out / "table-5.tex").read_text()
+    )
+    # Table 1 sets the last calibrator beside none: of these two it is the best.
+    assert r"& 0.300 & \textbf{0.100} &" in (out / "table-1.tex").read_text()
+
+
+def test_calibrated_means_the_papers_method_and_is_never_chosen_by_its_error(tmp_path: Path) -> None:
+    calibrators = ("uncalibrated", "quantile-lora", "isotonic")  # the last has the smallest error
+    out = tmp_path / "report"
+    write_report(build(tmp_path / "run", llms=["a"], prms=["b"], calibrators=calibrators), out)
+    assert {row["calibrator"] for row in rows_of(out / "table-1.csv")} == {"uncalibrated", "quantile-lora"}
+
+
+def test_a_missing_value_has_a_footnote_with_its_reason(report: Path) -> None:
+    missing = [row for row in rows_of(report / "table-1.csv") if not row["value"]]
+    assert {row["reason"] for row in missing} == {f"Failed: {REASON}", "Pending: the run is not finished."}
+    text = (report / "table-1.md").read_text()
+    assert "–<sup>1</sup>" in text and "–<sup>2</sup>" in text  # noqa: RUF001
+    assert f"<sup>1</sup> Failed: {escape_markdown(REASON)}" in text
+    assert f"Failed: {escape_latex(REASON)}" in (report / "table-1.tex").read_text()
+    assert text.count("–<sup>") == len(missing)  # noqa: RUF001
+
+
+def test_markdown_tables_keep_their_columns_whatever_names_hold(report: Path) -> None:
+    for path in report.glob("*.md"):
+        tables = re.findall(r"(?:^\|.*\n)+", path.read_text(), flags=re.MULTILINE)
+        assert tables
+        for table in tables:
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def test_latex_tables_keep_their_columns_and_escape_names(report: Path) -> None:
+    text = (report / "table-5.tex").read_text()
+    (columns,) = set(re.findall(r"\\begin\{tabular\}\{(\w+)\}", text))
+    for line in text.splitlines():
+        if line.endswith(r"\\"):
+            spans = sum(int(span) - 1 for span in re.findall(r"\\multicolumn\{(\d+)\}", line))
+            assert len(re.findall(r"(?<!\\)&", line)) + 1 + spans == len(columns), line
+    assert r"strong\textbar{}2" in text and r"weak\_1" in text
+    assert r"\caption{All calibrators (Brier)." in text  # A document numbers its tables itself.
+    body = re.sub(r"\\[_%&#$]|^%.*$|%$|\\label\{.*\}", "", text, flags=re.MULTILINE)
+    assert not re.search(r"[_%#$|<>]", body)
+    for opening, closing in (("\\begin{table}", "\\end{table}"), ("{", "}")):
+        assert text.count(opening) == text.count(closing)
+
+
+def test_histograms_are_those_of_the_uncalibrated_calibrator(synthetic: Path) -> None:
+    evidence = read_evidence(published_path(synthetic))
+    values = measurements(published_path(synthetic))
+    assert len(evidence.errors) == 4
+    for place, errors in evidence.errors.items():
+        name = cell_id("calibration", place.llm, place.dataset, prm=place.prm, calibrator="uncalibrated")
+        (row,) = values[(values["cell_id"] == name) & (values["metric"] == "signed_error")].to_dict("records")
+        assert list(errors.counts) == signed_errors(published_path(synthetic), name)["count"].tolist()
+        assert (errors.prefixes, errors.questions) == (row["rows"], row["questions"])
+        assert (errors.mean, errors.low, errors.high) == pytest.approx(
+            (row["value"], row["low"], row["high"]),
+            abs=1e-8,  # as many digits as are kept
+        )
+
+
+def test_prefixes_that_were_too_long_are_not_counted(results: Path) -> None:
+    found = reward_errors(published_path(results))
+    assert set(found.groupby(["llm", "prm", "dataset"])["prefixes"].sum()) == {6 * 3 * 4 - 1}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"calibrators": ["isotonic", "my_own|one"], "llms": ["a"], "prms": ["b"]},
+        {"calibrators": ["isotonic"], "llms": ["a"], "prms": ["b"]},
+        {"calibrators": ["uncalibrated"], "llms": ["$a$"], "prms": ["one"], "datasets": ["d"]},
+        {"prms": [f"prm-{i}" for i in range(5)], "llms": ["a"]},
+        {"datasets": [f"data-{i}" for i in range(8)], "llms": ["a"], "prms": ["b"]},
+    ],
+)
+def test_grids_of_other_shapes(tmp_path: Path, shape: dict[str, list[str]]) -> None:
+    out = tmp_path / "report"
+    files = write_report(build(tmp_path / "run", **shape), out)
+    assert {path.suffix for path in files} == {".md", ".csv", ".tex", ".png", ".pdf", ".json"}
+    columns = len(shape.get("prms", "ab")) * len(shape.get("datasets", "ab"))
+    assert len(list(out.glob("figure-2*.png"))) == -(-columns // 6)
+    calibrators = {row["calibrator"] for row in rows_of(out / "table-5.csv")}
+    assert calibrators == set(shape.get("calibrators", ["uncalibrated", "isotonic"]))
+
+
+def test_a_run_in_which_nothing_is_measured_yet(tmp_path: Path) -> None:
+    names = [
+        cell_id("calibration", "a", "d", prm="p", calibrator=calibrator)
+        for calibrator in ("uncalibrated", "isotonic")
+    ]
+    run = build(tmp_path / "run", llms=["a"], prms=["p"], datasets=["d"], pending=names)
+    write_report(run, tmp_path / "report")
+    assert "Pending: the run is not finished." in (tmp_path / "report" / "table-1.md").read_text()
+
+
+def test_an_earlier_report_is_replaced_as_a_whole(results: Path, report: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    write_report(build(tmp_path / "other", prms=[f"prm-{i}" for i in range(5)], llms=["a"]), out)
+    assert (out / "figure-2-2.png").exists()
+    write_report(results, out)
+    assert content(out) == content(report)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
+
+
+def test_a_folder_with_other_files_is_left_alone(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StorageError, match=r"not of a report, such as notes\.txt"):
+        write_report(results, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_report_to_which_something_was_added_is_left_alone(
+    results: Path, report: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(report, tmp_path / "report")
+    (out / "notes.txt").write_text("mine")
+    before = content(out)
+    with pytest.raises(StorageError, match=r"notes\.txt"):
+        write_report(results, out)
+    assert content(out) == before
+
+
+def test_a_crash_leaves_the_earlier_report(
+    results: Path, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(report, tmp_path / "report")
+    monkeypatch.setattr("prmcal.harness.report.writer.index", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(results, out)
+    assert content(out) == content(report)
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_report(results, tmp_path / "file" / "report")
+    with pytest.raises(StorageError, match="is a file"):
+        write_report(results, tmp_path / "file")
+
+
+def test_a_folder_without_a_run_says_what_to_run(tmp_path: Path, prmcal: Prmcal) -> None:
+    with pytest.raises(RunError, match="prmcal run GRID --out"):
+        write_report(tmp_path / "nothing", tmp_path / "report")
+    refused = prmcal("report", tmp_path / "nothing", "--out", tmp_path / "report")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("prmcal: error: No grid was run in")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(PrmcalError, match=r"pip install 'prmcal\[report\]'"):
+        write_report(results, tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_the_command_writes_the_report_of_a_real_run(synthetic: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    done = prmcal("report", synthetic, "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    assert "start with" in done.stderr and (tmp_path / "report" / "README.md").is_file()
+    assert str(ROOT) not in (tmp_path / "report" / "README.md").read_text()

@@ -1,0 +1,367 @@
+"""Adaptive temperature scaling finds the temperature of a prefix in its hidden states."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.calibrators.ats.trees import cut_trees
+from prmcal.registry.contracts.data import ScoringRequest
+from prmcal.registry.contracts.features import FitSupport, HiddenStates
+from prmcal.registry.plugins import calibrators, prms
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WIDTH = 12
+SMALL = {"width": 16, "heads": 2, "epochs": 4}
+"""For tests of which it does not matter how well it fits."""
+
+
+def forest(questions, seed, rows=8, nodes=24):
+    """Trees with a trunk of 6 nodes, random states and random leaves; the first node's state is always the same."""
+    random = np.random.default_rng(seed)
+    parts = []
+    for _ in range(questions):
+        parents = np.arange(-1, nodes - 1)
+        branches = np.arange(6, nodes, 5)
+        parents[branches] = random.integers(0, 6, len(branches))
+        states = random.normal(size=(nodes, WIDTH)).astype(np.float32)
+        states[0] = np.arange(WIDTH)
+        leaves = np.append(0, random.integers(1, nodes, rows - 1))
+        parts.append(HiddenStates(states, parents, leaves, np.zeros(rows)))
+    return HiddenStates.concatenate(parts)
+
+
+def world(questions, seed, log_temperature=lambda states: np.full(len(states), np.log(3.0)), **sizes):
+    """A PRM whose logit is T(x) times the true one, T a function of the state at the leaf."""
+    features = forest(questions, seed, **sizes)
+    random = np.random.default_rng([seed, 1])
+    true = random.normal(0.0, 1.5, len(features))
+    logit = true * np.exp(log_temperature(features.states[features.leaves]))
+    n = random.integers(4, 13, len(features))
+    features = HiddenStates(features.states, features.parents, features.leaves, logit)
+    return features, random.binomial(n, expit(true)), n
+
+
+def linear(states):
+    return 0.8 + 0.9 * states[:, 1]
+
+
+def log_loss(reward, k, n):
+    reward = np.clip(reward, 1e-6, 1 - 1e-6)
+    return -np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n)
+
+
+def log_temperatures(head, features, tree_nodes):
+    import torch
+
+    from prmcal.registry.calibrators.ats.head import log_temperatures_of_rows
+
+    trees = cut_trees(features, tree_nodes)
+    order = np.argsort(np.concatenate([each.rows for each in trees]))
+    return log_temperatures_of_rows(head, features.states, trees)[torch.from_numpy(order)]
+
+
+def path_of(features, row):
+    path, node = [], features.leaves[row]
+    while node != -1:
+        path.append(node)
+        node = features.parents[node]
+    return path[::-1]
+
+
+def test_a_temperature_that_the_states_tell_is_found():
+    features, k, n = world(150, 0, linear)
+    fitted = calibrators.create("ats", width=16, learning_rate=1e-2).fit(features, k, n)
+    flat = calibrators.create("temperature").fit(features.logit, k, n)
+    features, k, n = world(150, 1, linear)
+    best = log_loss(expit(features.logit / np.exp(linear(features.states[features.leaves]))), k, n)
+    plain = log_loss(flat.predict(features.logit)[:, 0], k, n)
+    adaptive = log_loss(fitted.predict(features)[:, 0], k, n)
+    assert plain - adaptive > 0.7 * (plain - best) > 0.01
+
+
+def test_states_that_say_nothing_give_the_one_best_temperature():
+    features, k, n = world(100, 2)
+    silent = HiddenStates(np.zeros_like(features.states), features.parents, features.leaves, features.logit)
+    fitted = calibrators.create("ats").fit(silent, k, n)
+    expected = calibrators.create("temperature").fit(features.logit, k, n).temperature_
+    np.testing.assert_allclose(fitted.temperatures(silent), expected, rtol=0.05)
+
+
+def test_noise_in_the_states_costs_little():
+    features, k, n = world(100, 3)
+    fitted = calibrators.create("ats", width=16).fit(features, k, n)
+    flat = calibrators.create("temperature").fit(features.logit, k, n)
+    features, k, n = world(100, 4)
+    gap = log_loss(fitted.predict(features)[:, 0], k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
+    assert gap < 0.1 * (
+        log_loss(expit(features.logit), k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
+    )
+
+
+def test_a_head_that_does_worse_on_questions_held_out_is_not_kept():
+    features, k, n = world(60, 20)
+    fitted = calibrators.create("ats", **SMALL, learning_rate=1.0).fit(features, k, n)
+    assert fitted.epoch_ == 0
+    expected = calibrators.create("temperature").fit(features.logit, k, n).temperature_
+    np.testing.assert_allclose(fitted.temperatures(features), expected, rtol=1e-6)
+    assert calibrators.create("ats", **SMALL, learning_rate=1.0, held_out=0).fit(features, k, n).epoch_ == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_trees_hold_every_prefix_once_with_its_whole_path(data):
+    nodes = data.draw(st.integers(1, 30))
+    parents = np.array([data.draw(st.integers(-1, node - 1)) for node in range(nodes)])
+    leaves = np.array(data.draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=12)))
+    budget = data.draw(st.integers(1, 40))
+    features = HiddenStates(np.zeros((nodes, 1), np.float32), parents, leaves, np.zeros(len(leaves)))
+    trees = cut_trees(features, budget)
+    assert sorted(np.concatenate([each.rows for each in trees])) == list(range(len(leaves)))
+    for each in trees:
+        paths = [path_of(features, row) for row in each.rows]
+        assert set(each.tree.input_ids) == set().union(*paths)
+        assert len(each.tree) <= max(budget, *(len(path) for path in paths))
+        for leaf, path in zip(each.tree.leaves, paths, strict=True):
+            assert each.root == path[0]
+            for depth, node in enumerate(reversed(path)):
+                assert each.tree.input_ids[leaf] == node
+                assert each.tree.position_ids[leaf] == len(path) - 1 - depth
+                leaf = each.tree.parents[leaf]
+            assert leaf == -1
+
+
+def test_one_pass_over_the_trees_equals_a_pass_per_prefix():
+    import torch
+
+    from prmcal.registry.calibrators.ats.head import make_head
+
+    features = forest(3, 5, rows=10, nodes=40)
+    alone = HiddenStates.concatenate(
+        [
+            HiddenStates(
+                states=features.states[path],
+                parents=np.arange(-1, len(path) - 1),
+                leaves=np.array([len(path) - 1]),
+                logit=np.zeros(1),
+            )
+            for path in (path_of(features, row) for row in range(len(features)))
+        ]
+    )
+    found = []
+    for prefixes, tree_nodes in ((features, 1000), (features, 15), (alone, 1000)):
+        head = make_head(np.zeros(WIDTH), np.ones(WIDTH), width=16, layers=2, heads=2, seed=0)
+        assert (log_temperatures(head, prefixes, tree_nodes) == 0).all(), "T = 1 before training"
+        torch.nn.init.normal_(head.output.weight, generator=torch.Generator().manual_seed(1))
+        values = log_temperatures(head, prefixes, tree_nodes)
+        (values * torch.linspace(-1, 1, len(values))).sum().backward()
+        found.append((values.detach(), torch.cat([p.grad.flatten() for p in head.parameters()])))
+    assert found[0][0].std() > 0.1 and found[0][1].abs().max() > 0.1
+    for values, gradients in found[1:]:
+        torch.testing.assert_close(values, found[0][0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(gradients, found[0][1], atol=1e-5, rtol=1e-5)
+
+
+def test_order_of_tokens_matters():
+    from prmcal.registry.calibrators.ats.head import make_head
+
+    features = forest(1, 6, rows=2, nodes=12)
+    swapped = features.states.copy()
+    swapped[[1, 2]] = swapped[[2, 1]]
+    leaves = np.array([5, 5])
+    head = make_head(np.zeros(WIDTH), np.ones(WIDTH), width=16, layers=1, heads=2, seed=0)
+    head.output.weight.data.fill_(1.0)
+    first, second = (
+        log_temperatures(head, HiddenStates(states, features.parents, leaves, np.zeros(2)), 100)[0].item()
+        for states in (features.states, swapped)
+    )
+    assert abs(first - second) > 1e-3
+
+
+def test_fitted_twice_is_the_same_to_the_bit_and_leaves_random_numbers_alone():
+    import torch
+
+    data = world(30, 7)
+    states = torch.get_rng_state(), np.random.get_state()[1].tobytes()
+    first = calibrators.create("ats", **SMALL).fit(*data)
+    again = calibrators.create("ats", **SMALL).fit(*world(9, 8)).fit(*data)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.random.get_state()[1].tobytes() == states[1]
+    assert again.weights_.tobytes() == first.weights_.tobytes()
+    assert again.predict(data[0]).tobytes() == first.predict(data[0]).tobytes()
+    other = calibrators.create("ats", **SMALL, seed=1).fit(*data)
+    assert other.weights_.tobytes() != first.weights_.tobytes()
+
+
+def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
+    data = world(30, 9)
+    fitted = calibrators.create("ats", **SMALL).fit(*data)
+    fitted.save(tmp_path)
+    predicted = fitted.predict(data[0])
+    assert predicted.shape == (len(data[0]), 1) and predicted.dtype == np.float64
+    assert calibrators.create("ats", **SMALL).load(tmp_path).predict(data[0]).tobytes() == predicted.tobytes()
+    for other in ({"heads": 1}, {"layers": 2}, {"width": 32}):
+        with pytest.raises(DataError, match=r"\[1, 2, 16\], not .* saved with other arguments"):
+            calibrators.create("ats", **SMALL | other).load(tmp_path)
+
+
+def test_a_prefix_is_predicted_the_same_alone_and_among_others():
+    features, k, n = world(30, 10)
+    fitted = calibrators.create("ats", **SMALL).fit(features, k, n)
+    together = fitted.predict(features)
+    alone = np.concatenate([fitted.predict(features[row : row + 1]) for row in range(0, len(features), 7)])
+    np.testing.assert_allclose(alone, together[::7], atol=1e-12, rtol=0)
+    assert fitted.predict(features[:0]).shape == (0, 1)
+
+
+def test_what_other_prefixes_of_the_prefixeshold_is_not_fitted_to():
+    features, k, n = world(40, 11)
+    some = slice(0, len(features) // 2)
+    marred = features.states.copy()
+    marred[len(marred) // 2 :] = np.nan
+    marred = HiddenStates(marred, features.parents, features.leaves, features.logit)
+    whole = calibrators.create("ats", **SMALL).fit(features[some], k[some], n[some])
+    part = calibrators.create("ats", **SMALL).fit(marred[some], k[some], n[some])
+    assert part.weights_.tobytes() == whole.weights_.tobytes()
+
+
+def test_a_reward_never_crosses_one_half():
+    features, k, n = world(60, 12, linear)
+    rewards = calibrators.create("ats").fit(features, n - k, n).predict(features)[:, 0]
+    assert np.all((rewards - 0.5) * features.logit >= 0)
+    assert np.abs(rewards - 0.5).max() < 0.2  # Wrong about every side, the best there is lies near 1/2.
+
+
+@pytest.mark.parametrize("questions", [1, 20])
+@pytest.mark.parametrize("right", [True, False])
+def test_labels_that_are_all_equal_give_finite_rewards(questions, right):
+    features, _, n = world(questions, 13)
+    features = HiddenStates(features.states, features.parents, features.leaves, np.abs(features.logit))
+    fitted = calibrators.create("ats").fit(features, n if right else np.zeros_like(n), n)
+    temperatures = fitted.temperatures(features)
+    assert np.all((temperatures >= 0.01) & (temperatures <= 100))
+    assert np.all(temperatures < 1) if right else np.all(temperatures > 1)
+    extreme = HiddenStates(features.states, features.parents, features.leaves[:2], np.array([-700.0, 700.0]))
+    assert np.isfinite(fitted.predict(extreme)).all()
+
+
+def test_one_prefix_can_be_fitted_to():
+    features, k, n = world(1, 14)
+    fitted = calibrators.create("ats").fit(features[:1], k[:1], n[:1])
+    others = world(20, 15)[0]
+    assert np.all((fitted.predict(others) >= 0) & (fitted.predict(others) <= 1))
+
+
+def test_states_of_a_real_prm_can_be_read(reward_folder):
+    model = prms.create("qwen", checkpoint=str(reward_folder), dtype="float32")
+    requests = [
+        ScoringRequest(f"What is {number} + 3?", (("one",), ("one", "two"), ("two", f"{number}", "three")))
+        for number in range(10)
+    ]
+    features = HiddenStates.concatenate(model.hidden_states(requests))
+    n = np.full(len(features), 4)
+    fitted = calibrators.create("ats", **SMALL, held_out=0).fit(features, np.arange(len(n)) % 5, n)
+    rewards = fitted.predict(features)
+    assert rewards.shape == (90, 1) and np.ptp(fitted.temperatures(features)) > 0
+    with pytest.raises(PluginFailedError, match=r"begin with another one.*Fit it to this PRM"):
+        fitted.predict(HiddenStates(features.states[::-1], features.parents, features.leaves, features.logit))
+
+
+def test_progress_is_reported():
+    lines = []
+    calibrator = calibrators.create("ats", **SMALL)
+    calibrator.support = FitSupport(report=lines.append)
+    calibrator.fit(*world(10, 16))
+    assert [line.split(",")[0] for line in lines] == [f"epoch {epoch} of 4" for epoch in range(1, 5)]
+    assert "loss 0." in lines[0] and lines[-1].endswith("0 s left")
+
+
+def test_predicting_needs_a_fit_and_the_same_prm():
+    features, k, n = world(20, 17)
+    calibrator = calibrators.create("ats", **SMALL)
+    with pytest.raises(PluginFailedError, match=r"'ats' is not fitted\. Call fit"):
+        calibrator.predict(features)
+    calibrator.fit(features, k, n)
+    wider = np.concatenate([features.states, features.states], axis=1)
+    with pytest.raises(PluginFailedError, match=r"width 12, and these have width 24.*Fit it to this PRM"):
+        calibrator.predict(HiddenStates(wider, features.parents, features.leaves, features.logit))
+    # The first token of all questions is the same, and so is its state: another state is another PRM's.
+    with pytest.raises(PluginFailedError, match=r"begin with another one.*Fit it to this PRM"):
+        calibrator.predict(
+            HiddenStates(features.states + 1, features.parents, features.leaves, features.logit)
+        )
+
+
+def test_a_loss_that_is_no_number_says_what_to_do():
+    with pytest.raises(
+        PluginFailedError, match=r"became NaN in epoch . of 4: lower the learning rate \(1e\+30\)"
+    ):
+        calibrators.create("ats", **SMALL, learning_rate=1e30).fit(*world(10, 18))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f, k, n: (f.logit, k, n), "must be HiddenStates. Got ndarray"),
+        (lambda f, k, n: (f[:0], k[:0], n[:0]), "no prefixes to fit to"),
+        (lambda f, k, n: (f, n + 1, n), "0 <= k <= n"),
+        (lambda f, k, n: (f, k[:-1], n), "one entry per prefix"),
+        (
+            lambda f, k, n: (HiddenStates(f.states * np.nan, f.parents, f.leaves, f.logit), k, n),
+            "hidden state",
+        ),
+        (
+            lambda f, k, n: (HiddenStates(f.states, f.parents, f.leaves, f.logit * np.inf), k, n),
+            "must be finite",
+        ),
+        (
+            lambda f, k, n: (HiddenStates(f.states[:-1], f.parents, f.leaves, f.logit), k, n),
+            "one row per node",
+        ),
+        (lambda f, k, n: (HiddenStates(f.states, f.parents * 0, f.leaves, f.logit), k, n), "smaller index"),
+        (
+            lambda f, k, n: (HiddenStates(f.states, f.parents, f.leaves + 999, f.logit), k, n),
+            "Each leaf must",
+        ),
+    ],
+)
+def test_bad_calibration_data_is_refused(change, message):
+    with pytest.raises(ValueError, match=message), np.errstate(invalid="ignore"):
+        calibrators.create("ats", **SMALL).fit(*change(*world(3, 19)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layers": 0}, r"The 'layers' parameter must be an int in \[1, inf\)\. Got 0 instead\."),
+        ({"epochs": 0}, r"'epochs' parameter must be an int in \[1, inf\)"),
+        ({"batch_size": -1}, r"'batch_size' parameter must be an int in \[1, inf\)\. Got -1"),
+        ({"seed": -1}, r"'seed' parameter must be an int in \[0, inf\)"),
+        ({"learning_rate": 0.0}, r"'learning_rate' parameter must be a float in \(0, inf\)\. Got 0.0"),
+        ({"learning_rate": float("nan")}, r"'learning_rate' parameter must be a float in \(0, inf\)"),
+        ({"weight_decay": -0.1}, r"'weight_decay' parameter must be a float in \[0, inf\)"),
+        ({"held_out": 1.0}, r"'held_out' parameter must be a float in \[0, 1\)\. Got 1.0"),
+        ({"width": 20, "heads": 4}, r"'width' parameter must be a multiple of twice the 'heads', 8\. Got 20"),
+        ({"width": "wide"}, "'width' argument of the calibrator 'ats'"),
+        ({"epoch": 3}, "Did you mean 'epochs'"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(InvalidArgumentsError, match=message):
+        calibrators.create("ats", **arguments)
+
+
+def test_creating_it_loads_no_torch():
+    code = (
+        "import sys; from prmcal.registry.plugins import calibrators; calibrators.create('ats'); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.plugins import calibrators
+
+ALL = [
+    ("uncalibrated", {}),
+    ("temperature", {}),
+    ("isotonic", {}),
+    ("histogram", {}),
+    ("histogram", {"bins": 15, "strategy": "quantile"}),
+]
+LEARNING = ALL[1:]
+ids = lambda value: value if isinstance(value, str) else "-".join(map(str, value.values()))  # noqa: E731
+
+
+def overconfident(size, seed, scale=3.0):
+    """Logits `scale` times too large, a success probability behind each, and counts of between 2 and 16."""
+    generator = np.random.default_rng(seed)
+    true = generator.normal(0.0, 1.0, size)
+    n = generator.integers(2, 17, size)
+    return scale * true, generator.binomial(n, expit(true)), n
+
+
+def features(calibrator, logits):
+    return logits if calibrator.reads == "logit" else expit(logits)
+
+
+def log_loss(reward, k, n):
+    reward = np.clip(reward, 1e-6, 1 - 1e-6)
+    return -np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n)
+
+
+@pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
+def test_overconfident_scores_are_repaired_on_new_prefixes(name, arguments):
+    calibrator = calibrators.create(name, **arguments)
+    logits, k, n = overconfident(3000, 0)
+    calibrator.fit(features(calibrator, logits), k, n)
+    logits, k, n = overconfident(3000, 1)
+    before = log_loss(expit(logits), k, n)
+    after = log_loss(calibrator.predict(features(calibrator, logits))[:, 0], k, n)
+    best = log_loss(expit(logits / 3), k, n)
+    assert before - after > 0.95 * (before - best)
+
+
+@pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
+def test_permuted_labels_give_no_skill(name, arguments):
+    calibrator = calibrators.create(name, **arguments)
+    logits, k, n = overconfident(3000, 2)
+    order = np.random.default_rng(0).permutation(len(k))
+    calibrator.fit(features(calibrator, logits), k[order], n[order])
+    logits, k, n = overconfident(3000, 3)
+    constant = log_loss(np.full(len(k), k.sum() / n.sum()), k, n)
+    gained = constant - log_loss(calibrator.predict(features(calibrator, logits))[:, 0], k, n)
+    # Not 0: a large temperature flattens the scores, but keeps their order.
+    assert gained < 0.1 * (constant - log_loss(expit(logits / 3), k, n))
+
+
+@pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
+def test_saved_and_loaded_predicts_the_same_bits(name, arguments, tmp_path):
+    logits, k, n = overconfident(500, 4)
+    fitted = calibrators.create(name, **arguments)
+    fitted.fit(features(fitted, logits), k, n).save(tmp_path / "fit")
+    loaded = calibrators.create(name, **arguments).load(tmp_path / "fit")
+    new = features(fitted, overconfident(500, 5)[0])
+    predicted = fitted.predict(new)
+    assert predicted.shape == (500, 1) and predicted.dtype == np.float64
+    assert loaded.predict(new).tobytes() == predicted.tobytes()
+    other = calibrators.create("temperature" if name != "temperature" else "isotonic")
+    with pytest.raises(DataError, match=f"holds the calibrator '{name}', not"):
+        other.load(tmp_path / "fit")
+
+
+@pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
+def test_fitting_again_forgets_what_was_fitted_before(name, arguments):
+    calibrator = calibrators.create(name, **arguments)
+    logits, k, n = overconfident(300, 6)
+    new = features(calibrator, np.linspace(-8, 8, 101))
+    once = calibrator.fit(features(calibrator, logits), k, n).predict(new)
+    other, other_k, other_n = overconfident(50, 7)
+    calibrator.fit(features(calibrator, other), other_k, other_n)
+    again = calibrator.fit(features(calibrator, logits), k, n).predict(new)
+    np.testing.assert_array_equal(again, once)
+
+
+@pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_data_gives_rewards_in_range(name, arguments, data):
+    calibrator = calibrators.create(name, **arguments)
+    size = data.draw(st.integers(1, 12))
+    logits = np.array(
+        data.draw(
+            st.lists(st.sampled_from([-90.0, -2.0, 0.0, 1e-9, 0.5, 40.0]), min_size=size, max_size=size)
+        )
+    )
+    n = np.array(data.draw(st.lists(st.integers(1, 8), min_size=size, max_size=size)))
+    kind = data.draw(st.sampled_from(["all right", "all wrong", "any"]))
+    draw_k = {"all right": lambda m: m, "all wrong": lambda m: 0}.get(
+        kind, lambda m: data.draw(st.integers(0, m))
+    )
+    k = np.array([draw_k(int(m)) for m in n])
+    calibrator.fit(features(calibrator, logits), k, n)
+    predicted = calibrator.predict(features(calibrator, np.append(logits, [-700.0, 700.0, 0.1])))
+    assert predicted.shape == (size + 3, 1)
+    assert ((predicted >= 0) & (predicted <= 1)).all()
+
+
+@pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
+def test_follow_ups_are_the_weights(name, arguments):
+    """k of n is the same evidence as n prefixes of the same score with one follow-up each."""
+    calibrator = calibrators.create(name, **arguments)
+    logits, k, n = overconfident(200, 8)
+    new = features(calibrator, np.linspace(-8, 8, 101))
+    counted = calibrator.fit(features(calibrator, logits), k, n).predict(new)
+    single = np.concatenate([np.arange(m) < successes for successes, m in zip(k, n, strict=True)]).astype(int)
+    calibrator.fit(features(calibrator, np.repeat(logits, n)), single, np.ones(n.sum(), dtype=int))
+    np.testing.assert_allclose(calibrator.predict(new), counted, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
+@pytest.mark.parametrize(
+    ("feature", "k", "n", "message"),
+    [
+        ([], [], [], "no prefixes to fit to"),
+        ([0.5, np.nan], [1, 1], [2, 2], "must be finite"),
+        ([0.5, 0.5], [1], [2], "one entry per prefix"),
+        ([[0.5]], [[1]], [[2]], "must have shape"),
+        ([0.5], [3], [2], "0 <= k <= n"),
+        ([0.5], [0], [0], "n >= 1"),
+    ],
+)
+def test_bad_calibration_data_is_refused(name, arguments, feature, k, n, message):
+    with pytest.raises(ValueError, match=message):
+        calibrators.create(name, **arguments).fit(np.array(feature), np.array(k), np.array(n))
+
+
+@pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
+def test_predicting_needs_a_fit_and_finite_scores(name, arguments):
+    calibrator = calibrators.create(name, **arguments)
+    with pytest.raises(PluginFailedError, match=f"'{name}' is not fitted. Call fit, or load a fitted one"):
+        calibrator.predict(np.array([0.5]))
+    calibrator.fit(np.array([0.2, 0.8]), np.array([1, 2]), np.array([2, 2]))
+    with pytest.raises(ValueError, match="must be finite"):
+        calibrator.predict(np.array([0.5, np.nan]))
+
+
+def test_uncalibrated_is_the_reward_itself():
+    reward = np.array([0.0, 0.3, 1.0])
+    np.testing.assert_array_equal(calibrators.create("uncalibrated").predict(reward), reward[:, None])
+    with pytest.raises(ValueError, match=r"Each reward must be in \[0, 1\]"):
+        calibrators.create("uncalibrated").predict(np.array([1.5]))
+
+
+def test_temperature_is_the_most_likely_one():
+    logits, k, n = overconfident(2000, 9)
+    fitted = calibrators.create("temperature").fit(logits, k, n).temperature_
+    assert fitted == pytest.approx(3, rel=0.05)
+    # Logistic regression through the origin, without a penalty, has 1/T for its slope.
+    twice = np.concatenate([logits, logits])[:, None]
+    labels = np.repeat([1, 0], len(k))
+    slope = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10).fit(
+        twice, labels, sample_weight=np.concatenate([k, n - k])
+    )
+    assert fitted == pytest.approx(1 / slope.coef_[0, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("logits", "k", "expected"),
+    [
+        ([1.0, 2.0], [4, 4], 0.01),
+        ([1.0, 2.0], [0, 0], 100),
+        ([-1.0, 1.0], [4, 0], 100),
+        ([0.0, 0.0], [1, 3], 1),
+    ],
+)
+def test_temperature_stays_in_its_range_where_there_is_no_best_one(logits, k, expected):
+    calibrator = calibrators.create("temperature").fit(np.array(logits), np.array(k), np.array([4, 4]))
+    assert calibrator.temperature_ == pytest.approx(expected)
+
+
+def test_isotonic_is_that_of_scikit_learn_and_rises():
+    logits, k, n = overconfident(400, 10)
+    reward = np.round(expit(logits), 2)  # ties
+    calibrator = calibrators.create("isotonic").fit(reward, k, n)
+    peer = IsotonicRegression(out_of_bounds="clip").fit(reward, k / n, sample_weight=n)
+    grid = np.linspace(0, 1, 501)
+    np.testing.assert_allclose(calibrator.predict(grid)[:, 0], peer.predict(grid), atol=1e-12)
+    assert (np.diff(calibrator.predict(grid)[:, 0]) >= 0).all()
+
+
+def test_histogram_pools_follow_ups_and_fills_empty_bins_between_their_neighbours():
+    calibrator = calibrators.create("histogram", bins=5)
+    calibrator.fit(np.array([0.25, 0.3, 1.0]), np.array([1, 6, 4]), np.array([2, 8, 4]))
+    np.testing.assert_allclose(calibrator.edges_, [0, 0.2, 0.4, 0.6, 0.8, 1])
+    np.testing.assert_allclose(calibrator.success_rates_, [0.7, 0.7, 0.8, 0.9, 1.0])
+    np.testing.assert_allclose(calibrator.predict(np.array([0.0, 0.2, 0.4, 1.0]))[:, 0], [0.7, 0.7, 0.8, 1.0])
+
+
+def test_quantile_bins_hold_equal_numbers_of_follow_ups():
+    generator = np.random.default_rng(0)
+    reward = generator.beta(8, 1, 4000)
+    n = generator.integers(1, 9, 4000)
+    calibrator = calibrators.create("histogram", bins=4, strategy="quantile").fit(reward, n // 2, n)
+    shares = np.histogram(reward, calibrator.edges_, weights=n)[0] / n.sum()
+    np.testing.assert_allclose(shares, 0.25, atol=0.002)
+    # A reward that most prefixes share cannot be cut: fewer bins are left.
+    tied = np.append(np.full(90, logit(0.9)), 0.1)
+    calibrator.fit(np.clip(tied, 0, 1), np.ones(91, dtype=int), np.full(91, 2))
+    assert len(calibrator.success_rates_) < 4 and (np.diff(calibrator.edges_) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bins": 0}, r"The 'bins' parameter must be an int in \[1, inf\)\. Got 0 instead\."),
+        ({"bins": "many"}, "'bins' argument of the calibrator 'histogram'"),
+        (
+            {"strategy": "kmeans"},
+            "'strategy' argument of the calibrator 'histogram'.*'uniform' or 'quantile'",
+        ),
+        ({"bin": 3}, "Did you mean 'bins'"),
+    ],
+)
+def test_histogram_refuses_wrong_arguments(arguments, message):
+    with pytest.raises(InvalidArgumentsError, match=message):
+        calibrators.create("histogram", **arguments)

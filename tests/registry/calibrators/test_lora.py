@@ -1,0 +1,368 @@
+"""The calibrator `quantile-lora`: what a fit learns, what it leaves alone, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP
+
+from prmcal import PRM, FitSupport, Prefix, PrefixScores, ScoredPrefixes
+from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.calibrators.lora import model
+from prmcal.registry.calibrators.lora.calibrator import QuantileLora
+from prmcal.registry.plugins import calibrators, prms
+from prmcal.registry.prms.qwen import QwenPRM
+
+QUICK = {"layers": (1,), "epochs": 2, "batch_size": 8, "learning_rate": 0.01}
+"""The tiny PRM has three layers: none is a fourth."""
+
+
+class ThreeClassPRM(QwenPRM):
+    """A head of three classes without bias, read in a way that is not linear, as ReasonEval's is."""
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        trunk, _ = super().load_model()
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            return trunk, torch.nn.Linear(64, 3, bias=False)
+
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        return torch.logsumexp(head[..., 1:], dim=-1) - head[..., 0]
+
+
+def scored(prm: PRM, questions: int = 6) -> ScoredPrefixes:
+    """Prefixes of three trajectories a question, two of them equal, with the PRM's scores."""
+    prefixes: list[Prefix] = []
+    logits: list[NDArray[np.float32]] = []
+    for number in range(questions):
+        text = f"Start with {number}. a) add 15, b) subtract 8."
+        right = (f"a) {number}+15={number + 15}", f"b) {number + 15}-8=\\boxed{{{number + 7}}}")
+        trajectories = (right, (f"a) {number}+15=42",), right)
+        for steps, scores in zip(trajectories, prm.score(text, trajectories), strict=True):
+            prefixes += [Prefix(text, steps[:count]) for count in range(len(steps) + 1)]
+            logits.append(scores.logit)
+    return ScoredPrefixes(prm, tuple(prefixes), np.concatenate(logits).astype(np.float64))
+
+
+def labels(features: ScoredPrefixes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Success that hangs on the text: k of 8, 6 or so after a mistake none."""
+    wrong = np.array([any("=42" in step for step in prefix.steps) for prefix in features.prefixes])
+    k = np.random.default_rng(0).binomial(8, np.where(wrong, 0.05, 0.7))
+    return k.astype(np.int64), np.full(len(features), 8)
+
+
+@pytest.fixture(scope="module")
+def reward_model(reward_folder: Path) -> PRM:
+    built: PRM = prms.create("qwen", checkpoint=str(reward_folder), device="cpu")
+    return built
+
+
+@pytest.fixture(scope="module")
+def features(reward_model: PRM) -> ScoredPrefixes:
+    return scored(reward_model)
+
+
+@pytest.fixture(scope="module")
+def fitted(features: ScoredPrefixes) -> QuantileLora:
+    return create().fit(features, *labels(features))
+
+
+def create(**arguments: Any) -> QuantileLora:
+    built = calibrators.create("quantile-lora", **{**QUICK, **arguments})
+    assert isinstance(built, QuantileLora)
+    return built
+
+
+def saved(calibrator: QuantileLora, folder: Path) -> dict[str, bytes]:
+    calibrator.save(folder)
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def state(prm: Any) -> list[Any]:
+    """All that a fit might change in a PRM's modules."""
+    return [
+        [(name, type(each), each.training) for name, each in module.named_modules()]
+        + [(name, id(each), each.requires_grad, each.grad) for name, each in module.named_parameters()]
+        + [(name, tensor.numpy().tobytes()) for name, tensor in module.state_dict().items()]
+        for module in prm.modules
+    ]
+
+
+@pytest.mark.parametrize("loss", ["quantile", "mse"])
+@pytest.mark.parametrize("kind", [QwenPRM, ThreeClassPRM])
+def test_the_first_prediction_is_the_own_reward(kind: type[QwenPRM], loss: str, reward_folder: Path) -> None:
+    given = scored(kind(checkpoint=str(reward_folder), device="cpu"), questions=2)
+    untrained = create(learning_rate=1e-15, epochs=1, loss=loss).fit(given, *labels(given))
+    assert np.ptp(expit(given.logit)) > 0.01
+    expected = np.repeat(expit(given.logit)[:, None], len(untrained.levels), axis=1)
+    np.testing.assert_allclose(untrained.predict(given), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["quantile", "mse"])
+def test_a_fit_learns_and_leaves_the_prm_as_it_was(
+    loss: str, features: ScoredPrefixes, reward_model: PRM
+) -> None:
+    k, n = labels(features)
+    before = state(reward_model)
+    calibrator = create(loss=loss, epochs=15).fit(features, k, n)
+    predicted = calibrator.predict(features)
+    assert state(reward_model) == before
+    assert calibrator.card_["final_loss"] < 0.6 * calibrator.card_["first_loss"]
+    assert predicted.shape == (len(features), len(calibrator.levels))
+    assert predicted.dtype == np.float64
+    assert predicted.min() >= 0
+    assert predicted.max() <= 1
+    assert (np.diff(predicted, axis=1) >= 0).all()
+    middle = predicted[:, len(calibrator.levels) // 2]
+    assert np.corrcoef(middle, k / n)[0, 1] > 0.7
+    assert np.array_equal(scored(reward_model).logit, features.logit)
+
+
+def test_a_large_trunk_computes_its_layers_twice_with_the_same_result(
+    features: ScoredPrefixes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    forward = Qwen2MLP.forward
+
+    def counted(*given: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return forward(*given)
+
+    def fit() -> tuple[dict[str, torch.Tensor], int]:
+        before = calls
+        return create().fit(features, *labels(features)).adapter_, calls - before
+
+    monkeypatch.setattr(Qwen2MLP, "forward", counted)
+    kept, calls_once = fit()
+    monkeypatch.setattr(model, "_LARGE", 0)
+    again, calls_twice = fit()
+    assert calls_twice > 1.3 * calls_once
+    assert all(torch.equal(again[name], weight) for name, weight in kept.items())
+
+
+def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> None:
+    given = scored(prms.create("qwen", checkpoint=str(reward_folder), dtype="bfloat16", device="cpu"))
+    calibrator = create(epochs=5).fit(given, *labels(given))
+    assert {weights.dtype for weights in calibrator.adapter_.values()} == {torch.float32}
+    assert calibrator.card_["final_loss"] < 0.8 * calibrator.card_["first_loss"]
+    calibrated, rewards = calibrator.predict_with_rewards(given)
+    assert np.abs(rewards - expit(given.logit)).max() < 0.05
+    assert np.abs(calibrated - calibrator.predict(given)).max() < 0.05
+
+
+def test_quantiles_that_cross_are_put_in_order(fitted: QuantileLora, features: ScoredPrefixes) -> None:
+    crossing = copy.deepcopy(fitted)
+    last = next(name for name in crossing.adapter_ if name.endswith("layers.2.weight"))
+    crossing.adapter_[last] = crossing.adapter_[last].flip(0)  # The highest level's output comes first.
+    bias = last.replace("weight", "bias")
+    crossing.adapter_[bias] = crossing.adapter_[bias].flip(0)
+    np.testing.assert_allclose(crossing.predict(features), fitted.predict(features), rtol=0, atol=1e-7)
+
+
+def test_both_scores_come_from_one_pass(
+    fitted: QuantileLora, features: ScoredPrefixes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+    trunk = fitted._model(features.prm).get_base_model().model  # type: ignore[arg-type]
+    forward: Callable[..., Any] = trunk.forward
+    monkeypatch.setattr(trunk, "forward", lambda **inputs: passes.append(1) or forward(**inputs))
+    calibrated, rewards = fitted.predict_with_rewards(features)
+    assert len(passes) == 1
+    np.testing.assert_allclose(rewards, expit(features.logit), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(calibrated, fitted.predict(features), rtol=0, atol=1e-6)
+    assert np.abs(calibrated[:, 1] - rewards).max() > 0.05
+
+
+def test_equal_prefixes_get_equal_rewards_in_any_order(
+    fitted: QuantileLora, features: ScoredPrefixes
+) -> None:
+    predicted = fitted.predict(features)
+    number = {prefix: row for row, prefix in enumerate(features.prefixes)}
+    first = [number[prefix] for prefix in features.prefixes]
+    assert len(set(first)) < len(first)
+    assert np.array_equal(predicted, predicted[first])
+    order = np.random.default_rng(1).permutation(len(features))
+    assert np.array_equal(fitted.predict(features[order]), predicted[order])
+    alone = np.concatenate([fitted.predict(features[row : row + 1]) for row in range(len(features))])
+    np.testing.assert_allclose(alone, predicted, rtol=0, atol=1e-5)
+
+
+def test_what_is_saved_is_what_is_loaded(
+    fitted: QuantileLora, features: ScoredPrefixes, reward_folder: Path, tmp_path: Path
+) -> None:
+    files = saved(fitted, tmp_path / "saved")
+    assert list(files) == ["adapter_config.json", "adapter_model.safetensors", "calibrator.json"]
+    assert not any(str(reward_folder).encode() in content for content in files.values())
+    card = json.loads(files["calibrator.json"])
+    assert card["levels"] == [0.1, 0.5, 0.9]
+    assert card["rows"] == len(features)
+    assert card["prm"] == json.loads(json.dumps(features.prm.identity()))
+    loaded = create().load(tmp_path / "saved")
+    assert np.array_equal(loaded.predict(features), fitted.predict(features))
+    assert saved(loaded, tmp_path / "again") == files
+
+
+def test_peft_reads_the_adapter(fitted: QuantileLora, features: ScoredPrefixes, tmp_path: Path) -> None:
+    from peft import PeftModel
+
+    from prmcal.registry.calibrators.lora.model import quantile_model
+    from prmcal.registry.calibrators.lora.prediction import predict_log_odds
+
+    fitted.save(tmp_path)
+    prm: Any = features.prm
+    model = PeftModel.from_pretrained(quantile_model(prm, 3), tmp_path)
+    log_odds, _ = predict_log_odds(model, prm, features.prefixes, 3, original=False)
+    assert np.array_equal(np.sort(expit(log_odds), axis=1), fitted.predict(features))
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors", "calibrator.json"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed"])
+def test_a_damaged_folder_is_refused(name: str, damage: str, fitted: QuantileLora, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-20] if damage == "cut" else content.replace(b":", b";", 1))
+    with pytest.raises(DataError, match="Fit it again"):
+        create().load(tmp_path)
+
+
+def test_the_folder_of_another_calibrator_is_refused(tmp_path: Path) -> None:
+    other = calibrators.create("temperature").fit(np.array([1.0, -1.0]), np.array([1, 0]), np.array([2, 2]))
+    other.save(tmp_path)
+    with pytest.raises(DataError):
+        create().load(tmp_path)
+
+
+def test_another_prm_is_refused(fitted: QuantileLora, features: ScoredPrefixes, reward_folder: Path) -> None:
+    other: Any = prms.create("qwen", checkpoint=str(reward_folder), markers="every", device="cpu")
+    with pytest.raises(PluginFailedError, match=r"fitted to another PRM.*'markers': 'last'.*Fit it again"):
+        fitted.predict(ScoredPrefixes(other, features.prefixes, features.logit))
+
+
+def test_a_prm_that_is_no_transformers_model_is_refused(features: ScoredPrefixes) -> None:
+    class Constant(PRM):
+        def score(self, question: str, trajectories: Any) -> list[PrefixScores]:
+            raise NotImplementedError
+
+    with pytest.raises(PluginFailedError, match=r"must derive from registry\.TransformersPRM"):
+        create().fit(ScoredPrefixes(Constant(), features.prefixes, features.logit), *labels(features))
+
+
+def test_an_unfitted_one_says_so(features: ScoredPrefixes, tmp_path: Path) -> None:
+    for act in (create().predict, create().save):
+        with pytest.raises(PluginFailedError, match="'quantile-lora' is not fitted"):
+            act(features if act.__name__ == "predict" else tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_the_fit(features: ScoredPrefixes) -> None:
+    with pytest.raises(
+        PluginFailedError, match=r"became NaN at .*step.*: lower the learning rate \(it is 1e\+38"
+    ):
+        create(learning_rate=1e38).fit(features, *labels(features))
+
+
+def test_the_same_fit_gives_the_same_bytes_and_nothing_else(
+    fitted: QuantileLora,
+    features: ScoredPrefixes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    torch.rand(3), random.random(), np.random.rand()
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist(), dict(os.environ)  # type: ignore[index]
+    again = create().fit(features, *labels(features))
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist(), dict(os.environ)  # type: ignore[index]
+    assert torch.equal(before[0], after[0])
+    assert before[1:] == after[1:]
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+    files = saved(fitted, tmp_path / "one")
+    assert saved(again, tmp_path / "two") == files
+    other = create(seed=1).fit(features, *labels(features))
+    weights = "adapter_model.safetensors"
+    assert saved(other, tmp_path / "three")[weights] != files[weights]
+
+
+def test_progress_is_reported(features: ScoredPrefixes) -> None:
+    lines: list[str] = []
+    calibrator = create()
+    calibrator.support = FitSupport(report=lines.append)
+    calibrator.fit(features, *labels(features))
+    assert lines
+    assert lines[-1].startswith("epoch 2 of 2, loss 0.")
+    assert lines[-1].endswith(", 0 s left")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layers": (3,)}, "layers 0 to 2"),
+        ({"layers": "every fourth"}, "layers 0 to 2, and the 'layers' parameter is 'every fourth'"),
+        ({"target_modules": ("w_proj",)}, "no linear module 'w_proj'.*q_proj"),
+    ],
+)
+def test_modules_that_are_not_there_are_named(
+    arguments: dict[str, Any], message: str, features: ScoredPrefixes
+) -> None:
+    with pytest.raises(PluginFailedError, match=message):
+        create(**arguments).fit(features, *labels(features))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rank": 0}, r"'rank' parameter must be an int in \[1, inf\)"),
+        ({"alpha": -1.0}, r"'alpha' parameter must be a float in \(0, inf\)"),
+        ({"dropout": 1.0}, r"'dropout' parameter must be a float in \[0, 1\)"),
+        ({"layers": []}, "'layers' parameter"),
+        ({"layers": [1, 1]}, "'layers' parameter"),
+        ({"layers": "some"}, "should be 'every fourth' or 'all'"),
+        ({"target_modules": []}, "'target_modules' parameter"),
+        ({"quantiles": []}, "'quantiles' parameter"),
+        ({"quantiles": [0.5, 0.1]}, "'quantiles' parameter"),
+        ({"quantiles": [0.0, 0.5]}, "'quantiles' parameter"),
+        ({"epochs": 0}, r"'epochs' parameter must be an int in \[1, inf\)"),
+        ({"learning_rate": 0.0}, r"'learning_rate' parameter must be a float in \(0, inf\)"),
+        ({"learning_rate": float("nan")}, "'learning_rate' parameter"),
+        ({"batch_size": 0}, r"'batch_size' parameter must be an int in \[1, inf\)"),
+        ({"seed": -1}, r"'seed' parameter must be an int in \[0, inf\)"),
+        ({"loss": "absolute"}, "'loss' argument"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=message):
+        create(**arguments)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 0), slice(0, 1)])
+def test_the_least_data(rows: slice, features: ScoredPrefixes) -> None:
+    k, n = labels(features)
+    if rows.stop == 0:
+        with pytest.raises(ValueError, match="no prefixes to fit to"):
+            create().fit(features[rows], k[rows], n[rows])
+    else:
+        assert create().fit(features[rows], k[rows], n[rows]).predict(features).shape == (len(features), 3)
+
+
+@pytest.mark.parametrize("rate", [0, 8])
+def test_labels_that_are_all_equal_pull_every_quantile_there(rate: int, features: ScoredPrefixes) -> None:
+    n = np.full(len(features), 8)
+    predicted = create(epochs=10).fit(features, np.full(len(features), rate), n).predict(features)
+    assert np.abs(predicted - rate / 8).mean() < 0.1

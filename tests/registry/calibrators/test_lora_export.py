@@ -1,0 +1,107 @@
+"""A calibrated PRM as a checkpoint of its own: it scores as the PRM with its adapter does, without either."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from prmcal import ScoredPrefixes
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.calibrator import QuantileLora
+from prmcal.registry.models.checkpoints import resolve_checkpoint
+from prmcal.registry.models.qwen import QwenRewardModel
+from prmcal.registry.plugins import calibrators, prms
+from tests.registry.calibrators.test_lora import QUICK, ThreeClassPRM, labels, scored
+
+
+def fitted(prm: Any, **arguments: Any) -> tuple[QuantileLora, ScoredPrefixes]:
+    features = scored(prm, 3)
+    built = calibrators.create("quantile-lora", **{**QUICK, "learning_rate": 0.05, **arguments})
+    return built.fit(features, *labels(features)), features
+
+
+@pytest.fixture(scope="module")
+def prm(reward_folder: Path) -> Any:
+    return prms.create("qwen", checkpoint=str(reward_folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def exported(prm: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray, ScoredPrefixes]:
+    """The checkpoint, and what calibrator and PRM predicted before it was made."""
+    calibrator, features = fitted(prm)
+    folder = tmp_path_factory.mktemp("exported")
+    predicted = calibrator.predict(features)
+    calibrator.export(prm, folder)
+    return folder, predicted, features
+
+
+def logits_of(prm: Any, features: ScoredPrefixes) -> np.ndarray:
+    scores = [prm.score(each.question, [each.steps])[0] for each in features.prefixes]
+    return np.array([each.logit[-1] for each in scores], dtype=np.float64)
+
+
+def test_its_reward_is_the_calibrated_median(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
+    folder, predicted, features = exported
+    rewards = 1 / (
+        1 + np.exp(-logits_of(prms.create("qwen", checkpoint=str(folder), device="cpu"), features))
+    )
+    np.testing.assert_allclose(rewards, predicted[:, 1], atol=1e-5)
+    assert np.abs(rewards - 1 / (1 + np.exp(-features.logit))).max() > 0.05
+
+
+def test_its_outputs_are_the_quantiles(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
+    """Read as its card says: the model alone, the outputs at the marker in order, through a sigmoid."""
+    folder, predicted, features = exported
+    reader = prms.create("qwen", checkpoint=str(folder), device="cpu")
+    model = QwenRewardModel.from_pretrained(folder).eval()
+    for row, prefix in enumerate(features.prefixes[:6]):
+        ids = torch.tensor([reader.prefix_ids(prefix.question, prefix.steps)])  # type: ignore[attr-defined]
+        with torch.no_grad():
+            outputs = model(input_ids=ids)[0, -1]
+        np.testing.assert_allclose(outputs.sort().values.sigmoid().numpy(), predicted[row], atol=1e-5)
+
+
+def test_it_says_what_it_is(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
+    folder, _, features = exported
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["architectures"], config["levels"]) == (["Qwen2ForQuantileRewardModel"], [0.1, 0.5, 0.9])
+    card = json.loads((folder / "calibrator.json").read_text())
+    assert card["rows"] == len(features)
+    readme = (folder / "README.md").read_text()
+    assert f"{len(features)} prefixes" in readme
+    assert str(folder.parent) not in readme + json.dumps(config)
+    assert resolve_checkpoint(str(folder)) == folder
+
+
+def test_the_prm_scores_as_before(prm: Any, exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
+    features = exported[2]
+    np.testing.assert_allclose(logits_of(prm, features), features.logit, atol=1e-5)
+
+
+def test_an_exported_prm_can_be_calibrated_again(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
+    calibrator, features = fitted(prms.create("qwen", checkpoint=str(exported[0]), device="cpu"), epochs=1)
+    assert calibrator.predict(features).shape == (len(features), 3)
+
+
+def test_a_head_of_another_form_is_refused(reward_folder: Path, tmp_path: Path) -> None:
+    prm = ThreeClassPRM(str(reward_folder), device="cpu")
+    calibrator, _ = fitted(prm, epochs=1)
+    with pytest.raises(PluginFailedError, match="Only a head of two linear layers can be exported"):
+        calibrator.export(prm, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_prm_of_another_format_and_quantiles_without_a_median_are_refused(prm: Any, tmp_path: Path) -> None:
+    calibrator, _ = fitted(prm, epochs=1, quantiles=(0.1, 0.9))
+    with pytest.raises(
+        PluginFailedError, match=r"needs the median among its quantiles. It has \(0\.1, 0\.9\)"
+    ):
+        calibrator.export(prm, tmp_path / "out")
+    other: Any = prms.create("shepherd", checkpoint="nano:shepherd")
+    with pytest.raises(PluginFailedError, match=r"Only PRMs in Qwen's format can be exported.*'shepherd'"):
+        calibrator.export(other, tmp_path / "out")

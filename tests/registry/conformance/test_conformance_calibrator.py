@@ -1,0 +1,217 @@
+"""Every check of calibrators passes for the built-in ones, and fails for one that is broken in its way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from prmcal import Calibrator
+from prmcal.registry.conformance import checks_of, parametrize_with_checks, run_checks
+from prmcal.registry.plugins import calibrators
+
+BUILT_IN = [
+    *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
+    calibrators.create("quantile-lora"),
+    calibrators.create("quantile-lora", loss="mse"),
+    calibrators.create("conformal", calibrator="isotonic"),
+]
+
+
+@parametrize_with_checks(BUILT_IN)
+def test_the_built_in_calibrators_conform(plugin: Calibrator, check: Callable[[Any], None]) -> None:
+    check(plugin)
+
+
+class Sound(Calibrator):
+    """Predicts a shrunk reward; the broken ones differ from it in one thing each."""
+
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        self.mean_ = float(k.sum() / n.sum())
+        return self
+
+    def predict(self, features: Any) -> Any:
+        return np.clip(0.5 * features + 0.5 * self.mean_, 0, 1)[:, None]
+
+
+class ReturnsNothing(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        super().fit(features, k, n)
+
+
+class OneDimensional(Sound):
+    def predict(self, features: Any) -> Any:
+        return super().predict(features)[:, 0]
+
+
+class NotANumber(Sound):
+    def predict(self, features: Any) -> Any:
+        return np.where(features[:, None] == 1.0, np.nan, super().predict(features))
+
+
+class AboveOne(Sound):
+    def predict(self, features: Any) -> Any:
+        return super().predict(features) + 0.6 * (features[:, None] > 0.9)
+
+
+class Crossing(Sound):
+    levels = (0.1, 0.9)
+
+    def predict(self, features: Any) -> Any:
+        return np.stack([features, 1 - features], axis=1)
+
+
+class LevelsTurnedRound(Crossing):
+    levels = (0.9, 0.1)
+
+    def predict(self, features: Any) -> Any:
+        return np.stack([features / 2, features], axis=1)
+
+
+class RemembersAnEarlierFit(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        earlier = getattr(self, "mean_", None)
+        super().fit(features, k, n)
+        self.mean_ = self.mean_ if earlier is None else (self.mean_ + earlier) / 2
+        return self
+
+
+class Random(Sound):
+    calls = itertools.count()
+
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        self.mean_ = float(np.random.default_rng(next(self.calls)).random())
+        return self
+
+
+class ChangesItsInput(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        features.sort()
+        return super().fit(features, k, n)
+
+
+class DependsOnTheBatch(Sound):
+    def predict(self, features: Any) -> Any:
+        return np.clip(super().predict(features) - features.mean() / 10, 0, 1)
+
+
+class BreaksTies(Sound):
+    def predict(self, features: Any) -> Any:
+        return np.clip(super().predict(features) + 1e-3 * np.arange(len(features))[:, None], 0, 1)
+
+
+class NeedsTwoRows(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        self.spread_ = float(np.std(features, ddof=1)) if len(features) > 1 else [][0]
+        return super().fit(features, k, n)
+
+
+class NeedsBothLabels(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        if k.sum() in (0, n.sum()):
+            raise ValueError("only one class")
+        return super().fit(features, k, n)
+
+
+class ForgetsWhenSaved(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        super().fit(features, k, n)
+        self.offset = self.mean_ / 3
+        return self
+
+    def predict(self, features: Any) -> Any:
+        return np.clip(super().predict(features) + getattr(self, "offset", 0.0), 0, 1)
+
+
+class Pickles(Sound):
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        (folder / "state.pkl").write_bytes(b"")
+
+
+class RemembersLabels(Sound):
+    def fit(self, features: Any, k: Any, n: Any) -> Any:
+        order = np.argsort(features, kind="stable")
+        self.features_, self.labels_ = features[order], (k / n)[order]
+        return self
+
+    def predict(self, features: Any) -> Any:
+        return np.interp(features, self.features_, self.labels_)[:, None]
+
+
+class IdentityIsNoData(Sound):
+    def identity(self) -> dict[str, Any]:
+        return {"path": Path("here")}
+
+
+class IdentityChanges(Sound):
+    calls = itertools.count()
+
+    def identity(self) -> dict[str, Any]:
+        return {"call": next(self.calls)}
+
+
+class ReadsTheLogit(Sound):
+    """Works only if it is given what it says it reads."""
+
+    reads = "logit"
+
+    def predict(self, features: Any) -> Any:
+        assert features.min() < 0
+        return expit(features)[:, None] if len(features) > 1 else super().predict(expit(features))
+
+
+BROKEN = {
+    ReturnsNothing: ("fit returns self", r"fit\(\) must return self. Got NoneType"),
+    OneDimensional: ("shape and range", r"shape \(rows, levels\) = \(50, 1\) for new rows. Got \(50,\)"),
+    NotANumber: ("shape and range", "must return finite numbers at the ends of the scale"),
+    AboveOne: ("shape and range", r"must lie in \[0, 1\] for new rows. Got .* to 1\."),
+    Crossing: ("quantiles are ordered", "must not fall from one level to the next"),
+    LevelsTurnedRound: ("quantiles are ordered", r"levels must ascend within \(0, 1\). Got \(0.9, 0.1\)"),
+    RemembersAnEarlierFit: ("fit twice is fit once", "must forget the first"),
+    Random: ("fit twice is fit once", "must forget the first and be repeatable"),
+    ChangesItsInput: ("inputs are left alone", "'features' changed"),
+    DependsOnTheBatch: ("rows are independent", "alone and among others"),
+    BreaksTies: ("ties", "Equal features must get equal rewards"),
+    NeedsTwoRows: ("one row", "raised IndexError"),
+    NeedsBothLabels: ("all labels equal", "raised ValueError: only one class"),
+    ForgetsWhenSaved: ("save and load", "without an underscore at its end"),
+    Pickles: ("save and load", r"It wrote state\.pkl"),
+    RemembersLabels: ("no leak", r"correlate with them by 1\.00, expected below 0\.5"),
+    IdentityIsNoData: ("identity is data", "must be JSON data"),
+    IdentityChanges: ("identity is data", "must not change between calls"),
+}
+
+
+def test_a_sound_calibrator_passes() -> None:
+    assert [result for result in run_checks(Sound()) if not result.passed] == []
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_calibrator_fails(broken: type[Calibrator]) -> None:
+    import re
+
+    name, message = BROKEN[broken]
+    failed = {result.name: result.message for result in run_checks(broken()) if not result.passed}
+    assert name in failed
+    assert re.search(message, failed[name]), failed[name]
+
+
+def test_every_check_is_seen_to_fail() -> None:
+    names = {result.name for result in run_checks(Sound())}
+    assert names == {name for name, _ in BROKEN.values()}
+
+
+def test_features_are_what_the_calibrator_reads() -> None:
+    results = {result.name: result for result in run_checks(ReadsTheLogit())}
+    assert results["shape and range"].passed
+
+
+def test_only_plugins_can_be_checked() -> None:
+    with pytest.raises(TypeError, match="build the plugin first if this is its class"):
+        checks_of(Sound)  # type: ignore[arg-type]

@@ -1,0 +1,234 @@
+"""Every check of LLMs, and of data sets, fails for a plugin that is broken in its way."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prmcal import LLM, Completion, Dataset, Prefix, Question, Sampling
+from prmcal.errors import DataError
+from prmcal.registry.conformance import run_checks
+
+
+class Sound(LLM):
+    """Says up to four steps of random digits; the broken ones differ from it in one thing each."""
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        return [
+            [self.one(prefix, sampling, f"{seed} {number} {sample}") for sample in range(n)]
+            for number, prefix in enumerate(prefixes)
+        ]
+
+    def one(self, prefix: Prefix, sampling: Sampling, seed: str) -> Completion:
+        generator = random.Random(f"{seed} {prefix}")
+        steps = [
+            f"{len(prefix.steps) + i}) {generator.randrange(1000)}" for i in range(4 - len(prefix.steps))
+        ]
+        return self.finish("\n\n".join(steps), sampling)
+
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        """One character is a token."""
+        whole = text[: sampling.max_tokens]
+        cut = min((whole.find(stop) for stop in sampling.stop if stop in whole), default=len(whole))
+        ended = cut < len(whole) or len(text) < sampling.max_tokens
+        return Completion(whole[:cut], len(whole), "stop" if ended else "length")
+
+
+class OneTooFew(Sound):
+    def generate(self, prefixes: Any, n: int, sampling: Any, seed: int) -> Any:
+        return super().generate(prefixes, n - 1, sampling, seed)
+
+
+class NoTokenCounts(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return replace(super().finish(text, sampling), tokens=0)
+
+
+class IgnoresTheLimit(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return super().finish(text, replace(sampling, max_tokens=64))
+
+
+class UnknownReason(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return replace(super().finish(text, sampling), finish_reason="eos")  # type: ignore[arg-type]
+
+
+class AlwaysCutOff(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return replace(super().finish(text, sampling), finish_reason="length")
+
+
+class Greedy(Sound):
+    def one(self, prefix: Prefix, sampling: Sampling, seed: str) -> Completion:
+        return super().one(prefix, sampling, "the same")
+
+
+class RepeatsSamples(Sound):
+    def generate(self, prefixes: Any, n: int, sampling: Any, seed: int) -> Any:
+        return [super(RepeatsSamples, self).generate([prefix], n, sampling, seed)[0] for prefix in prefixes]
+
+
+class IgnoresTheSeed(Sound):
+    def generate(self, prefixes: Any, n: int, sampling: Any, seed: int) -> Any:
+        return super().generate(prefixes, n, sampling, 0)
+
+
+class Unseeded(Sound):
+    calls = itertools.count()
+
+    def generate(self, prefixes: Any, n: int, sampling: Any, seed: int) -> Any:
+        return super().generate(prefixes, n, sampling, next(self.calls))
+
+
+class RunsOverStops(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return super().finish(text, replace(sampling, stop=()))
+
+
+class HidesStops(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        completion = super().finish(text, sampling)
+        return replace(completion, finish_reason="length") if sampling.stop else completion
+
+
+class RepeatsThePrefix(Sound):
+    def one(self, prefix: Prefix, sampling: Sampling, seed: str) -> Completion:
+        completion = super().one(prefix, sampling, seed)
+        return self.finish("\n\n".join([*prefix.steps, completion.text]), sampling)
+
+
+class Restarts(Sound):
+    def one(self, prefix: Prefix, sampling: Sampling, seed: str) -> Completion:
+        return self.finish("\n\n".join([*prefix.steps[:1], f"then {seed}"]), sampling)
+
+
+class IgnoresSteps(Sound):
+    def one(self, prefix: Prefix, sampling: Sampling, seed: str) -> Completion:
+        return super().one(Prefix(prefix.question), sampling, seed)
+
+
+class OneSeedForAll(Sound):
+    def generate_batch(self, requests: Any, sampling: Any) -> Any:
+        return super().generate_batch([replace(each, seed=1) for each in requests], sampling)
+
+
+BROKEN = {
+    OneTooFew: (
+        "n completions of each prefix",
+        r"must return 6 completions for each prefix: \[6, 6, 6\]. Got \[5",
+    ),
+    NoTokenCounts: ("token counts", "must count the completion's tokens, at most max_tokens = 64. Got 0"),
+    IgnoresTheLimit: ("token counts", "at most max_tokens = 4. Got"),
+    UnknownReason: ("finish reasons", "must be 'stop' or 'length'. Got 'eos'"),
+    AlwaysCutOff: ("finish reasons", "Only a completion of max_tokens = 64 tokens ends with 'length'"),
+    Greedy: ("samples differ", "All 6 were equal for each of 3 questions"),
+    RepeatsSamples: ("samples differ", "got the same samples in the same order"),
+    IgnoresTheSeed: ("the seed decides", "is the seed ignored"),
+    Unseeded: ("the seed decides", "The same seed must give the same texts"),
+    RunsOverStops: ("stop strings", "must end before the stop string"),
+    HidesStops: ("stop strings", "must have the finish_reason 'stop'"),
+    RepeatsThePrefix: ("a prefix is continued", "18 of 18 repeat the prefix's steps"),
+    Restarts: ("a prefix is continued", "begin anew with its first step|repeat the prefix's steps"),
+    IgnoresSteps: ("a prefix is continued", "are they ignored"),
+    OneSeedForAll: ("a batch equals its requests", "6 of 6 texts differ"),
+}
+
+
+def test_a_sound_llm_passes() -> None:
+    assert [result for result in run_checks(Sound()) if not result.passed] == []
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_llm_fails(broken: type[LLM]) -> None:
+    name, message = BROKEN[broken]
+    failed = {result.name: result.message for result in run_checks(broken()) if not result.passed}
+    assert name in failed
+    assert re.search(message, failed[name]), failed[name]
+
+
+def test_every_check_of_llms_is_seen_to_fail() -> None:
+    names = {result.name for result in run_checks(Sound())} - {"identity is data"}
+    assert names == {name for name, _ in BROKEN.values()}
+
+
+class Sums(Dataset):
+    """Ten questions in each of two splits."""
+
+    splits = ("calibration", "test")
+
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        if split not in self.splits or (count or 0) > 10:
+            raise DataError("There is no such thing.")
+        return [Question(f"{n}", f"{split}: {n}+1?", str(n + 1), 1 + n % 5) for n in range(10)][:count]
+
+
+class TwinIds(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        return [replace(question, id="1") for question in super().questions(split, count)]
+
+
+class Level9(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        return [replace(question, level=9) for question in super().questions(split, count)]
+
+
+class Shuffled(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        found = super().questions(split)
+        return found[-count:] if count and count <= 10 else super().questions(split, count)
+
+
+class Leaky(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        return [replace(question, text=question.id) for question in super().questions(split, count)]
+
+
+class Generous(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        return super().questions(split if split in self.splits else "test", count)
+
+
+class KeyErrors(Sums):
+    def questions(self, split: str, count: int | None = None) -> list[Question]:
+        return super().questions({"calibration": "calibration", "test": "test"}[split], count)
+
+
+class Strict(Sums):
+    def grade(self, question: Question, trajectory: str) -> Any:
+        return ("incorrect", None)
+
+
+BROKEN_SETS = {
+    TwinIds: ("every split has questions", "Ids must be unique"),
+    Level9: ("every split has questions", "must have a level from 1 to 5, or None. Got 9"),
+    Shuffled: ("questions keep their order", "The first 5 questions of 'calibration'"),
+    Leaky: ("splits are disjoint", "is in 'calibration' and 'test'"),
+    Generous: ("what is not there", "must raise DataError. It returned"),
+    KeyErrors: ("what is not there", "must raise DataError. Got KeyError"),
+    Strict: ("grading", "must be 'correct'. Got 'incorrect'"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_SETS)
+def test_a_broken_data_set_fails(broken: type[Dataset]) -> None:
+    name, message = BROKEN_SETS[broken]
+    failed = {result.name: result.message for result in run_checks(broken()) if not result.passed}
+    assert list(failed) == [name]
+    assert re.search(message, failed[name]), failed[name]
+
+
+def test_every_check_of_data_sets_is_seen_to_fail() -> None:
+    results = run_checks(Sums())
+    assert all(result.passed for result in results)
+    assert {result.name for result in results} - {"identity is data"} == {
+        name for name, _ in BROKEN_SETS.values()
+    }

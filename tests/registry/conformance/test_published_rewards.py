@@ -1,0 +1,66 @@
+"""The rewards that authors publish: compared where their weights are, and told from those of other weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prmcal import TransformersPRM
+from prmcal.registry.conformance import compare_with_published, published
+from prmcal.registry.conformance.published import PUBLISHED, PublishedRewards, check_published_rewards
+from prmcal.registry.plugins import prms
+from tests.conftest import ROOT, Prmcal
+from tests.registry.prms.prm_layouts import on_this_machine
+
+
+@pytest.mark.parametrize("example", PUBLISHED, ids=lambda each: f"{each.plugin}: {each.checkpoint}")
+def test_where_the_weights_are(example: PublishedRewards) -> None:
+    if not on_this_machine(example.checkpoint) or example.plugin == "qwen-vllm":
+        pytest.skip(f"The weights of {example.checkpoint} are not on this machine.")
+    check_published_rewards(prms.create(example.plugin, checkpoint=example.checkpoint), example)
+
+
+def test_every_example_is_whole_and_of_a_known_checkpoint() -> None:
+    assert {each.plugin for each in PUBLISHED} == {"qwen", "qwen-vllm", "shepherd", "reasoneval"}
+    for example in PUBLISHED:
+        assert len(example.steps) == len(example.rewards)
+        assert all("{" not in step or "\\" in step for step in example.steps)
+        assert issubclass(prms.get(example.plugin), TransformersPRM)
+    defaults = {each.plugin: prms.get(each.plugin).checkpoint for each in PUBLISHED}  # type: ignore[attr-defined]
+    assert set(defaults.items()) <= {(each.plugin, each.checkpoint) for each in PUBLISHED}
+
+
+def test_weights_that_give_the_rewards_pass_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    prm = prms.create("qwen", checkpoint="nano:prm", device="cpu", dtype="float32")
+    every = prms.create("qwen", checkpoint="nano:prm", device="cpu", dtype="float32", markers="every")
+    steps = ("a) 37+15=52", "b) 52-8=44")
+    question = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
+    rewards = tuple(every.score(question, [steps])[0].reward[1:].tolist())
+    example = PublishedRewards("qwen", "org/PRM", question, steps, rewards, "its card", {"markers": "every"})
+    wrong = replace(example, rewards=(1 - rewards[0], rewards[1]))
+    monkeypatch.setattr(published, "PUBLISHED", (example, wrong))
+    right, other = compare_with_published(prm, "org/PRM@main")
+    assert right.passed
+    assert not other.passed
+    assert "are these its weights?" in other.message
+    assert compare_with_published(prm, "org/another") == []
+
+
+def test_the_command_compares_the_weights_that_it_is_given(prmcal: Prmcal) -> None:
+    weights = ROOT / "registry" / "nano" / "models" / "prm"
+    done = prmcal("check", "qwen", "--weights", weights, "-a", "dtype=float32", "-a", "device=cpu")
+    assert done.returncode == 2
+    assert (
+        "FAILED  published rewards: The rewards of Qwen/Qwen2.5-Math-PRM-7B for the example of" in done.stdout
+    )
+    assert done.stdout.count("FAILED") == 1
+
+
+def test_one_cause_of_many_failures_is_told_once(prmcal: Prmcal, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    done = prmcal("check", "qwen", "--weights", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.count("has no tokenizer") == 1
+    assert done.stdout.count("FAILED") - 1 == done.stdout.count("as above, 'one score per prefix'") > 5

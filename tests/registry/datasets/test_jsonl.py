@@ -1,0 +1,142 @@
+"""A user's own questions: read as they are, or refused with the line that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prmcal import Question
+from prmcal.errors import DataError, InvalidArgumentsError
+from prmcal.registry.conformance import parametrize_with_checks
+from prmcal.registry.plugins import datasets
+
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
+GOOD = {"question": "1+1?", "answer": "2"}
+
+
+def write(path: Path, *lines: Any) -> str:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return str(path)
+
+
+def read(path: str, split: str = "test", count: int | None = None, **arguments: Any) -> list[Question]:
+    found: list[Question] = datasets.create("jsonl", path=path, **arguments).questions(split, count)
+    return found
+
+
+def test_fields_and_their_other_names(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "own.jsonl",
+        {"question": "1+1?", "answer": 2, "id": "first", "level": "Level 3", "subject": "sums", "extra": [1]},
+        "",
+        {"problem": "2+2?", "answer": "4", "level": 1},
+        {"question": "35+35?", "answer": 70.0, "unique_id": "x/y.json", "level": "Level ?"},
+    )
+    assert read(path) == [
+        Question("first", "1+1?", "2", 3, "sums"),
+        Question("3", "2+2?", "4", 1, None),
+        Question("x/y.json", "35+35?", "70", None, None),
+    ]
+    assert read(path, count=2) == read(path)[:2]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"question": "1+1?", "answer": ', "it is not JSON"),
+        ('["1+1?", "2"]', "it must be a JSON object with 'question' and 'answer'"),
+        ({"answer": "2"}, "it has neither a 'question' nor a 'problem'"),
+        ({"question": " ", "answer": "2"}, "its question must be a text that is not empty"),
+        ({"question": 7, "answer": "2"}, "its question must be a text that is not empty. Got 7"),
+        ({"question": "1+1?"}, "it has no 'answer'"),
+        ({"question": "1+1?", "answer": None}, "it has no 'answer'"),
+        ({"question": "1+1?", "answer": []}, r"its 'answer' must be a text or a number. Got \[\]"),
+        ({**GOOD, "level": 6}, "its 'level' must be a number from 1 to 5. Got 6"),
+        ({**GOOD, "level": "hard"}, "its 'level' must be a number from 1 to 5"),
+        ({**GOOD, "subject": 3}, "its 'subject' must be a text"),
+        ({**GOOD, "id": True}, "its 'id' must be a text or a number"),
+        ({**GOOD, "id": "a"}, "the id 'a' is already that of line 1"),
+    ],
+)
+def test_a_broken_line_is_named(line: Any, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", {**GOOD, "id": "a"}, "", line)
+    with pytest.raises(DataError, match=rf"own\.jsonl, line 3: {message}"):
+        read(path)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
+    with pytest.raises(DataError, match="line 2: it is not UTF-8 text"):
+        read(str(path))
+
+
+def test_files_and_splits_that_are_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", GOOD)
+    with pytest.raises(
+        DataError, match=r"has no split 'calibration'.*Give its 'calibration' argument a file"
+    ):
+        read(path, split="calibration")
+    with pytest.raises(DataError, match="has 1 questions, fewer than the 2"):
+        read(path, count=2)
+    with pytest.raises(DataError, match=r"missing\.jsonl cannot be read: No such file"):
+        read(str(tmp_path / "missing.jsonl"))
+    with pytest.raises(DataError, match="holds no questions"):
+        read(write(tmp_path / "empty.jsonl", ""))
+
+
+def test_a_calibration_file_is_a_split(tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", GOOD)
+    calibration = write(tmp_path / "more.jsonl", {"question": "2+2?", "answer": "4"})
+    assert read(path, "calibration", calibration=calibration) == [Question("1", "2+2?", "4")]
+    assert read(path, "test", calibration=calibration) == [Question("1", "1+1?", "2")]
+
+
+def test_a_share_of_one_file_is_held_out_for_calibration(tmp_path: Path) -> None:
+    lines = [{"question": f"{n}+1?", "answer": str(n + 1)} for n in range(200)]
+    path = write(tmp_path / "own.jsonl", *lines)
+    splits = {split: read(path, split, calibration_share=0.25) for split in ("calibration", "test")}
+    assert sorted(int(each.answer) for part in splits.values() for each in part) == list(range(1, 201))
+    assert 25 <= len(splits["calibration"]) <= 75
+    reordered = write(tmp_path / "reordered.jsonl", *reversed(lines))
+    again = read(reordered, "calibration", calibration_share=0.25)
+    assert {each.text for each in again} == {each.text for each in splits["calibration"]}
+    with pytest.raises(InvalidArgumentsError, match="must be a float in"):
+        read(path, calibration_share=1.5)
+    with pytest.raises(InvalidArgumentsError, match="not both"):
+        read(path, calibration=path, calibration_share=0.5)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded data sets in {DATA}")
+@pytest.mark.parametrize(
+    ("name", "size", "levels"),
+    [
+        ("math500_test", 500, {1, 2, 3, 4, 5}),
+        ("aime24_test", 30, {None}),
+        ("aime25_test", 30, {None}),
+        ("math_cot_100_8samples", 100, {1, 2, 3, 4, 5}),
+    ],
+)
+def test_published_files_are_read_as_they_are(name: str, size: int, levels: set[int | None]) -> None:
+    questions = read(str(DATA / f"{name}.jsonl"))
+    assert len(questions) == size
+    assert {question.level for question in questions} == levels
+    if name == "aime25_test":
+        assert all(question.answer.isdigit() for question in questions)
+
+
+@parametrize_with_checks([datasets.create("nano-math"), datasets.create("nano-aime")])
+def test_the_nano_data_sets_conform(plugin: Any, check: Any) -> None:
+    check(plugin)
+
+
+def test_a_file_conforms(tmp_path: Path) -> None:
+    from prmcal.registry.conformance import run_checks
+
+    lines = [{"question": f"{n}+1?", "answer": str(n + 1)} for n in range(9)]
+    calibration = write(tmp_path / "calibration.jsonl", *lines[5:])
+    plugin = datasets.create("jsonl", path=write(tmp_path / "own.jsonl", *lines[:5]), calibration=calibration)
+    assert [result for result in run_checks(plugin) if not result.passed] == []

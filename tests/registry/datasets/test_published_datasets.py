@@ -1,0 +1,186 @@
+"""The paper's data sets: read from the files that are public, or refused with the line that is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prmcal import Question
+from prmcal.errors import DataError
+from prmcal.registry.conformance import run_checks
+from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.plugins import datasets
+from tests.conftest import environment
+
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded data in {DATA}")
+GOOD = {"problem": "1+1?", "answer": "2"}
+FILES: dict[str, dict[str, str]] = {
+    "math500": {"path": "math500_test.jsonl"},
+    "math-calibration": {"path": "math_train_problems_and_answers.json"},
+    "aime24": {"path": "aime24_test.jsonl"},
+    "aime25": {"path": "aime25_test.jsonl"},
+    "aime24-25": {"aime24": "aime24_test.jsonl", "aime25": "aime25_test.jsonl"},
+}
+
+
+def recorded(name: str) -> Any:
+    return datasets.create(name, **{key: str(DATA / file) for key, file in FILES[name].items()})
+
+
+def write(path: Path, *records: Any) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "split", "size", "grading"),
+    [
+        ("math500", "test", 500, "symbolic"),
+        ("math-calibration", "calibration", 500, "symbolic"),
+        ("aime24", "test", 30, "integer"),
+        ("aime25", "test", 30, "integer"),
+        ("aime24-25", "test", 60, "integer"),
+    ],
+)
+def test_published_files(name: str, split: str, size: int, grading: str) -> None:
+    dataset = recorded(name)
+    assert dataset.splits == (split,)
+    assert len(dataset.questions(split)) == size
+    assert dataset.grading == grading
+
+
+@needs_data
+@pytest.mark.parametrize("name", FILES)
+def test_published_files_conform(name: str) -> None:
+    assert [result for result in run_checks(recorded(name)) if not result.passed and not result.skipped] == []
+
+
+@needs_data
+def test_every_fifteenth_training_problem() -> None:
+    problems = json.loads((DATA / FILES["math-calibration"]["path"]).read_text())
+    questions = recorded("math-calibration").questions("calibration")
+    assert [question.text for question in questions] == [problem["problem"] for problem in problems[::15]]
+    assert [question.id for question in questions[:3]] == ["1", "16", "31"]
+
+
+@needs_data
+def test_aime_answers_are_integers_and_its_years_are_kept_apart() -> None:
+    questions = recorded("aime24-25").questions("test")
+    assert questions[30].answer == "70"
+    assert {question.id[:5] for question in questions} == {"2024-", "2025-"}
+    assert recorded("aime25").grade(questions[30], "so \\boxed{070}") == ("correct", "070")
+    assert recorded("aime25").grade(questions[30], "so \\boxed{7000}") == ("incorrect", "7000")
+
+
+@needs_data
+def test_gsm8k_answers_stand_behind_their_working() -> None:
+    questions = datasets.create("gsm8k", path=str(DATA / "gsm8k_example_model_solutions.jsonl")).questions(
+        "test"
+    )
+    assert len(questions) == 1319
+    assert questions[0].answer == "18"
+    assert all(len(question.answer) < 12 for question in questions)
+
+
+def test_the_form_in_which_gsm8k_is_published(tmp_path: Path) -> None:
+    record = {"question": "How many?", "answer": "16 - 3 = <<16-3=13>>13 eggs.\n13 + 5 = 18.\n#### 18"}
+    path = write(tmp_path / "test.jsonl", record)
+    assert datasets.create("gsm8k", path=path).questions("test") == [Question("1", "How many?", "18")]
+
+
+def test_math_as_it_was_published_has_its_answer_in_the_solution(tmp_path: Path) -> None:
+    record = {"problem": "1+1?", "level": "Level 2", "type": "Algebra", "solution": "It is $\\boxed{2}$."}
+    path = write(tmp_path / "train.jsonl", *[record] * 7500)
+    questions = datasets.create("math-calibration", path=path).questions("calibration", 2)
+    assert questions == [Question("1", "1+1?", "2", 2, "Algebra"), Question("16", "1+1?", "2", 2, "Algebra")]
+
+
+def test_the_same_questions_in_another_format_are_the_same_data(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    records = [{**GOOD, "id": str(number)} for number in range(3)]
+    lines = write(tmp_path / "a.jsonl", *records)
+    (tmp_path / "b.json").write_text(json.dumps(records, indent=1))
+    parquet.write_table(pa.Table.from_pylist(records), tmp_path / "c.parquet")
+    hashes = {
+        content_hash(datasets.create("math500", path=str(path)).questions("test"))
+        for path in (lines, tmp_path / "b.json", tmp_path / "c.parquet")
+    }
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "message"),
+    [
+        (
+            "math500",
+            {"prompt": "1+1?", "target": "2"},
+            "neither a 'question' nor a 'problem'. Its fields are: prompt, target",
+        ),
+        ("math500", {"problem": "1+1?", "label": 2}, "it has no 'answer'. Its fields are: problem, label"),
+        (
+            "aime24",
+            {"problem": "1+1?", "answer": "\\frac12"},
+            "must be an integer from 0 to 999, as AIME's are",
+        ),
+        ("aime25", {"problem": "1+1?", "answer": 1000.0}, "must be an integer from 0 to 999"),
+        ("aime25", {"problem": "1+1?", "answer": 70.5}, "Got '70.5'"),
+        ("gsm8k", ["1+1?", "2"], "it must be a JSON object"),
+    ],
+)
+def test_a_foreign_schema_is_named_with_its_line(
+    name: str, record: Any, message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "own.jsonl", {**GOOD, "id": "a"}, record)
+    with pytest.raises(DataError) as caught:
+        datasets.create(name, path=path).questions("test")
+    assert "own.jsonl, line 2: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_files_that_are_no_whole_table(tmp_path: Path) -> None:
+    for file, content in (("a.json", '[{"problem": '), ("b.parquet", "PAR1"), ("c.jsonl", "{")):
+        (tmp_path / file).write_text(content)
+        with pytest.raises(DataError, match=rf"{file}.* is not"):
+            datasets.create("math500", path=str(tmp_path / file)).questions("test")
+    with pytest.raises(DataError, match=r"missing\.parquet cannot be read"):
+        datasets.create("math500", path=str(tmp_path / "missing.parquet")).questions("test")
+
+
+def test_only_all_of_the_training_problems_have_a_fifteenth_part(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.jsonl", GOOD, GOOD)
+    with pytest.raises(DataError, match=r"has 2 problems.*7500 training problems; use the data set 'jsonl'"):
+        datasets.create("math-calibration", path=path).questions("calibration")
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "repository"),
+    [
+        ("gsm8k", "path", "openai/gsm8k"),
+        ("aime24-25", "aime24", "HuggingFaceH4/aime_2024"),
+    ],
+)
+def test_without_file_and_hub_the_error_says_what_is_needed(
+    name: str, argument: str, repository: str, tmp_path: Path
+) -> None:
+    code = (
+        "from prmcal.registry.plugins import datasets; from prmcal.errors import DataError\n"
+        f"try: datasets.create('{name}').questions('test')\n"
+        "except DataError as error: print(error)"
+    )
+    isolated = {**environment(), "HF_HOME": str(tmp_path), "HF_DATASETS_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=isolated, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert f"The data set '{name}' is neither on this machine" in done.stdout
+    assert f"from the Hugging Face hub ({repository}" in done.stdout
+    assert f"Give its '{argument}' argument a file" in done.stdout
+    assert done.stdout.count("\n") == 1

@@ -1,0 +1,73 @@
+"""The data set `success-rates`: trajectories put together again from published prefixes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prmcal.errors import DataError, InvalidArgumentsError
+from prmcal.registry.conformance import checks_of
+from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.plugins import datasets
+
+TREE = [("", 0.5), ("a", 0.75), ("a\n\nb", 1.0), ("c", 0.25), ("", 0.375)]
+
+
+def built(tmp_path: Path, records: list[Any]) -> FollowedUpDataset:
+    (tmp_path / "data.json").write_text(json.dumps(records))
+    plugin = datasets.create("success-rates", files={"llm": str(tmp_path / "data.json")})
+    assert isinstance(plugin, FollowedUpDataset)
+    return plugin
+
+
+def published(prefix: str, rate: Any, **fields: Any) -> dict[str, Any]:
+    return {"question": "1+1?", "reasoning_prefix": prefix, "success_prob": rate, **fields}
+
+
+def test_trajectories_end_where_no_prefix_goes_on_and_every_row_counts_once(tmp_path: Path) -> None:
+    plugin = built(tmp_path, [published(*each) for each in TREE])
+    first, second = plugin.trajectories("llm", 8)["1+1?"]
+    assert (first.steps, first.counts) == (("a", "b"), {0: (4, 8), 1: (6, 8), 2: (8, 8)})
+    assert (second.steps, second.counts) == (("c",), {0: (3, 8), 1: (2, 8)})
+    assert [(each.id, each.text) for each in plugin.questions("calibration")] == [("1", "1+1?")]
+    for check in checks_of(plugin):
+        check(plugin)
+
+
+def test_whose_prefix_it_is_decides_where_that_is_said(tmp_path: Path) -> None:
+    rows = [published("a", 1.0, trajectory=0), published("a\n\nb", 0.5, trajectory=1, follow_ups=4)]
+    first, second = built(tmp_path, rows).trajectories("llm", 8)["1+1?"]
+    assert (first.steps, first.counts) == (("a",), {1: (8, 8)})
+    assert (second.steps, second.counts) == (("a", "b"), {2: (2, 4)})
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            {"question": "1+1?", "answer": "2"},
+            r"record 1: a prefix has a 'question', .* Its fields are: question, answer",
+        ),
+        ("text", r"record 1: a prefix has a 'question'"),
+        (published("a", 1.5), r"its success rate in \[0, 1\]. Got 'a' and 1.5"),
+        (published("a", None), r"Got 'a' and None"),
+        (published("a", 0.3), r"record 1: the success rate 0.3 is no multiple of 1/8. Set 'follow_ups'"),
+        (published("a", 0.5, follow_ups=0), r"'follow_ups' must be a count of 1 or more. Got 0"),
+        (published("a", 0.5, llm="other"), r"holds no prefixes of the LLM 'llm' to calibrate on"),
+    ],
+)
+def test_what_is_not_as_published_is_refused(record: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        built(tmp_path, [record]).trajectories("llm", 8)
+
+
+def test_files_and_llms_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"There is no file gone.json of success rates"):
+        datasets.create("success-rates", files={"llm": "gone.json"})
+    with pytest.raises(InvalidArgumentsError, match="must name a file for each LLM"):
+        datasets.create("success-rates", files={})
+    with pytest.raises(DataError, match="no file of the LLM 'another', but of: llm"):
+        built(tmp_path, [published("a", 1.0)]).trajectories("another", 8)

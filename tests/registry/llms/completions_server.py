@@ -1,0 +1,167 @@
+"""A completions server on this machine: the interface of OpenAI in front of a shipped model, with faults on demand."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+from prmcal.registry.plugins import llms
+
+Reply = dict[str, Any]
+Fault = Callable[[int], str]
+
+
+def echo(request: dict[str, Any]) -> Reply:
+    """A completion without a model, which tells requests apart."""
+    return reply(f"seed {request['seed']}", 3, "stop")
+
+
+def reply(text: str, tokens: int, reason: str | None) -> Reply:
+    return {
+        "choices": [{"index": 0, "text": text, "finish_reason": reason}],
+        "usage": {"completion_tokens": tokens, "prompt_tokens": 7},
+    }
+
+
+class Policy:
+    """A model of this project, asked with token ids; what waits together is sampled together, and kept."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.llm: Any = llms.create("transformers", checkpoint=checkpoint, dtype="float32", device="cpu")
+        self.lock = threading.Lock()
+        self.waiting: dict[str, dict[str, Any]] = {}
+        self.known: dict[str, Reply] = {}
+
+    def __call__(self, request: dict[str, Any]) -> Reply:
+        key = json.dumps(request, sort_keys=True)
+        if key not in self.known:
+            self.waiting[key] = request
+            with self.lock:
+                if key not in self.known:
+                    self._sample(request)
+        return self.known[key]
+
+    def _sample(self, request: dict[str, Any]) -> None:
+        from prmcal.registry.llms.sampling import Row, sample_rows
+        from prmcal.registry.llms.stops import StopStrings
+
+        llm = self.llm
+        settings = ("temperature", "top_p", "max_tokens", "stop")
+        batch = {
+            key: each
+            for key, each in list(self.waiting.items())
+            if all(each.get(name) == request.get(name) for name in settings)
+        }
+        limit = request["max_tokens"]
+        rows = [
+            Row(tuple(each["prompt"]), limit, np.random.default_rng(each["seed"]).random(limit))
+            for each in batch.values()
+        ]
+        stops = StopStrings(llm._tokenizer, request.get("stop", ()))
+        sample_rows(
+            llm._model,
+            rows,
+            temperature=request["temperature"],
+            top_p=request["top_p"],
+            pad_id=llm._pad_id,
+            end_ids=llm._end_ids,
+            stops=stops,
+        )
+        for key, row in zip(batch, rows, strict=True):
+            completion = llm._completion(row, stops)
+            self.known[key] = reply(completion.text, completion.tokens, completion.finish_reason)
+            del self.waiting[key]
+
+
+@dataclass
+class Server:
+    """What a running server saw, and how it is to fail: `fault` says so for the number of each request."""
+
+    answer: Callable[[dict[str, Any]], Reply]
+    fault: Fault = lambda number: ""
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@contextmanager
+def serving(
+    answer: Callable[[dict[str, Any]], Reply] = echo, fault: Fault = lambda number: ""
+) -> Iterator[Server]:
+    """Serve on a free port until the block ends."""
+    state = Server(answer, fault)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with state.lock:
+                number = len(state.requests)
+                state.requests.append(content)
+                state.headers.append(dict(self.headers))
+                state.at_once += 1
+                state.most_at_once = max(state.most_at_once, state.at_once)
+            fault = state.fault(number) if self.path == "/v1/completions" else "404"
+            try:
+                self._answer(fault, content)
+            finally:
+                with state.lock:
+                    state.at_once -= 1
+
+        def _answer(self, fault: str, content: dict[str, Any]) -> None:
+            if fault == "slow":
+                time.sleep(1.0)
+            if fault.isdigit():
+                self._send(int(fault), json.dumps({"error": {"message": f"fault {fault}"}}).encode())
+                return
+            body = state.answer(content)
+            if fault == "fewer":
+                body["choices"] = []
+            if fault == "aborted":
+                body["choices"][0]["finish_reason"] = "abort"
+            if fault == "no usage":
+                del body["usage"]
+            text = b"<html>not JSON</html>" if fault == "no JSON" else json.dumps(body).encode()
+            self._send(200, text, cut=fault == "cut")
+
+        def _send(self, status: int, body: bytes, cut: bool = False) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+            if cut:
+                self.close_connection = True
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that gave up is no error of the server."""
+
+    server = Quiet(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,202 @@
+"""An LLM behind a real server on this machine: asked rightly, waited for, and given up with a clear reason."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from prmcal import Prefix, Sampling
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.conformance import parametrize_with_checks
+from prmcal.registry.plugins import llms
+from tests.registry.llms.completions_server import Policy, Server, serving
+
+TEMPLATE = "Q: {question}\nA: "
+PREFIXES = [Prefix("1+1?"), Prefix("1+1?"), Prefix("2+2?", ("a) two", "b) two more"))]
+WEAK = "nano:weak"
+
+
+def plugin(url: str, **arguments: Any) -> Any:
+    given = {"template": TEMPLATE, "backoff": 0.01, "timeout": 20.0, **arguments}
+    return llms.create("openai", base_url=url, model="weak", **given)
+
+
+def texts(
+    llm: Any, n: int = 3, seed: int = 5, prefixes: list[Prefix] = PREFIXES, **sampling: Any
+) -> list[list[str]]:
+    found = llm.generate(prefixes, n, Sampling(**sampling), seed)
+    return [[each.text for each in of_prefix] for of_prefix in found]
+
+
+@pytest.fixture(scope="module")
+def weak() -> Iterator[Server]:
+    """The weakest of the shipped policies behind a server."""
+    with serving(Policy(WEAK)) as server:
+        yield server
+
+
+@parametrize_with_checks(
+    [llms.create("openai", base_url="http://localhost/v1", model="weak", tokenizer=WEAK)]
+)
+def test_a_served_policy_conforms(plugin: Any, check: Any, weak: Server) -> None:
+    plugin.base_url = weak.url
+    check(plugin)
+
+
+def test_a_served_policy_is_asked_as_a_local_one_is(weak: Server) -> None:
+    local: Any = llms.create("transformers", checkpoint=WEAK, dtype="float32", device="cpu")
+    question = "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3."
+    llm = plugin(weak.url, template=None, tokenizer=WEAK)
+    before = len(weak.requests)
+    for prefix in (Prefix(question), Prefix(question, ("a) 37+15=52", "b) 52-8=44"))):
+        ((served,),) = llm.generate([prefix], 1, Sampling(temperature=0.01, max_tokens=48), 1)
+        ((here,),) = local.generate([prefix], 1, Sampling(temperature=0.01, max_tokens=48), 1)
+        assert (served.text, served.tokens, served.finish_reason) == (
+            here.text,
+            here.tokens,
+            here.finish_reason,
+        )
+    ids = [request["prompt"] for request in weak.requests[before:]]
+    assert len(ids[1]) > len(ids[0])
+    assert ids[1][: len(ids[0])] == ids[0]
+
+
+def test_a_request_says_all_that_decides_the_text() -> None:
+    with serving() as server:
+        texts(plugin(server.url), n=1, temperature=0.6, top_p=0.9, max_tokens=12, stop=("\n\nQ",))
+        texts(plugin(server.url), n=1)
+    prompts = {request["prompt"] for request in server.requests}
+    assert prompts == {"Q: 1+1?\nA: ", "Q: 2+2?\nA: a) two\n\nb) two more\n\n"}
+    first = server.requests[0]
+    assert {name: first[name] for name in ("model", "n", "temperature", "top_p", "max_tokens", "stop")} == {
+        "model": "weak", "n": 1, "temperature": 0.6, "top_p": 0.9, "max_tokens": 12, "stop": ["\n\nQ"],
+    }  # fmt: skip
+    assert "stop" not in server.requests[-1]
+
+
+def test_more_samples_begin_with_the_fewer_and_equal_prefixes_differ() -> None:
+    with serving() as server:
+        llm = plugin(server.url)
+        few, many, other = texts(llm, 2), texts(llm, 5), texts(llm, 2, seed=6)
+        assert [each[:2] for each in many] == few
+        assert few[0] != few[1]
+        assert few != other
+        assert texts(llm, 2) == few
+        assert llm.generate([], 2, Sampling(), 0) == []
+
+
+def test_requests_are_made_many_at_a_time_and_no_more_than_that() -> None:
+    def slowly(request: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.05)
+        return {
+            "choices": [{"text": "x", "finish_reason": "stop"}],
+            "usage": {"completion_tokens": 1, "prompt_tokens": 1},
+        }
+
+    with serving(slowly) as server:
+        texts(plugin(server.url, concurrency=8), n=16)
+        assert 4 <= server.most_at_once <= 8
+        assert len(server.requests) == 48
+
+
+@pytest.mark.parametrize(
+    "fault", ["429", "500", "503", "cut", "slow", "fewer", "aborted", "no JSON", "no usage"]
+)
+def test_what_fails_once_is_asked_again(fault: str) -> None:
+    with serving() as server:
+        expected = texts(plugin(server.url))
+    with serving(fault=lambda number: fault if number % 3 == 0 else "") as server:
+        assert texts(plugin(server.url, timeout=0.5)) == expected
+        assert len(server.requests) > 9
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("429", "it answered 429 .*fault 429"),
+        ("500", "it answered 500 .*fault 500"),
+        ("cut", "RemoteProtocolError"),
+        ("slow", "it took longer than 0.3 s"),
+        ("fewer", "its reply holds no completion"),
+        ("aborted", "it broke a completion off .finish_reason 'abort'"),
+        ("no JSON", "its reply holds no completion.*<html>not JSON</html>"),
+    ],
+)
+def test_what_fails_for_good_says_why_and_what_to_do(fault: str, reason: str) -> None:
+    message = rf"The server http.* gave no completion in 2 attempts: {reason}.*Finished work is kept"
+    with serving(fault=lambda number: fault) as server, pytest.raises(PluginFailedError, match=message):
+        texts(plugin(server.url, attempts=2, timeout=0.3), n=1)
+
+
+def test_a_server_that_is_down() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(PluginFailedError, match=r"in 2 attempts: ConnectError.*look after the server"):
+        texts(plugin(f"http://127.0.0.1:{port}/v1", attempts=2))
+
+
+@pytest.mark.parametrize(
+    ("fault", "advice"),
+    [("400", "max_tokens against the context"), ("401", "key_variable"), ("404", "base_url")],
+)
+def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
+    with serving(fault=lambda number: fault) as server:
+        with pytest.raises(
+            PluginFailedError, match=rf"refused a request with {fault}: .*fault {fault}.*{advice}"
+        ):
+            texts(plugin(server.url, concurrency=1), n=1, prefixes=PREFIXES[:1])
+        assert len(server.requests) == 1
+
+
+def test_the_server_may_ask_for_a_pause() -> None:
+    with serving(fault=lambda number: "503" if number < 3 else "") as server:
+        start = time.monotonic()
+        texts(plugin(server.url, backoff=0.1, concurrency=1), n=1, prefixes=PREFIXES[:1])
+        assert time.monotonic() - start >= 0.1 + 0.2 + 0.4
+
+
+def test_a_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "other")
+    with serving() as server:
+        texts(plugin(server.url), n=1)
+        assert not any("Authorization" in headers or "authorization" in headers for headers in server.headers)
+        llm = plugin(server.url, key_variable="SERVER_KEY")
+        with pytest.raises(PluginFailedError, match="The environment variable SERVER_KEY is not set"):
+            texts(llm)
+        monkeypatch.setenv("SERVER_KEY", "secret")
+        before = len(server.headers)
+        texts(llm, n=1)
+        sent = {key.lower(): value for key, value in server.headers[before].items()}
+        assert sent["authorization"] == "Bearer secret"
+        assert "secret" not in repr((llm.identity(), llm.arguments))
+
+
+def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
+    here, there = plugin("http://a/v1", concurrency=2), plugin("http://b:8000/v1", timeout=9.0)
+    assert here.identity() == there.identity()
+    for changed in ({"template": "{question}"}, {"weights": "2"}, {"template": None, "tokenizer": WEAK}):
+        assert plugin("http://a/v1", **changed).identity() != here.identity()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"base_url": "localhost:8000"}, "must be an address such as http"),
+        ({"template": None}, "Give either 'tokenizer'.* or 'template'"),
+        ({"tokenizer": WEAK}, "Give either 'tokenizer'.* or 'template'"),
+        ({"template": "Q:"}, "must hold {question}"),
+        ({"concurrency": 0}, "'concurrency' parameter must be an int in"),
+        ({"attempts": 0}, "'attempts' parameter must be an int in"),
+        ({"timeout": 0.0}, "'timeout' parameter must be a float above 0"),
+        ({"template": None, "tokenizer": "./nowhere"}, "nowhere"),
+    ],
+)
+def test_arguments_that_cannot_work(arguments: dict[str, Any], message: str) -> None:
+    given = {"base_url": "http://localhost/v1", "model": "m", "template": TEMPLATE, **arguments}
+    with pytest.raises(InvalidArgumentsError, match=message):
+        llms.create("openai", **given)

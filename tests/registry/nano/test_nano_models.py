@@ -1,0 +1,160 @@
+"""The shipped nano models are what their card says, used as everyone uses them; and their recipe runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from prmcal.registry.contracts.data import Prefix, Sampling, split_steps
+from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.strategies.exact import best_of_n
+
+ROOT = Path(__file__).resolve().parents[3]
+MODELS = ROOT / "registry" / "nano" / "models"
+POLICIES = {"weak": 0.33, "middle": 0.60, "strong": 0.84}
+"""Accuracy of one sample on nano-math's test split."""
+FORMATS = {"qwen": "prm", "shepherd": "shepherd", "reasoneval": "reasoneval"}
+"""The shipped PRM of each format."""
+QUESTIONS, SAMPLES = 30, 16
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One policy's samples: whether they are right, and each PRM's last logit; each (questions, samples)."""
+
+    correct: NDArray[np.bool_]
+    logits: dict[str, NDArray[np.float64]]
+
+
+@pytest.fixture(scope="module")
+def scored(one_thread: None) -> dict[str, Scored]:
+    dataset = datasets.create("nano-math")
+    questions = dataset.questions("test", QUESTIONS)
+    judges = {
+        name: prms.create(name, checkpoint=f"nano:{folder}", dtype="float32")
+        for name, folder in FORMATS.items()
+    }
+    prefixes = [Prefix(question.text) for question in questions]
+    found = {}
+    for name in POLICIES:
+        llm = llms.create("transformers", checkpoint=f"nano:{name}")
+        completions = llm.generate(prefixes, SAMPLES, Sampling(max_tokens=256), seed=0)
+        llm.close()
+        correct = np.zeros((QUESTIONS, SAMPLES), dtype=bool)
+        logits = {name: np.zeros((QUESTIONS, SAMPLES)) for name in judges}
+        for row, (question, drawn) in enumerate(zip(questions, completions, strict=True)):
+            texts = [completion.text for completion in drawn]
+            correct[row] = [dataset.grade(question, text)[0] == "correct" for text in texts]
+            for judge, prm in judges.items():
+                scores = prm.score(question.text, [split_steps(text) for text in texts])
+                logits[judge][row] = [score.logit[-1] for score in scores]
+        found[name] = Scored(correct, logits)
+    return found
+
+
+def test_the_policies_are_as_good_as_their_names(scored: dict[str, Scored]) -> None:
+    accuracy = {name: float(found.correct.mean()) for name, found in scored.items()}
+    assert accuracy["weak"] < accuracy["middle"] < accuracy["strong"]
+    assert accuracy == pytest.approx(POLICIES, abs=0.12)
+
+
+@pytest.mark.parametrize("judge", FORMATS)
+def test_a_reward_model_tells_right_from_wrong_within_a_question(
+    judge: str, scored: dict[str, Scored]
+) -> None:
+    found = scored["weak"]
+    mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
+    areas = [roc_auc_score(found.correct[row], found.logits[judge][row]) for row in mixed]
+    assert len(areas) >= QUESTIONS // 2
+    assert np.mean(areas) > 0.85
+
+
+@pytest.mark.parametrize("judge", FORMATS)
+@pytest.mark.parametrize(("name", "margin"), [("weak", 0.2), ("middle", 0.15), ("strong", 0.02)])
+def test_the_best_scored_sample_is_better_than_any(
+    name: str, margin: float, judge: str, scored: dict[str, Scored]
+) -> None:
+    found = scored[name]
+    best = best_of_n(found.logits[judge], found.correct, [SAMPLES])
+    assert best.mean() > found.correct.mean() + margin
+
+
+def test_the_reward_model_has_the_weights_of_its_format_and_no_others() -> None:
+    from safetensors import safe_open
+
+    with safe_open(MODELS / "prm" / "model.safetensors", "pt") as file:
+        keys = set(file.keys())
+        hidden = file.get_slice("model.embed_tokens.weight").get_shape()[1]
+        assert file.get_slice("score.0.weight").get_shape() == [hidden, hidden]
+        assert file.get_slice("score.2.weight").get_shape() == [2, hidden]
+    head = {key for key in keys if not key.startswith("model.")}
+    assert head == {"score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias"}
+    configuration = json.loads((MODELS / "prm" / "config.json").read_text())
+    assert configuration["architectures"] == ["Qwen2ForProcessRewardModel"]
+    assert (configuration["model_type"], configuration["num_labels"]) == ("qwen2", 2)
+
+
+def test_the_models_are_a_few_megabytes_without_code_or_pickles() -> None:
+    files = [path for path in MODELS.rglob("*") if path.is_file()]
+    assert {path.relative_to(MODELS).parts[0] for path in files} == {*POLICIES, *FORMATS.values()}
+    assert {path.suffix for path in files} == {".safetensors", ".json", ".jinja"}
+    assert sum(path.stat().st_size for path in files) < 12_000_000
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *FORMATS.values()])
+def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / name)
+    pieces = [tokenizer.decode([token]) for token in tokenizer("a) 37+15=52\n\nb)")["input_ids"]]
+    assert "".join(pieces) == "a) 37+15=52\n\nb)"
+    assert pieces.count("\n\n") == 1
+    assert all(len(piece) == 1 for piece in pieces if any(character.isdigit() for character in piece))
+    assert len(tokenizer("<extra_0>")["input_ids"]) == 1
+
+
+def test_the_training_command_makes_all_models_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    work, models = tmp_path / "work", tmp_path / "models"
+    first = train(work, models, "--until", "policies")
+    assert sorted(path.name for path in models.iterdir()) == sorted(POLICIES)
+    assert "skipped" not in first
+    second = train(work, models)
+    assert {path.name for path in models.iterdir()} == {*POLICIES, *FORMATS.values()}
+    made = {
+        line.split(":")[0] for line in second.splitlines() if "skipped" not in line and " step " not in line
+    }
+    assert {"labels", "drilled", *FORMATS.values()} <= made
+    assert not made & {"tokenizer", "base", "solver", "polished", "weak"}
+    for name, folder in FORMATS.items():
+        (score,) = prms.create(name, checkpoint=str(models / folder)).score(
+            "Start with 10.", [["a) 10+1=11"]]
+        )
+        assert score.logit.shape == (2,)
+        assert np.isfinite(score.logit).all()
+
+
+def train(work: Path, models: Path, *more: str) -> str:
+    """Run the training command with a five-thousandth of its steps, and return what it prints."""
+    command = [sys.executable, "-m", "prmcal.registry.nano.training", "--scale", "0.0002"]
+    run = subprocess.run(
+        [*command, "--work", str(work), "--models", str(models), *more],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout

@@ -1,0 +1,45 @@
+"""Settling a reward model moves its scores to the labels' scale and keeps their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from scipy.special import expit
+from scipy.stats import spearmanr
+
+from prmcal.registry.nano.problems import generate_split, solution_steps
+from prmcal.registry.nano.training.labels import Labelled
+from prmcal.registry.nano.training.settle import settle
+from prmcal.registry.plugins import prms
+
+SLOPE, OFFSET = 0.7, -1.5
+
+
+@pytest.mark.parametrize(
+    ("plugin", "folder", "negative"),
+    [("qwen", "prm", 0), ("shepherd", "shepherd", 1), ("reasoneval", "reasoneval", 0)],
+)
+def test_a_known_slope_and_offset_are_found_and_folded_in(
+    plugin: str, folder: str, negative: int, one_thread: None
+) -> None:
+    before, after = (prms.create(plugin, checkpoint=f"nano:{folder}", dtype="float32") for _ in range(2))
+    chains = []
+    for problem in generate_split("nano-math", "train", 10):
+        right = solution_steps(problem)
+        chains += [(problem.text, right), (problem.text, [*right[:-1], right[-1].replace("=", "1=")])]
+    scores = [before.score(question, [steps])[0].logit for question, steps in chains]
+    labels = [
+        Labelled(question, steps, list(np.round(1000 * expit(SLOPE * logit + OFFSET))), 1000)
+        for (question, steps), logit in zip(chains, scores, strict=True)
+    ]
+    head = after.modules[1]
+    settle(head[-1] if hasattr(head, "__getitem__") else head, negative, before, labels)
+
+    old = np.concatenate(scores)
+    new = np.concatenate([after.score(question, [steps])[0].logit for question, steps in chains])
+    assert np.abs(expit(new) - expit(SLOPE * old + OFFSET)).max() < 0.05
+    assert spearmanr(old, new).statistic > 0.99

@@ -1,0 +1,124 @@
+"""A PRM whose layers are spread over several GPUs: every operation finds its inputs on one of them.
+
+There are no GPUs here. The models are real, and so are the hooks that take tensors from one device to the next; the
+tensors are torch's fake ones, which have shapes and devices and no numbers. An operation on tensors of two devices
+raises, as it does on GPUs.
+
+Torch keeps a kind of device for as long as a process lives, so that these tests run in one of their own, which
+`test_several_gpus.py` starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from accelerate import dispatch_model
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from prmcal import Prefix, ScoringRequest, pretrained
+from prmcal.registry.calibrators.lora.batches import Packing, token_ids
+from prmcal.registry.calibrators.lora.fitting import batch_parts, row_loss
+from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
+from prmcal.registry.calibrators.lora.prediction import predict_log_odds
+from prmcal.registry.calibrators.lora.training import TreeTrainer
+from prmcal.registry.models.checkpoints import SPREAD
+from prmcal.registry.plugins import prms
+from prmcal.registry.prms.transformers import TransformersPRM
+
+QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
+STEPS = ("a) 37+15=52", "b) 52-8=44")
+PREFIXES = [Prefix(QUESTION, STEPS[:count]) for count in range(3)]
+FORMATS = [("qwen", "nano:prm"), ("shepherd", "nano:shepherd"), ("reasoneval", "nano:reasoneval")]
+ON_FIRST = re.compile(r"embed_tokens|rotary_emb|(?<!score\.)layers\.[0-2]\.")
+
+Load = Callable[[str, str], TransformersPRM]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Loads a PRM as over several devices, all of which are the processor for now."""
+
+    def dispatch(model: nn.Module, _checkpoint: str) -> None:
+        leaves = [name for name, part in model.named_modules() if not any(part.children())]
+        whole = {re.sub(r"(layers\.\d+)\..*", r"\1", name) for name in leaves}
+        dispatch_model(model, dict.fromkeys(whole, "cpu"), main_device="cpu", force_hooks=True)
+
+    # Where a model is that was just spread, and on this machine, which has one device, was not.
+    monkeypatch.setattr(pretrained, "_check_spread", dispatch)
+
+    def loaded(name: str, checkpoint: str) -> TransformersPRM:
+        prm = prms.create(name, checkpoint=checkpoint, device=SPREAD)
+        assert isinstance(prm, TransformersPRM)
+        prm.modules  # noqa: B018 - loads it
+        return prm
+
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def gpus() -> tuple[torch.device, torch.device]:
+    """Two devices of a kind that torch knows by name alone."""
+    _setup_privateuseone_for_python_backend("gpu")
+    return torch.device("gpu:0"), torch.device("gpu:1")
+
+
+@pytest.fixture
+def spread(
+    gpus: tuple[torch.device, torch.device], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[nn.Module], None]]:
+    """Takes a module to two GPUs: the embedding and the first layers to one of them, all else to the other."""
+    monkeypatch.setattr(FakeTensor, "numpy", lambda tensor: np.zeros(tensor.shape), raising=False)
+
+    def take(module: nn.Module) -> None:
+        for name, part in module.named_modules():
+            device = gpus[0 if ON_FIRST.search(f"{name}.") else 1]
+            for key, weight in part._parameters.items():
+                if weight is not None:
+                    fake = torch.empty(weight.shape, dtype=weight.dtype, device=device)
+                    part._parameters[key] = nn.Parameter(fake, weight.requires_grad)
+            for key, buffer in part._buffers.items():
+                if buffer is not None:
+                    part._buffers[key] = torch.empty(buffer.shape, dtype=buffer.dtype, device=device)
+            if hasattr(part, "_hf_hook"):
+                part._hf_hook.execution_device = device
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield take
+
+
+@pytest.mark.parametrize(("name", "checkpoint"), FORMATS)
+def test_scores_and_hidden_states(
+    name: str, checkpoint: str, load: Load, request: pytest.FixtureRequest
+) -> None:
+    prm = load(name, checkpoint)
+    trunk, head = prm.modules
+    spread = request.getfixturevalue("spread")
+    spread(trunk)
+    spread(head)
+    asked = [ScoringRequest(QUESTION, (STEPS, STEPS[:1]))]
+    assert [scores.logit.shape for scores in prm.score_batch(asked)[0]] == [(3,), (2,)]
+    assert prm.hidden_states(asked)[0].logit.shape == (5,)
+
+
+@pytest.mark.parametrize(("name", "checkpoint"), FORMATS)
+def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.FixtureRequest) -> None:
+    prm = load(name, checkpoint)
+    base = quantile_model(prm, 1)
+    model = adapted(base, lora_config(base, 2, 32.0, 0.1, "all", ["q_proj", "v_proj"]))
+    rows, rates = np.arange(len(PREFIXES)), np.linspace(0, 1, len(PREFIXES))
+    sequences, packing = token_ids(prm, PREFIXES), Packing.of(prm)
+    request.getfixturevalue("spread")(model)
+    (part,) = batch_parts(rows, PREFIXES, sequences, rates, packing)
+    trainer = SimpleNamespace(row_loss=row_loss("mse", ()))
+    assert TreeTrainer.compute_loss(trainer, model.train(), part).requires_grad
+    trained = {weight.device.index for weight in model.parameters() if weight.requires_grad}
+    assert trained == {0, 1}
+    calibrated, _ = predict_log_odds(model.eval(), prm, PREFIXES, 1, original=False)
+    assert calibrated.shape == (3, 1)

@@ -1,0 +1,218 @@
+"""The PRM `qwen` and its base: one pass over all prefixes gives what the model gives each by itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from prmcal import ScoringRequest, TransformersPRM
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.conformance import checks_of
+from prmcal.registry.conformance import plugin as plugin_checks
+from prmcal.registry.conformance import prm as prm_checks
+from prmcal.registry.models.pretrained import load_pretrained
+from prmcal.registry.models.qwen import QwenRewardModel
+from prmcal.registry.plugins import prms
+from prmcal.registry.prms.qwen import QwenPRM
+
+QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
+TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34", "So: 34"), ())
+CHAT = (
+    "<|im_start|>system\nPlease reason step by step, and put your final answer within \\boxed{{}}.<|im_end|>\n"
+    "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n{prefix}<extra_0>"
+)
+
+
+@pytest.fixture(scope="module")
+def reward_model(reward_folder: Path) -> QwenPRM:
+    """The tiny reward model as the registry builds it."""
+    built = prms.create("qwen", checkpoint=str(reward_folder))
+    assert isinstance(built, QwenPRM)
+    return built
+
+
+@pytest.mark.parametrize("markers", ["last", "every"])
+@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
+def test_it_conforms(check: Any, markers: str, reward_folder: Path) -> None:
+    plugin = prms.create("qwen", checkpoint=str(reward_folder), markers=markers)
+    assert check in checks_of(plugin)
+    check(plugin)
+
+
+def alone(folder: Path, text: str) -> np.ndarray:
+    """Logits of bad and good at the end of a text, in a pass of its own."""
+    from transformers import AutoTokenizer
+
+    model = QwenRewardModel.from_pretrained(folder).eval()
+    ids = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt").input_ids
+    with torch.no_grad():
+        return model(input_ids=ids)[0, -1].numpy()
+
+
+@pytest.mark.parametrize(("markers", "joint"), [("last", "\n\n"), ("every", "<extra_0>")])
+def test_one_pass_equals_separate_passes(markers: str, joint: str, reward_folder: Path) -> None:
+    plugin = prms.create("qwen", checkpoint=str(reward_folder), markers=markers)
+    rewards = []
+    for steps, scores in zip(TRAJECTORIES, plugin.score(QUESTION, TRAJECTORIES), strict=True):
+        for count in range(len(steps) + 1):
+            bad, good = alone(reward_folder, CHAT.format(question=QUESTION, prefix=joint.join(steps[:count])))
+            assert abs(scores.logit[count] - (good - bad)) < 1e-5
+            assert abs(scores.reward[count] - np.exp(good) / (np.exp(good) + np.exp(bad))) < 1e-5
+            rewards.append(scores.reward[count])
+    assert np.ptp(rewards) > 0.01
+
+
+def test_hidden_states_of_whole_trajectories_alone(reward_model: QwenPRM) -> None:
+    every, whole = (
+        reward_model.hidden_states([ScoringRequest(QUESTION, TRAJECTORIES, whole_only=only)])[0]
+        for only in (False, True)
+    )
+    ends = np.cumsum([len(steps) + 1 for steps in TRAJECTORIES]) - 1
+    np.testing.assert_allclose(whole.logit, every.logit[ends], atol=1e-5)
+    np.testing.assert_allclose(whole.states[whole.leaves], every.states[every.leaves[ends]], atol=1e-5)
+    assert len(whole.states) < len(every.states)
+
+
+def test_every_weight_of_the_published_layout_is_used(reward_folder: Path) -> None:
+    from safetensors.torch import load_file
+
+    saved = load_file(reward_folder / "model.safetensors")
+    loaded = load_pretrained(QwenRewardModel, str(reward_folder), "auto", "cpu").state_dict()
+    assert set(saved) - set(loaded) == {"lm_head.weight"}
+    assert set(loaded) <= set(saved)
+    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
+
+
+def test_the_head_stays_in_float32_over_a_bfloat16_trunk(reward_folder: Path) -> None:
+    plugin = prms.create("qwen", checkpoint=str(reward_folder), dtype="bfloat16")
+    trunk, head = plugin.load_model()
+    assert {weights.dtype for weights in trunk.parameters()} == {torch.bfloat16}
+    assert {weights.dtype for weights in head.parameters()} == {torch.float32}
+    exact = prms.create("qwen", checkpoint=str(reward_folder)).score(QUESTION, TRAJECTORIES)[0].logit
+    assert np.abs(plugin.score(QUESTION, TRAJECTORIES)[0].logit - exact).max() < 1.0
+
+
+def test_trees_of_any_size_give_the_same_scores(reward_folder: Path) -> None:
+    requests = [ScoringRequest(f"{QUESTION} {number}", TRAJECTORIES * 2) for number in range(5)]
+    small = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=1, batch_tokens=1).score_batch(
+        requests
+    )
+    large = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=4000).score_batch(requests)
+    for ours, theirs in zip(small, large, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one.logit, other.logit, atol=1e-5)
+            assert one.tokens == other.tokens
+
+
+def test_the_question_decides_too(reward_model: QwenPRM) -> None:
+    first, second = (
+        reward_model.score(question, TRAJECTORIES)[0].reward for question in (QUESTION, "What is 1+1?")
+    )
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_over_long_prefixes_are_flagged_and_all_may_be(reward_folder: Path) -> None:
+    plugin = prms.create("qwen", checkpoint=str(reward_folder), max_tokens=75)
+    fits, cut, none = plugin.score_batch(
+        [
+            ScoringRequest("1+1?", (("2",),)),
+            ScoringRequest("1+1?", (("2", "3" * 60, "4"),)),
+            ScoringRequest("7" * 80, (("1",),)),
+        ]
+    )
+    assert fits[0].over_long.tolist() == [False, False]
+    assert cut[0].over_long.tolist() == [False, False, True, True]
+    np.testing.assert_allclose(cut[0].reward[:2], fits[0].reward, atol=1e-5)
+    assert np.isnan(cut[0].reward[2:]).all()
+    assert none[0].over_long.all()
+    assert none[0].tokens == 0
+
+
+def test_another_kind_of_model_is_refused(policy_folder: Path) -> None:
+    plugin = prms.create("qwen", checkpoint=str(policy_folder))
+    with pytest.raises(
+        PluginFailedError, match=r"lacks 4 weights that QwenRewardModel needs, score\.0\.bias"
+    ):
+        plugin.score(QUESTION, TRAJECTORIES)
+
+
+def test_broken_weights_are_refused(reward_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(reward_folder, tmp_path / "broken")
+    weights = tmp_path / "broken" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(PluginFailedError, match="cannot be loaded"):
+        prms.create("qwen", checkpoint=str(tmp_path / "broken")).score(QUESTION, TRAJECTORIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"markers": "some"}, "'markers' argument of the prm 'qwen'"),
+        ({"max_tokens": 0}, "'max_tokens' parameter must be an int in"),
+        ({"dtype": "int8"}, "'dtype' parameter must be"),
+        ({"device": "gpu"}, "'device' parameter must be auto, cpu, cuda, balanced or cuda:N"),
+    ],
+)
+def test_arguments_out_of_range(arguments: dict[str, Any], message: str, reward_folder: Path) -> None:
+    with pytest.raises(InvalidArgumentsError, match=message):
+        prms.create("qwen", checkpoint=str(reward_folder), **arguments)
+
+
+class TokenClassifierPRM(TransformersPRM):
+    """What an author writes: the rest comes from the base class."""
+
+    marker, max_tokens = "<extra_0>", 256
+
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        return f"Problem: {question}\n" + "\n\n".join(steps)
+
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        return head[..., 1] - head[..., 0]
+
+
+@pytest.fixture(scope="module")
+def classifier_folder(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A token classifier of transformers' own, with another architecture than Qwen2."""
+    from transformers import LlamaConfig, LlamaForTokenClassification
+
+    folder = tmp_path_factory.mktemp("classifier")
+    shutil.copytree(tokenizer_folder, folder, dirs_exist_ok=True)
+    config = LlamaConfig(
+        vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        LlamaForTokenClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
+def test_a_prm_of_a_few_lines_conforms(check: Any, classifier_folder: Path) -> None:
+    plugin = TokenClassifierPRM(checkpoint=str(classifier_folder))
+    plugin.check_arguments()
+    check(plugin)
+
+
+def test_log_odds_of_the_wrong_shape_are_refused(classifier_folder: Path) -> None:
+    class Forgetful(TokenClassifierPRM):
+        def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+            return head
+
+    with pytest.raises(PluginFailedError, match="'log_odds' of the PRM"):
+        Forgetful(checkpoint=str(classifier_folder)).score(QUESTION, TRAJECTORIES)
+
+
+def test_what_a_class_says_of_the_input_is_part_of_its_identity(classifier_folder: Path) -> None:
+    class Other(TokenClassifierPRM):
+        marker = "ки"
+
+    first, second = (cls(checkpoint=str(classifier_folder)).identity() for cls in (TokenClassifierPRM, Other))
+    assert (first["marker"], second["marker"]) == ("<extra_0>", "ки")
+    json.dumps(first)

@@ -1,0 +1,276 @@
+"""The PRM `reasoneval`: its ids and the places where its scores are read are those of the authors' code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.conformance import checks_of
+from prmcal.registry.conformance import plugin as plugin_checks
+from prmcal.registry.conformance import prm as prm_checks
+from prmcal.registry.plugins import prms
+from prmcal.registry.prms.reasoneval import ReasonEvalPRM
+from tests.registry.conftest import QWEN2
+from tests.registry.prms.prm_assertions import assert_exact_head, assert_long_prefixes_flagged
+from tests.registry.prms.prm_layouts import (
+    MISTRAL,
+    REASONEVAL_7B,
+    REASONEVAL_34B,
+    SIZES,
+    saved_weights,
+    write_checkpoint,
+    write_tokenizer,
+)
+
+QUESTION = "Start with 37. step a) add 15, step b) subtract 8."
+TRAJECTORIES = (("step a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34", "So: 34", "4"), ())
+HEAD = {"score_head.weight": (3, SIZES["hidden_size"])}
+PROMPT = "Question:\n{}\nAnswer:\nLet's think step by step.\n"
+
+
+@pytest.fixture(scope="module")
+def folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model in the layout of ReasonEval-7B: its pad token is the one that begins every text."""
+    found = tmp_path_factory.mktemp("reasoneval")
+    write_checkpoint(found, REASONEVAL_7B, HEAD)
+    write_tokenizer(found, pad_token="<s>")
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder_34b(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model in the layout of ReasonEval-34B: its pad token is another."""
+    found = tmp_path_factory.mktemp("reasoneval-34b")
+    write_checkpoint(found, REASONEVAL_34B, HEAD)
+    write_tokenizer(found, pad_token="</s>")
+    return found
+
+
+@pytest.fixture(scope="module")
+def qwen2_folder(one_thread: None, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The head on a Qwen2 trunk, with the nano models' tokenizer."""
+    found = tmp_path_factory.mktemp("reasoneval-qwen2")
+    shutil.copytree(tokenizer_folder, found, dirs_exist_ok=True)
+    config = {**QWEN2, "model_type": "qwen2", "initializer_range": 0.2, "vocab_size": 448}
+    write_checkpoint(found, config, {"score_head.weight": (3, 64)})
+    return found
+
+
+@pytest.fixture(params=["7b", "34b", "qwen2"])
+def any_folder(request: pytest.FixtureRequest) -> Path:
+    """One model of each architecture."""
+    name = {"7b": "folder", "34b": "folder_34b", "qwen2": "qwen2_folder"}[request.param]
+    found: Path = request.getfixturevalue(name)
+    return found
+
+
+def create(folder: Path, **arguments: Any) -> ReasonEvalPRM:
+    built = prms.create("reasoneval", checkpoint=str(folder), **arguments)
+    assert isinstance(built, ReasonEvalPRM)
+    return built
+
+
+@pytest.mark.parametrize("read_at", ["reference", "end"])
+@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
+def test_it_conforms(check: Any, read_at: str, folder: Path) -> None:
+    plugin = create(folder, read_at=read_at)
+    assert check in checks_of(plugin)
+    check(plugin)
+
+
+@pytest.mark.parametrize("check", prm_checks.CHECKS)
+def test_it_conforms_on_other_trunks(check: Any, folder_34b: Path, qwen2_folder: Path) -> None:
+    check(create(folder_34b))
+    check(create(qwen2_folder))
+
+
+def classes(folder: Path, ids: Sequence[int]) -> torch.Tensor:
+    """Logits of the three classes at every token of a plain text, by the trunk and head as they are saved."""
+    trunk = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        hidden = trunk(input_ids=torch.tensor([list(ids)])).last_hidden_state[0]
+    return hidden @ saved_weights(folder)["score_head.weight"].T
+
+
+def reference_rewards(folder: Path, question: str, steps: Sequence[str], begins: bool) -> list[float]:
+    """Rewards of a whole trajectory by the authors' rule for 7B (`begins`) or 34B, the bare question's among them.
+
+    A separator at place i of the ids, the j-th of them (from 0), marks the place i - 1 - j; the ids are then what is
+    left without separators, at 7B with the id 1 put in front. The places of the first token and, as they have it, of
+    the prompt are dropped; here the prompt's is kept.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    separator = tokenizer.pad_token
+    text = PROMPT.format(question) + separator + "".join(step + separator for step in steps)
+    ids = np.array(tokenizer(text).input_ids)
+    places = np.flatnonzero(ids == tokenizer.pad_token_id)
+    marked = places - 1 - np.arange(len(places))
+    kept = ids[ids != tokenizer.pad_token_id].tolist()
+    if begins:
+        kept, marked = [1, *kept], marked[1:]
+    assert len(marked) == len(steps) + 1
+    probabilities = classes(folder, kept)[marked].softmax(-1)
+    return (probabilities[:, 1] + probabilities[:, 2]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("folder", True), ("folder_34b", False), ("qwen2_folder", False)]
+)
+def test_rewards_are_those_of_the_authors_rule(
+    name: str, begins: bool, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(name)
+    rewards = []
+    for steps, scores in zip(TRAJECTORIES, create(folder).score(QUESTION, TRAJECTORIES), strict=True):
+        np.testing.assert_allclose(
+            scores.reward, reference_rewards(folder, QUESTION, steps, begins), atol=1e-5
+        )
+        rewards.extend(scores.reward)
+    assert np.ptp(rewards) > 0.01
+
+
+@pytest.mark.parametrize("read_at", ["reference", "end"])
+def test_one_pass_equals_separate_passes(read_at: str, any_folder: Path) -> None:
+    """Prompt and steps by themselves, put together: no separator is left, none is between."""
+    tokenizer = AutoTokenizer.from_pretrained(any_folder)
+    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    early = read_at == "reference" and tokenizer.pad_token == tokenizer.bos_token
+    plugin = create(any_folder, read_at=read_at)
+    for steps, scores in zip(TRAJECTORIES, plugin.score(QUESTION, TRAJECTORIES), strict=True):
+        for count in range(len(steps) + 1):
+            parts = (PROMPT.format(QUESTION), *steps[:count])
+            ids = [
+                *begin,
+                *(i for part in parts for i in tokenizer(part, add_special_tokens=False).input_ids),
+            ]
+            negative, neutral, positive = classes(any_folder, ids)[-2 if early else -1].double().tolist()
+            expected = np.logaddexp(neutral, positive) - negative
+            assert abs(scores.logit[count] - expected) < 1e-5
+            assert abs(scores.reward[count] - 1 / (1 + np.exp(-expected))) < 1e-5
+
+
+def test_the_quirk_belongs_to_tokenizers_whose_pad_token_begins_every_text(
+    folder: Path, folder_34b: Path
+) -> None:
+    for where, differs in ((folder, True), (folder_34b, False)):
+        first, second = (
+            create(where, read_at=each).prefix_ids("1?", ("2+2=4",)) for each in ("reference", "end")
+        )
+        assert first is not None
+        assert second is not None
+        assert (first == second[:-1]) if differs else (first == second)
+        assert (second[0], second.count(1)) == (1, 1)
+        assert 2 not in second
+
+
+def test_separators_that_stand_in_a_text_are_not_read(folder: Path) -> None:
+    plain, odd = (create(folder).score(QUESTION, [(step,)])[0] for step in ("2+2=4", "2+<s>2=4"))
+    assert plain.reward[0] == pytest.approx(odd.reward[0], abs=1e-6)
+    assert 1 not in create(folder).prefix_ids(QUESTION, ("2+<s>2=4",))[1:]  # type: ignore[index]
+
+
+def test_every_weight_is_used(any_folder: Path) -> None:
+    saved = saved_weights(any_folder)
+    trunk, head = create(any_folder).modules
+    loaded = {f"model.{name}": tensor for name, tensor in trunk.state_dict().items()}
+    loaded |= {f"score_head.{name}": tensor for name, tensor in head.state_dict().items()}
+    assert set(loaded) == set(saved)
+    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
+
+
+@pytest.mark.parametrize("fields", [{"use_bias": True}, {"bias": True, "score_dim": 3}])
+def test_a_head_with_a_bias_is_read_if_the_configuration_says_so(
+    fields: dict[str, Any], one_thread: None, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path, {**MISTRAL, **fields}, {**HEAD, "score_head.bias": (3,)})
+    write_tokenizer(tmp_path, pad_token="<s>")
+    _, head = create(tmp_path).modules
+    assert torch.equal(head.state_dict()["bias"], saved_weights(tmp_path)["score_head.bias"])
+
+
+def test_the_head_stays_in_float32_over_a_bfloat16_trunk(folder: Path) -> None:
+    assert_exact_head(create(folder, dtype="bfloat16"), create(folder))
+
+
+def test_over_long_prefixes_are_flagged(folder: Path) -> None:
+    assert_long_prefixes_flagged(create(folder, max_tokens=90))
+
+
+def test_texts_longer_than_the_sliding_window_are_refused(one_thread: None, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, {**REASONEVAL_7B, "sliding_window": 200}, HEAD)
+    write_tokenizer(tmp_path, pad_token="<s>")
+    with pytest.raises(
+        PluginFailedError, match=r"sliding window of 200 tokens.*Set 'max_tokens' to 200 or less"
+    ):
+        create(tmp_path).score(QUESTION, TRAJECTORIES)
+    assert not create(tmp_path, max_tokens=200).score(QUESTION, TRAJECTORIES)[0].over_long.any()
+
+
+@pytest.mark.parametrize(
+    ("config", "head", "message"),
+    [
+        (
+            {"score_dimension": 2},
+            2,
+            r"has 2 outputs\. The PRM 'reasoneval' reads 3: negative, neutral and positive",
+        ),
+        ({}, 2, "score_head.weight of the checkpoint .* has the shape"),
+        ({"use_bias": True}, 3, r"lacks 1 weights that MistralReasonEval needs, score_head\.bias"),
+        (
+            {"model_type": "gpt2"},
+            3,
+            "is of model type 'gpt2'. The PRM 'reasoneval' knows llama, mistral, qwen2",
+        ),
+    ],
+)
+def test_other_heads_and_trunks_are_refused(
+    config: dict[str, Any], head: int, message: str, one_thread: None, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path, REASONEVAL_7B, {"score_head.weight": (head, SIZES["hidden_size"])})
+    (tmp_path / "config.json").write_text(json.dumps({**SIZES, **REASONEVAL_7B, **config}))
+    write_tokenizer(tmp_path, pad_token="<s>")
+    with pytest.raises(PluginFailedError, match=message):
+        create(tmp_path).score(QUESTION, TRAJECTORIES)
+
+
+def test_a_model_without_a_score_head_is_refused(policy_folder: Path) -> None:
+    with pytest.raises(
+        PluginFailedError, match=r"lacks 1 weights that Qwen2ReasonEval needs, score_head\.weight"
+    ):
+        create(policy_folder).score(QUESTION, TRAJECTORIES)
+
+
+def test_a_tokenizer_without_a_pad_token_is_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    write_tokenizer(tmp_path, pad_token=None)
+    with pytest.raises(PluginFailedError, match="has no pad token, which parts the steps"):
+        create(tmp_path).score(QUESTION, TRAJECTORIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
+        ({"read_at": "start"}, "'read_at' argument of the prm 'reasoneval'"),
+        ({"max_tokens": 0}, "'max_tokens' parameter must be an int in"),
+    ],
+)
+def test_arguments_out_of_range(arguments: dict[str, Any], message: str, folder: Path) -> None:
+    with pytest.raises(InvalidArgumentsError, match=message):
+        prms.create("reasoneval", **{"checkpoint": str(folder), **arguments})
+
+
+def test_all_that_decides_the_scores_is_in_the_identity(folder: Path) -> None:
+    plugins = [create(folder), create(folder, read_at="end"), create(folder, max_tokens=99)]
+    identities = [json.dumps(plugin.identity()) for plugin in plugins]
+    assert len(set(identities)) == len(plugins)
+    assert json.dumps(create(folder, batch_tokens=7, tree_tokens=7, device="cpu").identity()) == identities[0]

@@ -1,0 +1,185 @@
+"""The built-in strategies: their contract, known cases, and brute force over every draw from a small pool."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.conformance import parametrize_with_checks, run_checks
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.votes import majority_of_n
+
+NAMES = list(strategies.names())
+
+
+def answer(name: str, pool: Pool, most: int, target: float | None = None, **arguments: Any) -> Answered:
+    return strategies.create(name, **arguments).answer(pool, Setting(most, target))
+
+
+def random_pool(seed: int, questions: int = 20, size: int = 16) -> Pool:
+    random = np.random.default_rng(seed)
+    answers = random.integers(-1, 4, (questions, size))
+    return Pool(
+        correct=answers == random.integers(0, 4, (questions, 1)),
+        answers=answers,
+        scores=random.normal(size=answers.shape),
+        rewards=random.random(questions),
+        success=random.random(questions),
+    )
+
+
+@parametrize_with_checks([strategies.create(name) for name in NAMES])
+def test_the_built_in_strategies_conform(plugin: PoolStrategy, check: Any) -> None:
+    check(plugin)
+
+
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=7), st.integers(0, 3), st.data())
+def test_a_majority_of_a_few_is_that_of_every_draw(votes: list[int], right: int, data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, len(votes)))
+    answers = np.array([votes])
+    outcomes = []
+    for drawn in combinations(votes, n):
+        voting = [vote for vote in drawn if vote >= 0]
+        most = max((voting.count(vote) for vote in voting), default=0)
+        first = {vote for vote in voting if voting.count(vote) == most}
+        outcomes.append((right in first) / len(first) if first else 0.0)
+    expected = np.mean(outcomes)
+    assert majority_of_n(answers, answers == right, n)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_large_pool_overflows_nothing() -> None:
+    answers = np.array([[0] * 600 + [1] * 500])
+    share = majority_of_n(answers, answers == 0, 31)[0]
+    assert 0.6 < share < 0.95
+
+
+def test_votes_weigh_what_their_rewards_do() -> None:
+    scores = np.array([[3.0, -1.0, -1.0, -1.0]])
+    answers = np.array([[0, 1, 1, 1]])
+    assert expit(3.0) > 3 * expit(-1.0)
+    pool = Pool(answers == 0, answers, scores=scores)
+    assert answer("weighted best-of-n", pool, 4).accuracy.tolist() == [1.0]
+    assert answer("majority vote", pool, 4).accuracy.tolist() == [0.0]
+
+
+def test_equal_weights_share_the_answer_and_make_it_a_majority_vote() -> None:
+    answers = np.array([[0, 1, 2, -1], [0, 0, 1, 1]])
+    pool = Pool(answers == 0, answers, scores=np.zeros(answers.shape))
+    for name in ("weighted best-of-n", "majority vote"):
+        assert answer(name, pool, 4).accuracy == pytest.approx([1 / 3, 1 / 2])
+
+
+def test_drawn_votes_are_within_their_stated_error() -> None:
+    pool = random_pool(1)
+    flat = Pool(pool.correct, pool.answers, scores=np.zeros(pool.correct.shape))
+    drawn = answer("weighted best-of-n", flat, 16, samples=5).accuracy
+    exact = majority_of_n(pool.answers, pool.correct, 5)
+    assert np.abs(drawn - exact).max() < 5 * 0.016
+
+
+def test_reference_points_cost_what_ias_does() -> None:
+    pool = random_pool(2)
+    ias = answer("best-of-n + IAS", pool, 16, 0.9)
+    assert len(np.unique(ias.samples)) > 3
+    for name in ("random budget", "fixed n of equal cost"):
+        reference = answer(name, pool, 16, 0.9)
+        assert reference.samples == pytest.approx(np.full(pool.questions, ias.samples.mean()))
+
+
+def test_a_random_budget_is_the_mean_over_all_ways_to_deal_it() -> None:
+    pool = random_pool(3, questions=3)
+    ias = answer("best-of-n + IAS", pool, 16, 0.9)
+    each = best_of_n(pool.scores, pool.correct, ias.samples.astype(int))
+    assert answer("random budget", pool, 16, 0.9).accuracy == pytest.approx(each.mean(axis=1))
+
+
+def test_a_mean_that_is_no_whole_number_is_mixed_of_its_neighbours() -> None:
+    pool = random_pool(4, questions=2)
+    # N_IAS(.9, .99) = 2 and N_IAS(.78, .99) = 3.04, rounded up 4: three in the mean. With .7, 3.8, also 4.
+    thirds = Pool(
+        pool.correct[[0, 0, 0]], pool.answers[[0, 0, 0]], pool.scores[[0, 0, 0]], np.array([0.9, 0.9, 0.78])
+    )
+    samples = answer("best-of-n + IAS", thirds, 16, 0.99).samples
+    assert samples.tolist() == [2.0, 2.0, 4.0]
+    two, three = best_of_n(thirds.scores, thirds.correct, [2, 3])[0]
+    mixed = answer("fixed n of equal cost", thirds, 16, 0.99).accuracy
+    assert mixed == pytest.approx(np.full(3, two / 3 + three * 2 / 3))
+
+
+def test_knowing_the_success_rate_spends_it_where_it_helps() -> None:
+    random = np.random.default_rng(5)
+    chance = random.beta(0.7, 0.7, 300)
+    correct = random.random((300, 64)) < chance[:, None]
+    pool = Pool(
+        correct, np.where(correct, 0, 1), scores=correct.astype(float), rewards=chance, success=chance
+    )
+    oracle, dealt = (answer(name, pool, 64, 0.9).accuracy.mean() for name in ("oracle IAS", "random budget"))
+    assert oracle > dealt + 0.01
+
+
+def test_a_strategy_that_does_not_say_what_it_reads_is_told() -> None:
+    class Secretive(PoolStrategy):
+        def answer(self, pool: Pool, setting: Setting) -> Answered:
+            return Answered(pool.scores.max(axis=1), np.ones(pool.questions))
+
+    with pytest.raises(PluginFailedError, match=r"Put 'scores' into its 'reads'"):
+        Secretive().answer(Pool(np.ones((1, 2), bool), np.zeros((1, 2), int)), Setting(2))
+    failed = [each.name for each in run_checks(Secretive()) if not each.passed]
+    assert "it uses what it declares" in failed
+
+
+@pytest.mark.parametrize(
+    ("cheat", "check"),
+    [
+        (lambda pool: pool.correct.any(axis=1).astype(float), "it knows no more than its samples"),
+        (lambda pool: pool.correct[:, 0].astype(float), "the order of the pool is nothing"),
+        (lambda pool: pool.correct.mean(axis=1) / 2 + 0.25, "hopeless and certain questions"),
+        (lambda pool: np.random.default_rng().random(len(pool.correct)), "the same pool gives the same"),
+    ],
+)
+def test_the_checks_find_a_cheat(cheat: Any, check: str) -> None:
+    class Cheat(PoolStrategy):
+        def answer(self, pool: Pool, setting: Setting) -> Answered:
+            return Answered(cheat(pool), np.ones(pool.questions))
+
+    assert check in [each.name for each in run_checks(Cheat()) if not each.passed]
+
+
+def test_a_budget_out_of_range_is_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"int in \[1, inf\) or left out. Got 0"):
+        strategies.create("best-of-n", samples=0)
+    with pytest.raises(ValueError, match=r"the grid's fixed budget is 8. Raise scaling.samples"):
+        answer("best-of-n", random_pool(0), 8, samples=9)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "check"),
+    [
+        ({"keep": lambda self, rewards, target: 0}, "the width is in its range"),
+        ({"expand": lambda self, rewards, target: self.expansions + 1}, "the width is in its range"),
+        ({"expand": lambda self, rewards, target: np.float64(1.0)}, "the width is in its range"),
+        (
+            {"keep": lambda self, rewards, target: 1 + np.random.default_rng().integers(8).item()},
+            "the same rewards give the same width",
+        ),
+        ({"reads": ("score",)}, "reads are known"),
+    ],
+)
+def test_the_checks_find_a_search_that_goes_wrong(flaw: dict[str, Any], check: str) -> None:
+    broken = type("Broken", (SearchStrategy,), flaw)()
+    assert check in [each.name for each in run_checks(broken) if not each.passed]
+
+
+def test_a_search_that_goes_nowhere_is_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"'width' parameter must be an int in \[1, inf\). Got 0"):
+        strategies.create("beam search", width=0)
