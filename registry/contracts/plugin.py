@@ -49,7 +49,7 @@ class Plugin:
             "version": self.version,
             "arguments": self.arguments,
         }
-        if cls.__module__.split(".")[0] != "registry":
+        if not cls.__module__.startswith("prmcal."):
             known["source"] = _source_hash(inspect.getfile(cls))
         return known
 

@@ -24,7 +24,7 @@ __all__ = [
     "resolve_checkpoint",
 ]
 
-NANO_FOLDER = Path(__file__).parent / "nano" / "models"
+NANO_FOLDER = Path(__file__).parents[1] / "nano" / "models"
 NANO_PREFIX = "nano:"
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 """What decides a model's output: weights, configuration, tokenizer and chat template."""
