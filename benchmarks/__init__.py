@@ -1,1 +1,1 @@
-"""Speed measured side by side, and evidence read from finished runs."""
+"""Benchmarks: speed against naive implementations and peers, and tables from finished runs. Tests are in `tests`."""

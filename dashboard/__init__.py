@@ -1,9 +1,14 @@
-"""Web pages that only read: leaderboards, calibration, scaling, comparisons. Imports db, nothing else of ours.
+"""The web pages. They only read, and they import no other package of prmcal than `prmcal.db`.
 
-prmcal.dashboard.serving.launch       starts the server
-prmcal.dashboard.app          the Streamlit script: navigation, and what to say when there is nothing to show
-prmcal.dashboard.views        one module per page, or per view of a page
-prmcal.dashboard.controls.address      the state of a page stands in its address
-prmcal.dashboard.charts.style       the visual language; *_charts: the charts of a page
-prmcal.dashboard.serving.screenshots  pictures of every page
+    app        navigation between the pages, and messages while there are no results
+    views      one module for each page; views.parts has the parts that pages are composed of
+    controls   widgets with which a reader selects, filters, pages and downloads
+    charts     Altair charts and the style that they share
+    text       numbers, names and model output as Markdown
+    frames     DataFrames that charts and tables are drawn from
+    data       cached queries of the published database
+    serving    the web server, and screenshots of all pages
+
+Imports go in one direction: views, views.parts, controls and charts, text and frames, data. Only ``__main__``, tests
+and benchmarks import `serving`.
 """

@@ -1,4 +1,4 @@
-"""``python -m dashboard DIR``: what ``prmcal dashboard DIR`` runs."""
+"""``python -m prmcal.dashboard DIR``: start the dashboard of an output folder, as ``prmcal dashboard DIR`` does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from prmcal.dashboard.serving.launch import launch
 
 
 def main() -> None:
-    """Read the command line and become the server."""
+    """Read the command line and start the server."""
     parser = argparse.ArgumentParser(
-        prog="python -m dashboard", description="Open the leaderboard in a browser."
+        prog="python -m prmcal.dashboard", description="Open the results of a run in a browser."
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument(

@@ -1,4 +1,7 @@
-"""The Streamlit script: ``streamlit run dashboard/app.py -- --dir DIR``."""
+"""The app: navigation between the pages, and messages while there are no results.
+
+Its command line is ``--dir DIR``, where DIR is the output folder of a run.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ from pathlib import Path
 
 import streamlit as st
 
-from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.plain import plain
+from prmcal.dashboard.data import REFRESH_SECONDS, ask
+from prmcal.dashboard.text.formats import escaped
 from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
-from prmcal.db.files import published_path
 from prmcal.db.reader import fingerprint
+from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
-_SECONDS_BETWEEN_LOOKS = 2
-_SIDEBAR = 250  # pixels: the rest is for tables
+__all__ = ["main"]
+
+_SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
 
 _RUNS = "runs"
-# Without icons: the first would be fetched from another machine, as the window's icon.
+# Pages have no icons. The browser tab would show the first one, and Streamlit would load it from the internet.
 _PAGES = {
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
@@ -31,44 +35,43 @@ _PAGES = {
 
 
 def main() -> None:
-    """Show the page that the address names, and again whenever a run has published."""
+    """Show the page that the address names. Show it again whenever the run publishes results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--dir", type=Path, required=True)
     path = published_path(parser.parse_args().dir)
 
-    st.set_page_config(page_title="prmcal", layout="wide", initial_sidebar_state=_SIDEBAR)
+    st.set_page_config(page_title="prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
     page = st.navigation(
         [
             st.Page(partial(view.show, path), title=title, url_path=url, default=not place)
             for place, (url, (view, title)) in enumerate(_PAGES.items())
         ]
     )
-    # First of all, so that a page that breaks is tried again when the run publishes.
-    _look_again(path, fingerprint(path))
+    # This comes before the page, so that a page that fails is drawn again when the run publishes.
+    _rerun_when_published(path, fingerprint(path))
+    folder = escaped(str(path.parent))
     try:
         if page.url_path != _RUNS and ask(path, "cells").empty:
-            st.title("Nothing to show yet")
-            st.info(
-                f"The run in {plain(str(path.parent))} has begun and measured nothing yet. The page fills by itself as "
-                "results come in; the page Runs tells how far it is."
+            _show_no_results(
+                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress."
             )
         else:
             page.run()
     except MissingDatabaseError:
-        st.title("Nothing to show yet")
-        st.info(
-            f"There are no results in {plain(str(path.parent))}. Start a run with `prmcal run GRID --out DIR` for this "
-            "folder: the page fills by itself as results come in."
+        _show_no_results(
+            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this folder."
         )
     except DatabaseError as error:
         st.title("The results cannot be read")
-        st.error(plain(str(error)))
+        st.error(escaped(str(error)))
 
 
-@st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
-def _look_again(path: Path, seen: tuple[int, int, int] | None) -> None:
+def _show_no_results(reason: str) -> None:
+    st.title("No results yet")
+    st.info(f"{reason} This page updates by itself as results come in.")
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _rerun_when_published(path: Path, seen: tuple[int, int, int] | None) -> None:
     if fingerprint(path) != seen:
         st.rerun()
-
-
-main()

@@ -1,34 +1,58 @@
-"""Answers of the database, kept until a run publishes again."""
+"""Cached queries of the published database. The cache is renewed when a run publishes results."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from prmcal.db.queries import catalog
+from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
-__all__ = ["ask"]
+__all__ = ["REFRESH_SECONDS", "ask", "ask_cells"]
+
+REFRESH_SECONDS = 2
+"""How often an open page looks for new results."""
 
 
 def ask(path: Path, query: str, **arguments: Any) -> Any:
-    """Call a function of :mod:`prmcal.db.queries.catalog` on the published copy, or return what it said before.
+    """Call a function of :mod:`prmcal.db.queries.catalog` on the published copy, or return its cached result.
+
+    Parameters
+    ----------
+    path : Path
+        The published copy.
+    query : str
+        The name of the function.
+    **arguments
+        The keyword arguments of the function.
 
     Raises
     ------
     DatabaseError
-        If the copy is absent or cannot be read.
+        If the copy is missing or cannot be read, or if the query raises one.
     """
-    answer = _answer(str(path), catalog.fingerprint(path), query, arguments)
+    answer = _answer(str(path), fingerprint(path), query, arguments)
     if isinstance(answer, DatabaseError):
         raise answer
     return answer
 
 
-# The fingerprint is a parameter only to be part of the cache's key. A refusal is kept as well, so that a broken
-# file is not opened on every click.
+def ask_cells(path: Path, query: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Ask the same of several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
+    return pd.concat(
+        [
+            ask(path, query, cell_id=cell_id).assign(calibrator=calibrator)
+            for cell_id, calibrator in zip(cells["cell_id"], cells["calibrator"], strict=True)
+        ]
+    )
+
+
+# The fingerprint is a parameter because it is part of the key of the cache. Errors are cached too, so that a damaged
+# file is not opened again on every click.
 @st.cache_data(max_entries=64, show_spinner=False)
 def _answer(
     path: str, fingerprint: tuple[int, int, int] | None, query: str, arguments: dict[str, Any]

@@ -1,14 +1,15 @@
-"""Where results live: tables over DuckDB, one writer, a published copy for readers, and the queries.
+"""Where results live: tables, writer, readers and queries over DuckDB. Running a grid belongs in ``prmcal.harness``.
 
-Nothing here knows how results are computed; that belongs in ``prmcal.harness``.
-
-    files, run_folder   what an output folder holds, and whether a run is writing to it
-    connection          connections to the database
-    writer              the one writer: short transactions, bulk loads from Parquet, publishing
-    reader              short read-only connections to the published copy
-    cells               the ids of cells
-    tables              every table, described
-    statistics          bootstrap, paired tests, ranks and budgets
-    queries             what the command line, the dashboard and the report ask for
-    text                leaderboards as Markdown and LaTeX
+run_folder    the paths of an output folder, and whether a run writes to it
+connection    connections to a database file
+writer        the only writer: short transactions, bulk loads from Parquet, publishing
+reader        short read-only connections to the published copy
+replicates    the bootstrap replicates that artifacts keep
+cells         the identifiers of cells
+metrics       the metrics of the leaderboards: titles, directions, descriptions
+roles         the few plugins that need special treatment
+tables        all tables, with descriptions
+statistics    bootstrap, paired tests, standings and budgets
+queries       the queries of the command line, the dashboard and the report
+text          how leaderboards are presented: words, marks, Markdown and LaTeX
 """

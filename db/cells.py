@@ -1,4 +1,4 @@
-"""The readable name of a cell."""
+"""The readable identifiers of cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cell_id(
     target: float | None = None,
     level: float | None = None,
 ) -> str:
-    """Name a cell by its coordinates, without spaces, the same in every run.
+    """Return the identifier of the cell with these coordinates. It is the same in every run.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Opening a database file, and what its driver's errors mean to a user."""
+"""Connections to a database file, with errors of the driver translated for users."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
 def engine_for(path: Path, *, read_only: bool = False) -> sa.Engine:
-    """Make an engine without a pool: when a connection closes, the file's lock is gone."""
+    """Make an engine without a connection pool: closing a connection releases the lock of the file."""
     url = sa.URL.create("duckdb", database=str(path))
     return sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only})
 
 
 @contextmanager
 def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Connection]:
-    """Open a connection, waiting up to `patience` seconds for a program that holds the file.
+    """Open a connection. Wait up to `patience` seconds for a program that locks the file.
 
     Raises
     ------
     LockedDatabaseError
-        If the file is still held after that time.
+        If the file is still locked after that time.
     DatabaseError
-        Any other problem with the file, by what it means.
+        If there is another problem with the file. The subclass tells which.
     """
     end = time.monotonic() + patience
     pause = _FIRST_PAUSE
@@ -79,7 +79,7 @@ def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Conne
 
 @contextmanager
 def driver_errors(path: Path) -> Iterator[None]:
-    """Turn the driver's errors into ones that say what to do."""
+    """Translate errors of the driver into errors that say what to do."""
     try:
         yield
     except DBAPIError as error:
@@ -90,14 +90,14 @@ def driver_errors(path: Path) -> Iterator[None]:
 
 
 def check_version(connection: sa.Connection, path: Path) -> None:
-    """Refuse a database whose layout is not the one that this version reads.
+    """Check that the layout of a database is the one that this version reads.
 
     Raises
     ------
     DamagedDatabaseError
-        If it is a DuckDB file, but not one of prmcal.
+        If the file was not written by prmcal.
     DatabaseVersionError
-        If its layout is newer or older.
+        If the layout is newer or older.
     """
     versions = connection.exec_driver_sql(
         "SELECT table_name FROM duckdb_tables() WHERE table_name = 'schema_version' AND NOT internal"
@@ -105,11 +105,11 @@ def check_version(connection: sa.Connection, path: Path) -> None:
     found = connection.exec_driver_sql("SELECT version FROM schema_version").scalar() if versions else None
     if found is None:
         raise DamagedDatabaseError(
-            f"{path} is a DuckDB file, but not one that prmcal wrote. Choose another folder or move the file."
+            f"{path} is a DuckDB file that prmcal did not write. Choose another folder or move the file."
         )
     if found > SCHEMA_VERSION:
         raise DatabaseVersionError(
-            f"{path} was written by a newer version of prmcal (layout {found}; this version knows "
+            f"{path} was written by a newer version of prmcal (layout {found}; this version uses "
             f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
         )
     if found < SCHEMA_VERSION:
@@ -128,7 +128,7 @@ def _meaning(path: Path, message: str) -> DatabaseError | None:
     if any(mark in message for mark in _DISK):
         return DatabaseStorageError(
             f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
-            "then run the same command again: what was stored is kept."
+            "then run the same command again: stored results are kept."
         )
     if any(mark in message for mark in _OTHER_FORMAT):
         return DatabaseVersionError(

@@ -1,6 +1,6 @@
-"""Short read-only connections on the published copy.
+"""Short read-only connections to the published copy.
 
-A caller that asks again and again (the dashboard) keeps its answers until :func:`fingerprint` changes.
+A caller that repeats its queries, such as the dashboard, can cache the answers until :func:`fingerprint` changes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["Source", "connection_of", "fingerprint", "frame", "reading"]
 
 Source = Path | sa.Connection
-"""What a query reads: the path of a database file, or a connection made by :func:`reading`."""
+"""What a query reads: the path of a database file, or a connection from :func:`reading`."""
 
-# Within one process DuckDB shares an open file by its path: a second connection would still see the replaced
-# file. With one connection at a time, each sees the file that has the name now.
+# Connections of one process to one path share the file that DuckDB opened first, even after it was replaced. With one
+# connection at a time, each connection opens the current file.
 _one_at_a_time = threading.RLock()
 
 
 def fingerprint(path: Path) -> tuple[int, int, int] | None:
-    """Return (modification time in ns, size, inode), which change with every publishing; None if absent."""
+    """Return (modification time in ns, size, inode), which change when a run publishes; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -40,21 +40,22 @@ def fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 @contextmanager
 def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
-    """Open a database file read-only for a moment. All queries on one connection see one state.
+    """Open a database file read-only for a short time. All queries on one connection see the same state.
 
     Parameters
     ----------
     path : Path
-        The published copy, :func:`prmcal.db.files.published_path`. The writer's own file works between transactions.
+        The published copy, :func:`prmcal.db.run_folder.published_path`. The file of the writer can be opened only
+        between its transactions.
     patience : float
-        Seconds to wait for a program that holds the file.
+        Seconds to wait for a program that locks the file.
 
     Raises
     ------
     MissingDatabaseError
         If there is no such file.
     DamagedDatabaseError, DatabaseVersionError, LockedDatabaseError
-        If it cannot be read.
+        If the file cannot be read.
     """
     if not path.is_file():
         raise MissingDatabaseError(
@@ -67,7 +68,7 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
 
 @contextmanager
 def connection_of(source: Source) -> Iterator[sa.Connection]:
-    """Yield the connection itself, or one opened by :func:`reading` for the block."""
+    """Yield `source` if it is a connection, else a connection from :func:`reading`."""
     if isinstance(source, sa.Connection):
         yield source
     else:
@@ -76,7 +77,7 @@ def connection_of(source: Source) -> Iterator[sa.Connection]:
 
 
 def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
-    """Read the rows of a query. Whole-number columns that allow null come as ``Int64``."""
+    """Return the rows of a query. Integer columns have the dtype ``Int64``, which allows missing values."""
     import pandas as pd
 
     whole = {

@@ -1,4 +1,13 @@
-"""What the folder of a run tells beside its database, at any moment: whether a run holds it, and what is finished."""
+"""The files of a run's output folder: their paths, and what they tell while a run writes to it.
+
+DIR/run.lock                       held by the run that writes to the folder
+DIR/run.json                       the grid and the plugin files of the latest run
+DIR/failures.json                  why shards of the latest run failed
+DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
+DIR/checkpoints/<key>/             checkpoints of a long fit, until its artifact is there
+DIR/results.duckdb                 the database, written by the run
+DIR/leaderboard.duckdb             the published copy, which readers open
+"""
 
 from __future__ import annotations
 
@@ -6,13 +15,50 @@ import fcntl
 import json
 from pathlib import Path
 
-__all__ = ["LOCK_FILE", "RECORD_FILE", "finished_artifacts", "is_running", "plugin_files"]
+__all__ = [
+    "FAILURES_FILE",
+    "LOCK_FILE",
+    "RECORD_FILE",
+    "artifact_folder",
+    "artifacts_root",
+    "checkpoint_folder",
+    "database_path",
+    "finished_artifacts",
+    "is_running",
+    "plugin_files",
+    "published_path",
+]
 
-LOCK_FILE, RECORD_FILE = "run.lock", "run.json"
+LOCK_FILE, RECORD_FILE, FAILURES_FILE = "run.lock", "run.json", "failures.json"
+
+
+def database_path(directory: Path) -> Path:
+    """Return the path of the writer's database. It is complete, and locked during a transaction."""
+    return directory / "results.duckdb"
+
+
+def published_path(directory: Path) -> Path:
+    """Return the path of the published copy. It is replaced as a whole and never changed in place."""
+    return directory / "leaderboard.duckdb"
+
+
+def artifacts_root(directory: Path) -> Path:
+    """Return the folder of all artifacts."""
+    return directory / "artifacts"
+
+
+def artifact_folder(directory: Path, kind: str, key: str) -> Path:
+    """Return the folder of the artifact of a shard, whether it exists or not."""
+    return artifacts_root(directory) / kind / key
+
+
+def checkpoint_folder(directory: Path, key: str) -> Path:
+    """Return the folder of the checkpoints of a shard, whether it exists or not."""
+    return directory / "checkpoints" / key
 
 
 def is_running(directory: Path) -> bool:
-    """Whether a run holds the folder now."""
+    """Return whether a run holds the lock of the folder now."""
     try:
         with (directory / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -24,15 +70,22 @@ def is_running(directory: Path) -> bool:
 
 
 def finished_artifacts(directory: Path, kind: str) -> set[str]:
-    """Keys of the finished shards of one kind of job. A folder gets its name when it is whole."""
+    """Return the keys of the finished shards of one kind of job.
+
+    An artifact is written under a temporary name that starts with a dot, and renamed when it is complete.
+    """
     try:
-        return {path.name for path in (directory / "artifacts" / kind).iterdir() if path.name[0] != "."}
+        return {
+            path.name
+            for path in (artifacts_root(directory) / kind).iterdir()
+            if not path.name.startswith(".")
+        }
     except OSError:
         return set()
 
 
 def plugin_files(directory: Path) -> list[str]:
-    """Files that the latest run was given with ``--plugin``; none if the folder does not say."""
+    """Return the files given to the latest run with ``--plugin``; none if the folder has no readable record."""
     try:
         record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
         return [str(file) for file in record["plugin_files"]]

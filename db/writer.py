@@ -1,4 +1,4 @@
-"""The one writer of a database: short transactions, bulk loads, publishing.
+"""The only writer of a database: short transactions, bulk loads and publishing.
 
 writer = Writer(database_path(directory))
 with writer.transaction() as transaction:
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from prmcal.db.connection import check_version, connect, driver_errors, engine_for
-from prmcal.db.files import published_path
+from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison, Job, SchemaVersion
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
 from prmcal.errors import DatabaseStorageError, LoadError
@@ -29,46 +29,46 @@ __all__ = ["Transaction", "Writer"]
 
 
 class Transaction:
-    """What can be written between begin and commit. Made by :meth:`Writer.transaction`."""
+    """An open transaction, from :meth:`Writer.transaction`."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def record(self, rows: Sequence[Base]) -> None:
-        """Insert rows of any tables that have a primary key; a row with the same key is replaced.
+        """Insert rows into tables with a primary key. A row with the same key is replaced.
 
         Parameters
         ----------
         rows : sequence of Base
-            Instances of the models; attributes that were not set take the column's default or null.
+            Instances of the models. Attributes that are not set get the default of the column, or null.
         """
         by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
         for row in rows:
             table = row.__table__
             assert isinstance(table, sa.Table)
             if not table.primary_key.columns:
-                raise TypeError(f"The table '{table.name}' has no primary key: write it with load().")
+                raise TypeError(f"The table '{table.name}' has no primary key. Write it with load().")
             values = {column.name: _value(row, column) for column in table.columns}
-            # The last of several rows with one key wins, as it does from one call to the next.
+            # The last of several rows with the same key wins, as with several calls.
             by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
         for table, keyed in by_table.items():
             self._connection.execute(sa.insert(table).prefix_with("OR REPLACE"), list(keyed.values()))
 
     def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
-        """Bulk-load Parquet files into one of the tables without a primary key.
+        """Load Parquet files into a table without a primary key, such as ``rewards``.
 
-        All rows of the table that have these constants are replaced, so loading again changes nothing and
-        loading no files deletes. Rows are stored in the order of their identity, not of the files.
+        The rows of the files replace all rows of the table with the given constants. Loading the same files again
+        changes nothing, and loading no files deletes the rows. Rows are stored in the order of the columns that
+        identify them, independent of the order of the files.
 
         Parameters
         ----------
         table_name : str
-            ``trajectories``, ``successes``, ``rewards``, ``calibrated_rewards``, ``results``,
-            ``question_results``, ``reliability_bins`` or ``signed_error_bins``.
+            Any table without a primary key.
         files : sequence of Path
-            Parquet files; columns are matched by name. A column may be absent where the table allows null.
+            Parquet files. Columns are matched by name. Columns that allow null may be absent.
         **constants : str
-            Columns that the files lack and every row shares: ``job_key=...`` or ``cell_id=...``.
+            Columns that are not in the files and have one value for all rows: ``job_key=...`` or ``cell_id=...``.
 
         Returns
         -------
@@ -78,9 +78,11 @@ class Transaction:
         Raises
         ------
         LoadError
-            If a file cannot be read or does not fit the table. The transaction must then be given up.
+            If a file cannot be read or does not fit the table. The transaction must then be rolled back.
+        TypeError
+            If there is no such table, or a constant is not one of its columns.
         """
-        table = _heavy_table(table_name)
+        table = _bulk_table(table_name)
         if not constants or not set(constants) <= set(table.columns.keys()):
             raise TypeError(
                 f"load('{table_name}') needs job_key=... or cell_id=..., got {sorted(constants)}."
@@ -108,7 +110,7 @@ class Transaction:
             raise
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
-        """Delete what belongs to other jobs and cells: what an earlier form of the grid left."""
+        """Delete the rows of all other jobs and cells, which belong to an earlier form of the grid."""
         for table in Base.metadata.sorted_tables:
             if "job_key" in table.columns and "cell_id" not in table.columns:
                 self._connection.execute(sa.delete(table).where(table.c.job_key.not_in(list(job_keys))))
@@ -116,32 +118,32 @@ class Transaction:
                 self._connection.execute(sa.delete(table).where(table.c.cell_id.not_in(list(cell_ids))))
 
     def replace_comparisons(self, rows: Sequence[Comparison]) -> None:
-        """Put these paired comparisons in the place of all that were there."""
+        """Replace all paired comparisons."""
         self._connection.execute(sa.delete(Comparison))
         self.record(rows)
 
 
 class Writer:
-    """Writes one database file. There must be one writer at a time.
+    """Writes a database file. Each file must have one writer at a time.
 
-    The file is open, and locked against every other program, only while a transaction runs. It is created,
-    with its folder, if it does not exist.
+    The file is open, and locked for all other programs, only during a transaction. If it does not exist, it is created
+    together with its folder.
 
     Parameters
     ----------
     path : Path
-        The file, :func:`prmcal.db.files.database_path` of the output folder by custom.
+        The file, usually :func:`prmcal.db.run_folder.database_path` of the output folder.
     published : Path, optional
-        The copy for readers; by default :func:`prmcal.db.files.published_path` of the same folder.
+        The copy for readers. Default: :func:`prmcal.db.run_folder.published_path` of the same folder.
     patience : float
-        Seconds to wait for another program that holds the file.
+        Seconds to wait for another program that locks the file.
 
     Raises
     ------
     DatabaseVersionError
-        If the file was written by another version.
+        If the file was written by another version of prmcal or DuckDB.
     DamagedDatabaseError
-        If it is not a database, or not one of prmcal.
+        If the file is damaged or was not written by prmcal.
     DatabaseStorageError
         If the folder cannot be written.
     """
@@ -161,32 +163,32 @@ class Writer:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Open the file, write what the block writes, commit, close. All of it is stored, or nothing.
+        """Open the file for the block, commit and close. Either everything is stored or nothing.
 
-        Keep the block short: it should hold no computation, only ``record`` and ``load``.
+        Keep the block short: call ``record`` and ``load`` in it, and compute nothing.
         """
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():
             yield Transaction(connection)
 
     def record(self, rows: Sequence[Base]) -> None:
-        """:meth:`Transaction.record` in a transaction of its own."""
+        """Call :meth:`Transaction.record` in a separate transaction."""
         with self.transaction() as transaction:
             transaction.record(rows)
 
     def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
-        """:meth:`Transaction.load` in a transaction of its own."""
+        """Call :meth:`Transaction.load` in a separate transaction."""
         with self.transaction() as transaction:
             return transaction.load(table_name, files, **constants)
 
     def loaded_jobs(self) -> set[str]:
-        """Keys of the jobs whose artifacts are in the database."""
+        """Return the keys of the jobs whose artifacts are in the database."""
         with connect(self._engine, self.path, self._patience) as connection:
             return set(connection.execute(sa.select(Job.job_key).where(Job.status == "done")).scalars())
 
     def publish(self) -> None:
-        """Replace the readers' copy by the present content, in one step.
+        """Replace the published copy by the current content in one step.
 
-        Readers see the old copy or the new one, never a part. Killed in the middle, the old copy stays.
+        Readers see either the old copy or the new one. If the process is killed, the old copy stays.
         """
         temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)
@@ -214,7 +216,7 @@ class Writer:
             if tables:
                 check_version(connection, self.path)
                 return
-            # A new file, or one of a process that was killed before its first commit.
+            # The file is new, or its process was killed before the first commit.
             Base.metadata.create_all(connection)
             connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
 
@@ -226,11 +228,11 @@ def _value(row: Base, column: sa.Column[Any]) -> Any:
     return value
 
 
-def _heavy_table(name: str) -> sa.Table:
-    heavy = {table.name: table for table in Base.metadata.sorted_tables if not table.primary_key.columns}
-    if name not in heavy:
-        raise TypeError(f"load() takes one of {', '.join(sorted(heavy))}; got '{name}'.")
-    return heavy[name]
+def _bulk_table(name: str) -> sa.Table:
+    known = {table.name: table for table in Base.metadata.sorted_tables if not table.primary_key.columns}
+    if name not in known:
+        raise TypeError(f"load() writes to {', '.join(sorted(known))}. Got '{name}'.")
+    return known[name]
 
 
 def _identity(table_name: str) -> tuple[sa.ColumnElement[Any], ...]:
@@ -244,13 +246,13 @@ def _columns_of(table: sa.Table, paths: Sequence[str], constants: set[str]) -> l
     import pyarrow.parquet as parquet
 
     if len(set(paths)) < len(paths):
-        raise LoadError(f"A file stands twice among those for the table '{table.name}': {_some(paths)}.")
+        raise LoadError(f"A file for the table '{table.name}' is given twice: {_some(paths)}.")
     found: set[str] = set()
     for path in paths:
         try:
             names = set(parquet.read_schema(path).names)
         except (OSError, pa.ArrowInvalid) as error:
-            raise LoadError(f"{path} is not a whole Parquet file: {error}.") from error
+            raise LoadError(f"{path} is not a complete Parquet file: {error}.") from error
         unknown = sorted(names - (set(table.columns.keys()) - constants))
         missing = sorted(
             column.name

@@ -1,9 +1,8 @@
-"""One generic registry for every kind of plugin, and the decorators that fill it.
+"""The registries of plugins, one for each kind, and the decorators that register plugins.
 
-A name resolves, in this order, to what was registered by decorator (built-in, or a file given
-with ``--plugin``), to a built-in that is loaded only when asked for, or to an entry point of an
-installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``,
-``prmcal.strategies``).
+A name can come from a decorator, for instance in a file given with ``--plugin``, from the list of built-in plugins, or
+from an entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``,
+``prmcal.datasets``, ``prmcal.strategies``). Built-in and installed plugins are imported when they are first used.
 Nothing here imports torch.
 """
 
@@ -23,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel
 
 from prmcal.errors import (
     DuplicatePluginError,
@@ -32,6 +31,7 @@ from prmcal.errors import (
     PrmcalError,
     UnknownPluginError,
 )
+from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
@@ -59,18 +59,18 @@ P = TypeVar("P", bound=Plugin)
 
 
 class Registry(Generic[P]):
-    """Names of one kind of plugin and the classes behind them.
+    """The plugins of one kind, by their names.
 
     Parameters
     ----------
     kind : str
-        What the plugins are, in the singular, as error messages say it.
+        The kind in the singular, as in error messages.
     contract : type
         The class that every plugin of this kind derives from.
     builtin : mapping of str to str
-        Name to ``module:Class``, imported only when the plugin is asked for.
+        ``module:Class`` of each built-in plugin, by its name. It is imported at the first use.
     plural : str, optional
-        Names the entry points' group; by default the kind with an s.
+        The kind in the plural, for the group of entry points. The default is the kind with an s.
     """
 
     def __init__(self, kind: str, contract: type[P], builtin: Mapping[str, str], plural: str = "") -> None:
@@ -79,11 +79,11 @@ class Registry(Generic[P]):
         self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = dict(builtin)
         self._registered: dict[str, type[P]] = {}
-        # Kept, since a grid creates the same few classes hundreds of times.
+        # Cached, since a grid creates the same few classes hundreds of times.
         self._models: dict[type[P], type[BaseModel]] = {}
 
     def register(self, name: str) -> Callable[[type[P]], type[P]]:
-        """Class decorator that registers a plugin under `name`.
+        """Return a class decorator that registers a plugin under `name`.
 
         Raises
         ------
@@ -98,8 +98,7 @@ class Registry(Generic[P]):
             holder = self.names().get(name)
             if holder is not None and holder != f"{cls.__module__}:{cls.__qualname__}":
                 raise DuplicatePluginError(
-                    f"The {self.kind} name '{name}' is already registered by {holder}. "
-                    "Choose another name for yours."
+                    f"The {self.kind} name '{name}' is already registered by {holder}. Choose another name."
                 )
             self._registered[name] = cls
             return cls
@@ -107,32 +106,32 @@ class Registry(Generic[P]):
         return decorate
 
     def names(self) -> dict[str, str]:
-        """All names with where they come from (``module:Class``), sorted by name.
+        """Return ``module:Class`` of every plugin, sorted by name.
 
         Raises
         ------
         DuplicatePluginError
-            If an installed package claims a name that is taken.
+            If an installed package has a name that is taken.
         """
         found = dict(self._builtin)
         for point in metadata.entry_points(group=self.group):
             if found.setdefault(point.name, point.value) != point.value:
                 raise DuplicatePluginError(
-                    f"The {self.kind} name '{point.name}' is claimed by {found[point.name]} and by {point.value} of "
-                    f"the package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
+                    f"The {self.kind} name '{point.name}' belongs to {found[point.name]} and to {point.value} of the "
+                    f"package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
                 )
         found |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> type[P]:
-        """The class registered under `name`, imported now if it was not yet.
+        """Return the class registered under `name`, and import it if necessary.
 
         Raises
         ------
         UnknownPluginError
-            If there is none, with the nearest names.
+            If there is no such name. The message has the nearest names.
         InvalidPluginError
-            If its module cannot be imported or its class breaks the contract.
+            If the module cannot be imported, or the class breaks the contract.
         """
         if name in self._registered:
             return self._registered[name]
@@ -145,15 +144,18 @@ class Registry(Generic[P]):
         return cls
 
     def create(self, plugin_name: str, /, **arguments: Any) -> P:
-        """Build a plugin from data. The arguments are validated and kept as given on the plugin.
+        """Build a plugin from data. The validated arguments are kept in its attribute `arguments`.
 
         Raises
         ------
+        UnknownPluginError, InvalidPluginError
+            As in :meth:`get`.
         InvalidArgumentsError
-            If an argument is unknown, missing, of a wrong type or refused by the plugin.
+            If an argument is unknown, missing, of a wrong type or out of range, or if the plugin refuses the arguments.
         """
         cls = self.get(plugin_name)
-        validated = self._validate(plugin_name, cls, arguments)
+        model = self._models.get(cls) or self._models.setdefault(cls, arguments_model(cls))
+        validated = validate_arguments(model, f"{self.kind} '{plugin_name}'", arguments)
         try:
             plugin = cls(**validated)
             plugin.check_arguments()
@@ -174,7 +176,7 @@ class Registry(Generic[P]):
         except Exception as error:
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' cannot be loaded from {target}: {type(error).__name__}: {error}. "
-                "Is the package that provides it installed, with all that it needs?"
+                "Check that its package and all dependencies are installed."
             ) from error
         return found
 
@@ -188,58 +190,14 @@ class Registry(Generic[P]):
         if missing:
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. "
-                f"See prmcal.{self.contract.__name__} for what each must do."
+                f"See prmcal.{self.contract.__name__} for the contract."
             )
-
-    def _validate(self, name: str, cls: type[P], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        model = self._models.get(cls) or self._models.setdefault(cls, _arguments_model(cls))
-        known = model.model_fields
-        unknown = [key for key in arguments if key not in known]
-        if unknown:
-            close = difflib.get_close_matches(unknown[0], list(known), n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else f" It takes: {', '.join(known) or 'none'}."
-            raise InvalidArgumentsError(f"The {self.kind} '{name}' has no argument '{unknown[0]}'.{hint}")
-        try:
-            validated = model(**arguments)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InvalidArgumentsError(
-                f"The '{where}' argument of the {self.kind} '{name}': {first['msg']}. Got {first.get('input')!r}."
-            ) from error
-        return {field: getattr(validated, field) for field in known}
 
     def _unknown(self, name: str, known: list[str]) -> str:
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         if close:
             return f"There is no {self.kind} '{name}'. Did you mean {' or '.join(repr(c) for c in close)}?"
         return f"There is no {self.kind} '{name}'. Registered: {', '.join(known) or 'none'}."
-
-
-def _arguments_model(cls: type) -> type[BaseModel]:
-    """What a class takes, as a model that validates it."""
-    fields: dict[str, Any] = {}
-    for parameter in _parameters(cls):
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            continue
-        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (annotation, default)
-    return create_model(
-        "Arguments",
-        __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
-        **fields,
-    )
-
-
-def _parameters(cls: type) -> list[inspect.Parameter]:
-    """The constructor's parameters, their annotations resolved where they can be."""
-    try:
-        signature = inspect.signature(cls, eval_str=True)
-    except NameError:  # An annotation names something that is imported for type checkers only.
-        signature = inspect.signature(cls)
-        return [parameter.replace(annotation=Any) for parameter in signature.parameters.values()]
-    return list(signature.parameters.values())
 
 
 llms = Registry(
@@ -329,26 +287,26 @@ strategy = strategies.register
 
 
 def load_plugin_file(path: Path) -> None:
-    """Execute a Python file of the user's so that its decorators register what it defines.
+    """Execute a Python file, so that its decorators register plugins.
 
-    Loading the same file twice does nothing the second time.
+    The same file is executed only once.
 
     Raises
     ------
     InvalidPluginError
         If the file does not exist or raises while it is loaded.
     DuplicatePluginError
-        If it claims a name that is taken.
+        If it registers a name that is taken.
     """
     path = path.resolve()
     if not path.is_file():
-        raise InvalidPluginError(f"There is no plugin file {path}. Give --plugin the path of a .py file.")
+        raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if module_name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise InvalidPluginError(f"{path} is not a Python file. Give --plugin the path of a .py file.")
+        raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:

@@ -1,12 +1,12 @@
-"""Recordings: trajectories, follow-ups and scores that models gave once, to be replayed without the models.
+"""Recordings: trajectories, follow-ups and scores of models, to replay without the models.
 
-A recording is a file of JSON lines (or a JSON list, or Parquet), one question each::
+A recording is a file of JSON lines (or a JSON list, or Parquet) with one question each::
 
     {"question": "1+1?", "solutions": ["a) ...", ...], "logits": [2.1, ...],
      "follow_ups": [{"prefix": ["a) ..."], "completions": ["b) ...", ...]}, ...]}
 
-A solution is a text, or an object with `text` and as far as known `tokens` and `finish_reason`. A logit belongs to a
-whole solution (an outcome reward), or is a list with one for each of its T+1 prefixes.
+A solution is a text, or an object with `text` and, optionally, `tokens` and `finish_reason`. The logit of a solution is
+a number (an outcome reward), or a list with one number for each of its T+1 prefixes.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import DataError, InvalidArgumentsError
-from prmcal.registry.contracts.data import Completion, split_steps
+from prmcal.registry.contracts.data import Completion
 from prmcal.registry.datasets.records import read_records
+from prmcal.steps import split_steps
 
 __all__ = ["RecordedQuestion", "as_one_step", "check_recording", "read_recording", "recording_identity"]
 
 
 @dataclass(frozen=True)
 class RecordedQuestion:
-    """What is recorded of a question.
+    """The recording of one question.
 
     Attributes
     ----------
     place : str
-        Where it stands in the file, for error messages.
+        The place in the file, for error messages.
     solutions : tuple of Completion
         Whole trajectories, in the order in which they were sampled.
     follow_ups : mapping of tuple of str to tuple of Completion
         Completions of prefixes, by the prefix's steps.
     logits : tuple
-        As recorded, one entry for each solution; empty if there are none.
+        The recorded logits, one entry for each solution. Empty if there are none.
     """
 
     place: str
@@ -48,20 +49,20 @@ class RecordedQuestion:
 
 
 def as_one_step(text: str) -> str:
-    """The same text without blank lines, so that it is a single step."""
+    """Remove the blank lines of a text, so that it is a single step."""
     return "\n".join(split_steps(text))
 
 
 def check_recording(path: str) -> None:
-    """Raise an InvalidArgumentsError if there is no such file."""
+    """Raise InvalidArgumentsError if there is no such file."""
     if not Path(path).expanduser().is_file():
         raise InvalidArgumentsError(
-            f"There is no recording {path}. Give 'path' a file of JSON lines with 'question' and 'solutions'."
+            f"There is no recording {path}. Set 'path' to a file of JSON lines with 'question' and 'solutions'."
         )
 
 
 def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
-    """A plugin's identity with the hash of the recording's content in place of where it lies."""
+    """Return a plugin's identity, with a hash of the recording in place of its path."""
     arguments = {name: value for name, value in identity["arguments"].items() if name != "path"}
     content = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()[:16]
     return {**identity, "arguments": arguments, "recording": content}
@@ -69,26 +70,26 @@ def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def read_recording(path: str, solutions: str, logits: str) -> dict[str, RecordedQuestion]:
-    """Read a recording: its questions by their text.
+    """Read the questions of a recording, by their text.
 
     Parameters
     ----------
     path : str
         The file.
     solutions, logits : str
-        The fields that hold the solutions and their logits.
+        The fields with the solutions and their logits.
 
     Raises
     ------
     DataError
-        If the file cannot be read, a record is broken or a question comes twice: its place, and what is wrong.
+        If the file cannot be read, a record is invalid, or a question occurs twice.
     """
     questions: dict[str, RecordedQuestion] = {}
     for place, record in read_records(Path(path).expanduser()):
         try:
             text, question = _question(place, record, solutions, logits)
             if text in questions:
-                raise ValueError(f"its question is already that of {questions[text].place}")
+                raise ValueError(f"it has the same question as {questions[text].place}")
         except ValueError as error:
             raise DataError(f"{path}, {place}: {error}.") from error
         questions[text] = question

@@ -24,7 +24,7 @@ Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def command(*arguments: object) -> list[str]:
     """The command line of ``prmcal`` as a user's shell would run it."""
-    return [sys.executable, "-m", "prmcal.harness.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "prmcal", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:

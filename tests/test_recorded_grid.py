@@ -1,9 +1,10 @@
-"""The shipped grid without models, over recorded solutions and rewards: 100 MATH problems, 8 solutions each."""
+"""The shipped grid `recorded`: recorded solutions and rewards of 100 MATH problems, 8 solutions each."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.registry.plugins import datasets
-from tests.conftest import ROOT, Prmcal
+from tests.conftest import ROOT, Prmcal, command, environment
 
 RECORDING = ROOT.parent / "shared" / "data" / "math_cot_100_8samples.jsonl"
 pytestmark = pytest.mark.skipif(not RECORDING.is_file(), reason=f"no recorded data in {RECORDING.parent}")
@@ -21,7 +22,7 @@ CALIBRATORS = {"uncalibrated", "temperature", "isotonic", "histogram", "conforma
 
 @pytest.fixture(scope="module")
 def finished(prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of the shipped grid, its path replaced by that of the recording."""
+    """The folder of a run of the shipped grid, in which the path of the recording is replaced."""
     folder = tmp_path_factory.mktemp("recorded")
     grid = (ROOT / "grids" / "recorded.yaml").read_text()
     assert "path: math_cot_100.jsonl" in grid
@@ -33,14 +34,14 @@ def finished(prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def records() -> dict[str, dict[str, list[float]]]:
-    """By the text of each question: the logits of its solutions and whether they are right, as recorded."""
+    """For the text of each question: the recorded logits and verdicts of its solutions."""
     lines = [json.loads(line) for line in RECORDING.read_text().splitlines()]
     found = {}
     for line in lines:
-        first: dict[str, float] = {}  # Equal texts have one score, that of the first.
+        first: dict[str, float] = {}  # Solutions with the same text have one score: that of the first.
         for text, (logit,) in zip(line["response"], line["pred_score"], strict=True):
             first.setdefault(text, logit)
-        # The one verdict in which the recording is wrong: 10000 for 10{,}000.
+        # The recording has one wrong verdict: 10000 for 10{,}000.
         right = [1.0] * 8 if line["answer"] == "10{,}000" else [float(each) for each in line["score"]]
         found[line["question"]] = {"logits": [first[text] for text in line["response"]], "right": right}
     return found
@@ -53,12 +54,21 @@ def table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def best_of(n: int, logits: list[float], right: list[float]) -> float:
-    """The chance that the best scored of n of them is right: brute force over all subsets, ties shared."""
+    """The probability that best-of-n is right: the mean over all subsets of n solutions, with ties shared."""
     chosen = []
     for subset in itertools.combinations(range(len(logits)), n):
         top = max(logits[index] for index in subset)
         chosen.append(np.mean([right[index] for index in subset if logits[index] == top]))
     return float(np.mean(chosen))
+
+
+def test_the_shipped_grid_reads_the_recording_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "math_cot_100.jsonl").symlink_to(RECORDING)
+    planned = subprocess.run(
+        command("plan", "recorded"), cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert planned.returncode == 0, planned.stderr
+    assert "15 cells" in planned.stdout
 
 
 def test_every_cell_is_filled(finished: Path) -> None:

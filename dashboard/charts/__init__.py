@@ -1,1 +1,4 @@
-"""The charts, one module for each page that has its own. The data for them belongs in `prmcal.db`."""
+"""The Altair charts of the pages, and the style that they share.
+
+The DataFrames that they draw belong in `frames` and `prmcal.db`, the texts around them in `views`.
+"""

@@ -1,4 +1,4 @@
-"""Charts of calibration: reward against success, signed errors, how often quantiles hold."""
+"""Charts of calibration: reliability diagrams, signed errors, coverage of quantiles."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.style import UNIT, Layers, hints, ink, legend
+from prmcal.dashboard.charts.style import UNIT, Layers, diagonal, legend, tooltips, zero_line
 
 __all__ = [
     "coverage_chart",
     "reliability_curves",
     "reliability_diagram",
-    "signed_errors",
-    "small_reliability",
+    "signed_error_histogram",
+    "small_reliability_diagram",
 ]
 
-_SIDE = 270
-_SMALL_SIDE = 170
-_EXTENT = 30  # of what stands left of an axis, so that charts side by side have one size
-_ASIDE = 0.018  # what stands at one place would hide each other
+_SIDE, _SMALL_SIDE = 270, 170
+_AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
+_SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
 
 def reliability_diagram(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw success rate against reward, square, with the diagonal of perfect calibration and a strip of counts.
+    """Draw the success rate against the reward, with the diagonal of perfect calibration, above a histogram.
 
-    `colours` and `shapes` are those of one calibrator and one LLM.
+    Parameters
+    ----------
+    bins : DataFrame
+        Columns lower, upper, count, mean_reward, mean_success, low, high.
+    colours, shapes : Scale
+        The colour of one calibrator and the shape of one LLM.
     """
     (colour,), (shape,) = colours.range, shapes.range
     return alt.vconcat(_square(bins, colour, shape, _SIDE), _counts(bins, colour, _SIDE, 70))
 
 
-def small_reliability(
+def small_reliability_diagram(
     bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, title: str
 ) -> alt.VConcatChart:
-    """The same, small and with a title, to stand beside others."""
+    """Draw a small :func:`reliability_diagram` with a title."""
     (colour,), (shape,) = colours.range, shapes.range
     square = _square(bins, colour, shape, _SMALL_SIDE).properties(title=title)
     pair = alt.vconcat(square, _counts(bins, colour, _SMALL_SIDE, 40))
@@ -45,55 +49,55 @@ def small_reliability(
 
 
 def reliability_curves(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw several calibrators into one square.
+    """Draw the reliability curves of several calibrators in one square.
 
     Parameters
     ----------
     bins : DataFrame
-        The bins of all of them, with a column calibrator.
+        The bins of all calibrators, as for :func:`reliability_diagram`, with a column calibrator.
     colours, shapes : Scale
-        Of the calibrators, and of the LLM.
+        The colours of the calibrators and the shape of one LLM.
     """
     filled = bins[bins["count"] > 0]
-    colour = alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2))
     base = alt.Chart(filled).encode(
-        x=alt.X("mean_reward:Q", scale=UNIT, title="Reward (mean of the bin)"),
-        color=colour,
-        tooltip=_bin_hints(["calibrator"]),
+        x=alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin"),
+        color=_calibrators(colours),
+        tooltip=_bin_tooltips(["calibrator"]),
     )
-    up = alt.Y("mean_success:Q", scale=UNIT, title="Success rate")
+    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate")
     layers = [
-        _diagonal(),
+        diagonal(),
         base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(y=up),
-        base.mark_point(shape=shapes.range[0], filled=True, size=45, opacity=1).encode(y=up),
+        base.mark_line(strokeWidth=1.5).encode(y=y),
+        base.mark_point(shape=shapes.range[0], filled=True, size=45, opacity=1).encode(y=y),
     ]
     return _fixed(alt.layer(*layers), _SIDE)
 
 
-def signed_errors(bins: pd.DataFrame, means: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
-    """Draw how many prefixes have which error (reward minus success rate), before and after calibration.
+def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
+    """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
 
     Parameters
     ----------
     bins : DataFrame
         Columns calibrator, lower, upper, count.
     means : DataFrame
-        Columns calibrator, value: the mean error of each.
+        Columns calibrator, value: the mean signed error.
     colours : Scale
+        The colours of the calibrators.
     """
-    across = alt.X(
+    x = alt.X(
         "lower:Q",
         bin="binned",
         scale=_ERRORS,
         title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
     )
-    colour = alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2))
+    colour = _calibrators(colours)
     bars = (
         alt.Chart(bins)
         .mark_bar(opacity=0.5)
         .encode(
-            x=across,
+            x=x,
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes", stack=None),
             color=colour,
@@ -105,80 +109,76 @@ def signed_errors(bins: pd.DataFrame, means: pd.DataFrame, colours: alt.Scale) -
             ],
         )
     )
-    zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=ink(), strokeDash=[4, 4]).encode(x="x:Q")
     lines = (
         alt.Chart(means)
         .mark_rule(strokeWidth=2.5)
-        .encode(x="value:Q", color=colour, tooltip=hints(["calibrator"], ["value"], None))
+        .encode(x="value:Q", color=colour, tooltip=tooltips(["calibrator"], ["value"], None))
     )
-    return _fixed(alt.layer(bars, zero, lines), _SIDE)
+    return _fixed(alt.layer(bars, zero_line(), lines), _SIDE)
 
 
 def coverage_chart(rows: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw how often the success probability is at least the quantile, against how often it should be.
+    """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
 
     Parameters
     ----------
     rows : DataFrame
-        Columns calibrator, level (beta), right (1 - beta), value, low, high, n.
+        Columns calibrator, level (beta), nominal (1 - beta), coverage, low, high, n.
     colours, shapes : Scale
-        Of the calibrators, and of the LLM.
+        The colours of the calibrators and the shape of one LLM.
     """
-    place = rows["calibrator"].map({name: place for place, name in enumerate(colours.domain)})
-    aside = _ASIDE * (place - (len(colours.domain) - 1) / 2)
-    base = alt.Chart(rows.assign(aside=rows["right"] + aside)).encode(
-        x=alt.X("aside:Q", scale=UNIT, title="Share that is right: 1 \N{MINUS SIGN} β"),
-        color=alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2)),
-        tooltip=hints(["calibrator"], ["level", "right", "value", "low", "high"]),
+    position = rows["calibrator"].map({name: place for place, name in enumerate(colours.domain)})
+    shift = _SHIFT * (position - (len(colours.domain) - 1) / 2)
+    base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
+        x=alt.X("shifted:Q", scale=UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
+        color=_calibrators(colours),
+        tooltip=tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
     )
     layers = [
-        _diagonal(),
+        diagonal(),
         base.mark_rule(strokeWidth=2).encode(
-            y=alt.Y("low:Q", scale=UNIT, title="Share of prefixes measured"), y2="high:Q"
+            y=alt.Y("low:Q", scale=UNIT, title="Measured coverage"), y2="high:Q"
         ),
-        base.mark_point(shape=shapes.range[0], filled=True, size=55, opacity=1).encode(y="value:Q"),
+        base.mark_point(shape=shapes.range[0], filled=True, size=55, opacity=1).encode(y="coverage:Q"),
     ]
     return _fixed(alt.layer(*layers), _SIDE)
 
 
-def _fixed(picture: Layers, side: int) -> alt.VConcatChart:
-    """A square. (A page fits a single chart with its axes and legends into what it is given; not a concatenation.)"""
-    return alt.vconcat(picture.properties(width=side, height=side))
+def _calibrators(colours: alt.Scale) -> alt.Color:
+    return alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2))
 
 
-def _diagonal() -> alt.Chart:
-    ends = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]})
-    line = alt.Chart(ends).mark_line(color=ink(), strokeDash=[4, 4], strokeWidth=1)
-    drawn: alt.Chart = line.encode(x=alt.X("x:Q", scale=UNIT), y=alt.Y("y:Q", scale=UNIT))
-    return drawn
+def _fixed(chart: Layers, side: int) -> alt.VConcatChart:
+    """Return a square chart. Streamlit resizes a single chart to fit its legend, but never a concatenation."""
+    return alt.vconcat(chart.properties(width=side, height=side))
 
 
 def _square(bins: pd.DataFrame, colour: str, shape: str, side: int) -> Layers:
     filled = bins[bins["count"] > 0]
-    across = alt.X("mean_reward:Q", scale=UNIT, title="Reward (mean of the bin)")
-    up = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_EXTENT))
-    base = alt.Chart(filled).encode(x=across, tooltip=_bin_hints([]))
+    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
+    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
     return alt.layer(
-        _diagonal(),
-        base.mark_line(color=colour, strokeWidth=1.5, opacity=0.6).encode(y=up),
+        diagonal(),
+        base.mark_line(color=colour, strokeWidth=1.5, opacity=0.6).encode(y=y),
         base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=up),
+        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
     ).properties(width=side, height=side)
 
 
 def _counts(bins: pd.DataFrame, colour: str, width: int, height: int) -> alt.Chart:
     bars = alt.Chart(bins).mark_bar(color=colour, opacity=0.75)
     drawn: alt.Chart = bars.encode(
-        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (edges of the bins)"),
+        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
         x2="upper:Q",
-        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_EXTENT)),
+        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
         tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
     ).properties(width=width, height=height)
     return drawn
 
 
-def _bin_hints(names: list[str]) -> list[Any]:
+def _bin_tooltips(names: list[str]) -> list[Any]:
     return [
-        *hints(names, ["mean_reward", "mean_success", "low", "high"], None),
+        *tooltips(names, ["mean_reward", "mean_success", "low", "high"], None),
         alt.Tooltip("count:Q", title="prefixes", format=","),
     ]

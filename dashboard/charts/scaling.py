@@ -1,4 +1,4 @@
-"""Charts of scaling: accuracy against cost and by difficulty, risk against coverage."""
+"""Charts of scaling: accuracy against cost, accuracy and cost by difficulty, risk against coverage."""
 
 from __future__ import annotations
 
@@ -7,141 +7,158 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.style import UNIT, Layers, hints, ink, legend
+from prmcal.dashboard.charts.style import UNIT, Layers, ink, legend, tooltips
+from prmcal.dashboard.frames.scaling import FIXED
 
-__all__ = ["FIXED", "difficulty_chart", "frontier_chart", "risk_chart"]
+__all__ = ["difficulty_chart", "frontier_chart", "risk_chart"]
 
-FIXED = "fixed n"
-"""What the same n for every question is called."""
-
-_HEIGHT, _SMALL_HEIGHT = 540, 420
+_HEIGHT, _SMALL_HEIGHT, _SIDE = 540, 420, 270
 _BAND, _FAINT_BAND = 0.14, 0.07
-_ASIDE = 0.8  # of the step between two difficulties: room for the names of lines
-_NOTE = 0.055  # the height of a note, as an accuracy
+_PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
+_LABEL = 0.055  # the height of a label, in units of accuracy
 _LEAST_RISK = 0.05
-_LOW = 0.6  # curves below this leave the head of the chart free, others its foot
+_LOW = (
+    0.6  # if all accuracies are below this, labels are drawn at the top of the chart, otherwise at the bottom
+)
 
 
 def frontier_chart(
     curves: pd.DataFrame, points: pd.DataFrame, title: str, colours: alt.Scale, shape: str
 ) -> Layers:
-    """Draw accuracy against cost: curves with their bands, single strategies, and the frontier that none beats.
+    """Draw accuracy against cost: curves with their 95% bands, single strategies, and the Pareto frontier.
 
     Parameters
     ----------
     curves : DataFrame
-        Columns series, cost, accuracy, accuracy_low, accuracy_high, unbeaten; those of a fixed n are called "fixed n".
+        Columns series (a calibrator, or :data:`prmcal.dashboard.frames.scaling.FIXED`), cost, accuracy, accuracy_low,
+        accuracy_high, unbeaten.
     points : DataFrame
-        Columns series (its colour), name, note (written beside it; may be empty), cost, accuracy, low, high, unbeaten.
+        The same columns and name (shown in the tooltip) and label (drawn beside the point; may be empty).
     title : str
-        Of the axis of costs.
+        The title of the cost axis.
     colours : Scale
+        The colours of the series.
     shape : str
-        That of the LLM.
+        The shape of the LLM.
     """
-    across = alt.X("cost:Q", scale=alt.Scale(type="log", base=2), title=title, axis=alt.Axis(format=","))
+    x = alt.X("cost:Q", scale=alt.Scale(type="log", base=2), title=title, axis=alt.Axis(format=","))
+    y = alt.Y("accuracy:Q", scale=UNIT, title="Accuracy")
+    low = alt.Y("accuracy_low:Q", scale=UNIT)
     colour = alt.Color("series:N", scale=colours, sort=None, legend=legend(2, list(colours.domain)))
-    up = alt.Y("accuracy:Q", scale=UNIT, title="Accuracy")
-    lines = alt.Chart(curves).encode(x=across, color=colour)
-    dashed = alt.condition(alt.datum.series == FIXED, alt.value([4, 4]), alt.value([1, 0]))
-    shown = alt.Chart(points).encode(
-        x=across, color=colour, tooltip=hints(["name"], ["cost", "accuracy", "low", "high"], None)
+    lines = alt.Chart(curves).encode(x=x, color=colour)
+    marks = alt.Chart(points).encode(
+        x=x,
+        color=colour,
+        tooltip=tooltips(["name"], ["cost", "accuracy", "accuracy_low", "accuracy_high"], None),
     )
-    on_frontier = [table.loc[table["unbeaten"], ["cost", "accuracy"]] for table in (points, curves)]
-    unbeaten = pd.concat(on_frontier).sort_values(["cost", "accuracy"])
+    both = [table.loc[table["unbeaten"], ["cost", "accuracy"]] for table in (points, curves)]
+    frontier = alt.Chart(pd.concat(both).sort_values(["cost", "accuracy"]))
+    labelled = _with_label_places(points[points["label"] != ""], top=points["accuracy"].max() < _LOW)
+    guides = alt.Chart(labelled).mark_rule(color=ink(), strokeDash=[1, 3], opacity=0.6)
     layers: list[Any] = [
-        lines.mark_area(opacity=_BAND).encode(y=alt.Y("accuracy_low:Q", scale=UNIT), y2="accuracy_high:Q"),
-        lines.mark_line(strokeWidth=1.5).encode(y=up, strokeDash=dashed),
-        alt.Chart(unbeaten)
-        .mark_line(color=ink(), strokeWidth=5, opacity=0.2, interpolate="step-after")
-        .encode(x=across, y=up),
-        shown.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        shown.mark_point(filled=True, size=70, opacity=1, shape=shape).encode(y=up),
+        lines.mark_area(opacity=_BAND).encode(y=low, y2="accuracy_high:Q"),
+        lines.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=_dashed([FIXED])),
+        frontier.mark_line(color=ink(), strokeWidth=5, opacity=0.2, interpolate="step-after").encode(
+            x=x, y=y
+        ),
+        marks.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
+        marks.mark_point(filled=True, size=70, opacity=1, shape=shape).encode(y=y),
+        guides.encode(x=x, y=y, y2="label_at:Q"),
     ]
-    noted = _stacked(points[points["note"] != ""], high=points["accuracy"].max() < _LOW)
-    guides = alt.Chart(noted).mark_rule(color=ink(), strokeDash=[1, 3], opacity=0.6)
-    layers.append(guides.encode(x=across, y=up, y2="note_at:Q"))
     middle = float((points["cost"].min() * points["cost"].max()) ** 0.5)
     for left in (True, False):
-        beside = alt.Chart(noted[(noted["cost"] > middle) == left]).encode(x=across, color=colour)
-        text = beside.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
-        layers.append(text.encode(y="note_at:Q", text="note:N"))
+        side = alt.Chart(labelled[(labelled["cost"] > middle) == left]).encode(x=x, color=colour)
+        text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
+        layers.append(text.encode(y="label_at:Q", text="label:N"))
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
-def _stacked(noted: pd.DataFrame, high: bool) -> pd.DataFrame:
-    """Where notes stand: one below the other at the foot of the chart, or at its head if all points are low."""
-    ordered = noted.sort_values(["cost", "accuracy"])
+def _with_label_places(labelled: pd.DataFrame, top: bool) -> pd.DataFrame:
+    """Add a column `label_at`, so that labels are stacked at the top or at the bottom of the chart."""
+    ordered = labelled.sort_values(["cost", "accuracy"])
     places = pd.Series(range(len(ordered)), ordered.index)
-    return ordered.assign(note_at=1 - _NOTE * (places + 1) if high else _NOTE * (len(ordered) - places))
+    return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (len(ordered) - places))
 
 
 def difficulty_chart(rows: pd.DataFrame, column: str, title: str, colours: alt.Scale, shape: str) -> Layers:
-    """Draw accuracy, or samples, by difficulty.
+    """Draw accuracy or cost against the difficulty level.
 
     Parameters
     ----------
     rows : DataFrame
-        Columns series, question_level, the column, and with ``_low`` and ``_high`` behind its name the interval, and n.
-    column : str
-        "accuracy" or "samples".
+        Columns series, question_level, n, and the drawn column with its interval: ``accuracy``, ``accuracy_low`` and
+        ``accuracy_high``, or the same of ``cost``.
+    column : {"accuracy", "cost"}
+        The column to draw.
     title : str
-        Of the axis.
+        The title of the axis.
     colours : Scale
+        The colours of the series.
     shape : str
-        That of the LLM.
+        The shape of the LLM.
     """
-    unit = column == "accuracy"
-    up = alt.Scale(domain=[0, 1], nice=False) if unit else alt.Scale(zero=True)
+    scale = UNIT if column == "accuracy" else alt.Scale(zero=True)
     fixed = [name for name in colours.domain if name.startswith(FIXED)]
-    dashed = alt.condition(alt.FieldOneOfPredicate("series", fixed), alt.value([4, 4]), alt.value([1, 0]))
-    key = legend(2, [name for name in colours.domain if name not in fixed])
+    adaptive = [name for name in colours.domain if name not in fixed]
     base = alt.Chart(rows).encode(
         x=alt.X(
             "question_level:O",
-            title="Difficulty, 1 (easy) to 5",
+            title="Difficulty level (1: easy, 5: hard)",
             axis=alt.Axis(labelAngle=0),
-            scale=alt.Scale(padding=_ASIDE),
+            scale=alt.Scale(padding=_PADDING),
         ),
-        color=alt.Color("series:N", scale=colours, sort=None, legend=key),
-        tooltip=hints(["series", "question_level"], [column, f"{column}_low", f"{column}_high"]),
+        color=alt.Color("series:N", scale=colours, sort=None, legend=legend(2, adaptive)),
+        tooltip=tooltips(["series", "question_level"], [column, f"{column}_low", f"{column}_high"]),
     )
     layers = [
         base.mark_rule(strokeWidth=2, opacity=0.5).encode(
-            y=alt.Y(f"{column}_low:Q", scale=up, title=title), y2=f"{column}_high:Q"
+            y=alt.Y(f"{column}_low:Q", scale=scale, title=title), y2=f"{column}_high:Q"
         ),
-        base.mark_line(strokeWidth=1.5).encode(y=f"{column}:Q", strokeDash=dashed),
+        base.mark_line(strokeWidth=1.5).encode(y=f"{column}:Q", strokeDash=_dashed(fixed)),
         base.mark_point(filled=True, size=55, opacity=1, shape=shape).encode(y=f"{column}:Q"),
     ]
     ends = rows[rows["series"].isin(fixed) & (rows["question_level"] == rows["question_level"].max())]
-    ends = ends.assign(named=ends["series"].str.removeprefix(f"{FIXED} = ").radd("n = "))
-    named = base.properties(data=ends).mark_text(align="left", dx=7, fontSize=11)
-    layers.append(named.encode(y=f"{column}:Q", text="named:N"))
+    ends = ends.assign(label=ends["series"].str.removeprefix(f"{FIXED} = ").radd("n = "))
+    labels = base.properties(data=ends).mark_text(align="left", dx=7, fontSize=11)
+    layers.append(labels.encode(y=f"{column}:Q", text="label:N"))
     return alt.layer(*layers).properties(height=_SMALL_HEIGHT)
 
 
-def risk_chart(rows: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
-    """Draw the share of wrong answers, from 0 to the highest, against the share of questions that are answered.
+def _dashed(series: list[str]) -> Any:
+    """Return the dashes of lines: dashed for these series, solid for all others."""
+    predicate = alt.FieldOneOfPredicate("series", series)
+    return alt.condition(predicate, alt.value([4, 4]), alt.value([1, 0]))
 
-    `rows` has the columns calibrator, threshold, coverage, risk, risk_low, risk_high and questions.
+
+def risk_chart(rows: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
+    """Draw the share of wrong answers against the share of questions that are answered.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Columns calibrator, threshold, coverage, risk, risk_low, risk_high, questions.
+    colours : Scale
+        The colours of the calibrators.
     """
     base = alt.Chart(rows).encode(
-        x=alt.X("coverage:Q", scale=UNIT, title="Coverage: share of questions answered"),
+        x=alt.X("coverage:Q", scale=UNIT, title="Coverage (share of questions answered)"),
         color=alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2)),
     )
-    up = alt.Scale(domain=[0, _highest(rows)], nice=True)
-    seen = hints(["calibrator"], ["threshold", "coverage", "risk", "risk_low", "risk_high"], "questions")
+    scale = alt.Scale(domain=[0, _highest_risk(rows)], nice=True)
+    columns = ["threshold", "coverage", "risk", "risk_low", "risk_high"]
     layers = [
-        base.mark_area(opacity=_FAINT_BAND).encode(y=alt.Y("risk_low:Q", scale=up), y2="risk_high:Q"),
+        base.mark_area(opacity=_FAINT_BAND).encode(y=alt.Y("risk_low:Q", scale=scale), y2="risk_high:Q"),
         base.mark_line(strokeWidth=1.5).encode(
-            y=alt.Y("risk:Q", scale=up, title="Risk: share of them answered wrongly"), order="threshold:Q"
+            y=alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)"), order="threshold:Q"
         ),
-        base.mark_point(filled=True, size=25, opacity=1).encode(y="risk:Q", tooltip=seen),
+        base.mark_point(filled=True, size=25, opacity=1).encode(
+            y="risk:Q", tooltip=tooltips(["calibrator"], columns, "questions")
+        ),
     ]
-    return alt.vconcat(alt.layer(*layers).properties(width=270, height=270))
+    return alt.vconcat(alt.layer(*layers).properties(width=_SIDE, height=_SIDE))
 
 
-def _highest(rows: pd.DataFrame) -> float:
-    """The highest risk, or end of an interval where there is one."""
+def _highest_risk(rows: pd.DataFrame) -> float:
+    """Return the highest risk or end of an interval, at least 0.05; NaN where no risk is known counts as 0."""
     highest = float(rows[["risk", "risk_high"]].max().max())
-    return highest if highest > _LEAST_RISK else _LEAST_RISK  # so too where no risk is known
+    return highest if highest > _LEAST_RISK else _LEAST_RISK

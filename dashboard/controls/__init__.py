@@ -1,1 +1,1 @@
-"""What a reader chooses with, and the address that keeps the choice. What is then shown belongs in `views`."""
+"""Widgets with which a reader selects, filters, pages and downloads. What a page then shows belongs in `views`."""

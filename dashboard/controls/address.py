@@ -1,8 +1,8 @@
-"""The state of a page stands in its address: who is sent the address sees the same view.
+"""The address of a page holds its state, so that everyone who opens the address sees the same view.
 
-A widget is bound by ``st.selectbox("Cell", cells, **bound("cell"))``: it starts with what the query parameter ``cell``
-says and writes there what is chosen; a default is left out. Values that a widget does not offer are ignored, so that
-an address of another run opens the page as if nothing had been chosen.
+``st.selectbox("Cell", cells, **bound("cell"))`` binds a widget to the query parameter ``cell``. The widget starts with
+the value of the parameter and writes each choice back. Default values are left out of the address. A value that the
+widget does not offer is ignored, so an address from another run opens the page with its defaults.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ __all__ = ["bound", "link"]
 
 
 def bound(parameter: str) -> dict[str, Any]:
-    """Bind a widget to a query parameter: keyword arguments for any widget of Streamlit."""
+    """Return the keyword arguments that bind a Streamlit widget to a query parameter."""
     return {"key": parameter, "bind": "query-params"}
 
 
 def link(page: str, **state: str | Sequence[str] | None) -> str:
-    """Return the address of a page in a state.
+    """Return the address of a page in a given state.
 
     Parameters
     ----------
     page : str
-        The page's path, such as ``calibration``.
+        The path of the page, such as ``calibration``.
     **state
-        Query parameters and their values; several for a widget that takes several, None for those to leave out.
+        Query parameters and their values: several for a widget with several values, None to leave a parameter out.
     """
     given = {name: value for name, value in state.items() if value is not None}
     query = urlencode(given, doseq=True, quote_via=quote, safe="")

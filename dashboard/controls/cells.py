@@ -1,4 +1,8 @@
-"""Choosing a cell: an address with ``cell=...`` names one of either leaderboard, choosers in the sidebar move on."""
+"""Choosing a cell of the calibration leaderboard, by the address or by select boxes in the sidebar.
+
+The query parameter ``cell`` can also name a cell of the scaling leaderboard. The calibration cell with the same rewards
+is then chosen.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +12,58 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.places import TITLES
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.plain import plain
+from prmcal.dashboard.text.formats import escaped
+from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
-__all__ = ["chosen_cell"]
+__all__ = ["choose_cell"]
+
+_KINDS = ("dataset", "llm", "prm", "calibrator")
 
 
-def chosen_cell(path: Path) -> dict[str, Any] | None:
+def choose_cell(path: Path) -> dict[str, Any] | None:
     """Let the reader choose a cell of the calibration leaderboard.
 
     Returns
     -------
     dict or None
-        Its row: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
+        The cell: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
     """
     cells: pd.DataFrame = ask(path, "calibration_cells")
     if cells.empty:
         return None
-    current = _named(path, cells, st.query_params.get("cell"))
-    for kind, title in TITLES.items():
+    current = _cell_of_address(path, cells, st.query_params.get("cell"))
+    for kind in _KINDS:
         options = list(dict.fromkeys(cells[kind]))
-        key = f"chosen_{kind}"
-        st.session_state[key] = current[kind]
-        st.sidebar.selectbox(title, options, key=key, on_change=_move, args=(cells, kind))
+        st.session_state[_key(kind)] = current[kind]
+        st.sidebar.selectbox(
+            COORDINATE_TITLES[kind], options, key=_key(kind), on_change=_write_address, args=(cells, kind)
+        )
     return current
 
 
-def _named(path: Path, cells: pd.DataFrame, wanted: str | None) -> dict[str, Any]:
-    """The cell of the address, the one that a scaling cell rests on, or the first."""
+def _cell_of_address(path: Path, cells: pd.DataFrame, wanted: str | None) -> dict[str, Any]:
+    """Return the calibration cell for the cell in the address. Without one, or for an unknown one, return the first."""
     if wanted is not None:
         try:
-            rests_on = ask(path, "rewards_of", cell_id=wanted)
-            return dict(cells[cells["cell_id"] == rests_on].iloc[0])
+            cell_id = ask(path, "calibration_cell", cell_id=wanted)
+            return dict(cells[cells["cell_id"] == cell_id].iloc[0])
         except UnknownCellError as error:
-            st.warning(f"{plain(str(error))} This is the first cell.")
+            st.warning(f"{escaped(str(error))} The page shows the first cell instead.")
     return dict(cells.iloc[0])
 
 
-def _move(cells: pd.DataFrame, changed: str) -> None:
-    """Go to the cell of the choosers, or where there is none to the nearest that has what was just chosen."""
-    chosen = {kind: st.session_state[f"chosen_{kind}"] for kind in TITLES}
+def _write_address(cells: pd.DataFrame, changed: str) -> None:
+    """Write the chosen cell into the address.
+
+    If the run lacks the combination of names, take the cell with the changed name that has most of the others.
+    """
+    chosen = {kind: st.session_state[_key(kind)] for kind in _KINDS}
     kept = cells[cells[changed] == chosen[changed]]
-    likeness = sum((kept[kind] == value).astype(int) for kind, value in chosen.items())
-    st.query_params["cell"] = kept.loc[likeness.idxmax(), "cell_id"]
+    matches = sum((kept[kind] == value).astype(int) for kind, value in chosen.items())
+    st.query_params["cell"] = kept.loc[matches.idxmax(), "cell_id"]
+
+
+def _key(kind: str) -> str:
+    return f"chosen_{kind}"

@@ -1,4 +1,4 @@
-"""A table to take along: as CSV and Parquet with every number, as Markdown and LaTeX for reading."""
+"""Downloading a table: CSV and Parquet with all columns, Markdown and LaTeX for reading."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import streamlit as st
 
 from prmcal.db.text.readable import Readable
 
-__all__ = ["downloads"]
+__all__ = ["show_downloads"]
 
 
-def downloads(name: str, table: pd.DataFrame, readable: Readable) -> None:
-    """Show the four buttons.
+def show_downloads(name: str, table: pd.DataFrame, readable: Readable) -> None:
+    """Show the download buttons of a table.
 
     Parameters
     ----------
     name : str
-        Of the files, without an ending.
+        The name of the files, without extension.
     table : DataFrame
-        What CSV and Parquet hold.
+        The content of the CSV and Parquet files.
     readable : Readable
-        What Markdown and LaTeX hold.
+        The content of the Markdown and LaTeX files.
     """
-    # Made now and not when a button is pressed: what is made then is gone if the page looks again before it is fetched.
+    # The files are made here and not when a button is pressed. A file that is made on demand is lost if the page is
+    # drawn again before the browser has fetched it.
     files: dict[str, tuple[str, str, bytes | str]] = {
         "CSV": ("csv", "text/csv", str(table.to_csv(index=False, lineterminator="\n"))),
         "Parquet": ("parquet", "application/vnd.apache.parquet", _parquet(table)),
@@ -32,11 +33,11 @@ def downloads(name: str, table: pd.DataFrame, readable: Readable) -> None:
         "LaTeX": ("tex", "application/x-tex", readable.latex()),
     }
     with st.container(horizontal=True):
-        for title, (ending, mime, content) in files.items():
+        for title, (extension, mime, content) in files.items():
             st.download_button(
                 title,
                 content,
-                file_name=f"{name}.{ending}",
+                file_name=f"{name}.{extension}",
                 mime=mime,
                 icon=":material/download:",
                 on_click="ignore",

@@ -1,4 +1,4 @@
-"""Long tables, a page at a time."""
+"""Long tables, shown one page at a time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import bound
 
-__all__ = ["page_of", "rows_of_page"]
+__all__ = ["choose_page", "rows_of_page"]
 
 _ROWS = 54
 
 
-def page_of(total: int, size: int) -> int:
-    """Let a reader turn pages where `total` rows fill more than one of `size`; the page turned to, from 0."""
+def choose_page(total: int, size: int) -> int:
+    """Let the reader turn pages if `total` rows need more than one page of `size` rows. Return the page, from 0."""
     pages = -(-total // size)
     if pages < 2:
         return 0
@@ -21,6 +21,6 @@ def page_of(total: int, size: int) -> int:
 
 
 def rows_of_page(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the page that a reader has turned to."""
-    start = _ROWS * page_of(len(table), _ROWS)
+    """Return the rows of the page that the reader has chosen."""
+    start = _ROWS * choose_page(len(table), _ROWS)
     return table.iloc[start : start + _ROWS]

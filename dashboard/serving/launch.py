@@ -1,4 +1,4 @@
-"""Starting the dashboard's web server."""
+"""Starting the web server of the dashboard."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _OPTIONS = {
 
 
 def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoReturn:
-    """Replace this process by a web server for `directory`. It listens on this machine only.
+    """Replace this process by a web server that only this machine can reach.
 
     Parameters
     ----------
     directory : Path
-        Output folder of a run. It may be empty still: the page says so and fills when the run publishes.
+        The output folder of a run. It may be empty: the pages update when the run publishes results.
     port : int
-        Where it listens.
+        The port of the server.
     headless : bool
-        Open no browser window.
+        Whether to open no browser window.
 
     Raises
     ------
@@ -45,14 +45,14 @@ def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoRetur
         )
     options = {**_OPTIONS, "server.port": str(port), "server.headless": str(headless).lower()}
     flags = [f"--{name}={value}" for name, value in options.items()]
-    app = Path(__file__).parents[1] / "app.py"
+    script = Path(__file__).with_name("script") / "prmcal_dashboard.py"
     command = [
         sys.executable,
         "-P",
         "-m",
         "prmcal.dashboard.serving.server",
         "run",
-        str(app),
+        str(script),
         *flags,
         "--",
         "--dir",

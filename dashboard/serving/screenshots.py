@@ -1,6 +1,7 @@
-"""Pictures of every page, light and dark, wide and narrow: ``python -m prmcal.dashboard.serving.screenshots DIR OUT``.
+"""Screenshots of all pages, light and dark, wide and narrow.
 
-It needs Playwright and Chromium, and starts a server of its own for the output folder DIR of a run.
+``python -m prmcal.dashboard.serving.screenshots DIR OUT`` starts a server for the output folder DIR of a run and writes
+PNG files to the folder OUT. It needs Playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -10,78 +11,92 @@ import contextlib
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prmcal.dashboard.serving.temporary import serving
+from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.serving.background import background_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["VIEWS", "main"]
 
 VIEWS = {
-    "leaderboard": "",
-    "leaderboard-scaling": "?table=Scaling",
-    "leaderboard-costs": "?table=Costs",
-    "leaderboard-paper": "?table=Paper",
-    "calibration": "calibration",
-    "calibration-rivals": "calibration?view=Calibrators",
-    "calibration-all": "calibration?view=All+LLMs+and+data+sets",
-    "scaling": "scaling",
-    "scaling-difficulty": "scaling?view=Difficulty",
-    "scaling-risk": "scaling?view=Risk+and+coverage",
-    "compare": "compare",
-    "trajectories": "trajectories",
-    "runs": "runs",
+    "leaderboard": link(""),
+    "leaderboard-scaling": link("", table="Scaling"),
+    "leaderboard-costs": link("", table="Costs"),
+    "leaderboard-paper": link("", table="Paper"),
+    "calibration": link("calibration"),
+    "calibration-calibrators": link("calibration", view="Calibrators"),
+    "calibration-all": link("calibration", view="All LLMs and data sets"),
+    "scaling": link("scaling"),
+    "scaling-difficulty": link("scaling", view="Difficulty"),
+    "scaling-risk": link("scaling", view="Risk and coverage"),
+    "compare": link("compare"),
+    "trajectories": link("trajectories"),
+    "runs": link("runs"),
 }
-WIDTHS = {"wide": 1280, "narrow": 390}
-_HEIGHT = 1000
-_TALLEST = 4000
-_PATIENCE = 120_000  # milliseconds
+"""The addresses of the views by the names of their screenshots."""
+
+_WIDTHS = {"wide": 1280, "narrow": 390}
+_HEIGHT, _MAXIMUM_HEIGHT = 1000, 4000
+_TIMEOUT = 120_000  # milliseconds
 _DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
 def main() -> None:
-    """Read the command line and take the pictures."""
+    """Read the command line and take the screenshots."""
     parser = argparse.ArgumentParser(
-        prog="python -m prmcal.dashboard.serving.screenshots", description=__doc__
+        prog="python -m prmcal.dashboard.serving.screenshots", description="Take screenshots of all pages."
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder for the pictures")
-    parser.add_argument("--only", nargs="*", choices=list(VIEWS), help="these views only")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder for the screenshots")
+    parser.add_argument("--only", nargs="*", choices=list(VIEWS), help="take screenshots of these views only")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with serving(arguments.directory) as address:
+    with background_server(arguments.directory) as address:
         _take(address, arguments.out, arguments.only or list(VIEWS))
 
 
 def _take(address: str, out: Path, names: list[str]) -> None:
-    from playwright.sync_api import TimeoutError, sync_playwright
+    from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        for colours in ("light", "dark"):
-            for size, width in WIDTHS.items():
-                page = browser.new_page(
-                    viewport={"width": width, "height": _HEIGHT},
-                    color_scheme=colours,
-                )
-                page.set_default_timeout(_PATIENCE)
+        for scheme in ("light", "dark"):
+            for size, width in _WIDTHS.items():
+                page = browser.new_page(viewport={"width": width, "height": _HEIGHT}, color_scheme=scheme)
+                page.set_default_timeout(_TIMEOUT)
                 for name in names:
                     start = time.perf_counter()
-                    page.goto(f"{address}/{VIEWS[name]}")
-                    page.get_by_role("heading", level=1).wait_for()
-                    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-                    with contextlib.suppress(TimeoutError):  # what is folded away may never be drawn
-                        page.wait_for_function(_DRAWN, timeout=30_000)
+                    _open(page, f"{address}{VIEWS[name]}")
                     seconds = time.perf_counter() - start
-                    page.wait_for_timeout(600)  # charts are drawn, menus folded
-                    # Pages scroll inside: a picture holds what a window of their height would show.
-                    main = page.get_by_test_id("stMain")
-                    height = min(_TALLEST, main.evaluate("element => element.scrollHeight"))
-                    page.set_viewport_size({"width": width, "height": max(_HEIGHT, height)})
-                    page.wait_for_timeout(300)
-                    page.screenshot(path=out / f"{name}-{colours}-{size}.png")
-                    page.set_viewport_size({"width": width, "height": _HEIGHT})
-                    print(f"{name}-{colours}-{size}: shown after {seconds:.2f} s")
+                    _screenshot(page, width, out / f"{name}-{scheme}-{size}.png")
+                    print(f"{name}-{scheme}-{size}: drawn after {seconds:.2f} s")
                 page.close()
         browser.close()
+
+
+def _open(page: Page, address: str) -> None:
+    from playwright.sync_api import TimeoutError
+
+    page.goto(address)
+    page.get_by_role("heading", level=1).wait_for()
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    with contextlib.suppress(TimeoutError):  # the content of a closed expander may never be drawn
+        page.wait_for_function(_DRAWN, timeout=30_000)
+
+
+def _screenshot(page: Page, width: int, path: Path) -> None:
+    page.wait_for_timeout(600)  # until the charts are drawn
+    # The page scrolls within its window, so the window is made as high as the page.
+    height = min(_MAXIMUM_HEIGHT, page.get_by_test_id("stMain").evaluate("element => element.scrollHeight"))
+    page.set_viewport_size({"width": width, "height": max(_HEIGHT, height)})
+    page.wait_for_timeout(300)
+    page.screenshot(path=path)
+    page.set_viewport_size({"width": width, "height": _HEIGHT})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Streamlit's own command line, with what the pages use already there, so that the first reader need not wait for it.
+"""The command line of Streamlit, started with the imports that all pages need.
 
-python -m prmcal.dashboard.serving.server run dashboard/app.py -- --dir DIR
+``python -P -m prmcal.dashboard.serving.server run SCRIPT -- --dir DIR`` imports them before the first reader comes, who
+would otherwise wait for them.
 """
 
 from __future__ import annotations
 
 import altair as alt
-import duckdb_sqlalchemy  # noqa: F401 the dialect, which SQLAlchemy would look for at the first query
+import duckdb_sqlalchemy  # noqa: F401 SQLAlchemy would import this dialect at the first query
 import pandas as pd
 from streamlit.web import cli
 
@@ -14,7 +15,7 @@ import prmcal.db.queries.catalog  # noqa: F401
 
 
 def main() -> None:
-    """Draw a chart, for Altair reads its schema at the first, and become the server."""
+    """Draw one chart, so that Altair reads its schema now, and start the server."""
     alt.Chart(pd.DataFrame({"x": [0.0]})).mark_point().encode(x="x:Q").to_dict()
     cli.main(prog_name="streamlit")
 

@@ -1,1 +1,1 @@
-"""Text as the pages show it: escaped, with formulas set. Tables and charts belong in `views` and `charts`."""
+"""Numbers, names and model output as Markdown, and the files that reproduce a cell. No module here uses Streamlit."""

@@ -1,19 +1,19 @@
-"""Text of a model as Markdown that shows it as it is, and its formulas as formulas.
+"""Text that a model wrote as Markdown, with its formulas typeset.
 
-Only what is known to draw within its line is handed to KaTeX; all else is escaped. Nothing becomes HTML, a link, an
-emoji or a symbol that the model did not write.
+KaTeX gets only formulas whose commands are known to be harmless. All other text is escaped, so that nothing in it
+becomes HTML, a link, an emoji or another symbol.
 """
 
 from __future__ import annotations
 
 import re
 
-from prmcal.dashboard.text.plain import plain
+from prmcal.dashboard.text.formats import escaped
 
 __all__ = ["with_formulas"]
 
 _LONGEST, _DEEPEST = 2000, 12
-# Between delimiters; a single dollar as Pandoc reads it, so that "$5 and $6" are amounts.
+# The rule for single dollars is that of Pandoc, so that "$5 and $6" is not a formula.
 _FORMULA = re.compile(
     r"\$\$(?P<display>[^$]+)\$\$"
     r"|\$(?=\S)(?P<inline>[^$\n]*[^$\s\\])\$(?!\d)"
@@ -22,7 +22,7 @@ _FORMULA = re.compile(
     r"|(?P<boxed>\\boxed(?=\{))",
     re.DOTALL,
 )
-# What Streamlit would rewrite even where it is escaped: addresses become links, dashes and arrows symbols.
+# Streamlit rewrites these even if they are escaped: addresses become links, dashes and arrows become symbols.
 _REWRITTEN = re.compile(r"//|www\.|@|--|->|<-|>=|<=|~=")
 _KNOWN = """
     alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi rho sigma tau
@@ -45,17 +45,17 @@ _LAYOUTS = (
 )
 _COMMANDS, _ENVIRONMENTS = frozenset(_KNOWN.split()), frozenset(_LAYOUTS.split())
 _COMMAND = re.compile(r"\\(?:([A-Za-z]+)|(.))", re.DOTALL)
-_LENGTH = re.compile(r"\\\\\s*\[")  # after a line of a matrix
+_LENGTH = re.compile(r"\\\\\s*\[")  # the space below a line of a matrix
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _SYMBOLS = frozenset(r"\{}$%&#_ ,;:!|")
 
 
 def with_formulas(text: str) -> str:
-    r"""Return Markdown that shows a text with its formulas set and its lines kept.
+    r"""Return Markdown that shows a text with its formulas typeset and its line breaks kept.
 
-    Formulas stand between dollar signs, ``\(`` and ``\)`` or ``\[`` and ``\]``, or are a bare ``\boxed{...}``. One with
-    a command that is not known to be harmless (links, colours, macros, lengths), with unequal braces, too deep or too
-    long is shown as text.
+    A formula is enclosed in dollar signs, in ``\(`` and ``\)`` or in ``\[`` and ``\]``, or it is a bare
+    ``\boxed{...}``. It is shown as text if it is too long or nested too deeply, if its braces do not match, or if it
+    has a command that is not known to be harmless (links, colours, macros, lengths).
     """
     parts, end = [], 0
     for match in _FORMULA.finditer(text):
@@ -71,7 +71,7 @@ def with_formulas(text: str) -> str:
 
 
 def _formula(text: str, match: re.Match[str]) -> tuple[str, int] | None:
-    """The formula as Markdown, and where it ends; None if it had better be text."""
+    """Return the formula as Markdown and the position of its end, or None if it must be shown as text."""
     if match["boxed"]:
         end = _closing_brace(text, match.end())
         inner, display = text[match.start() : end or match.end()], False
@@ -88,7 +88,7 @@ def _formula(text: str, match: re.Match[str]) -> tuple[str, int] | None:
 
 
 def _within_formula(text: str, place: int) -> bool:
-    """Whether an odd number of dollars stands before a place in its line: a formula that was not taken."""
+    """Return whether a line has an odd number of dollar signs before a position, that is, an unfinished formula."""
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line.replace("\\$", "").count("$") % 2 == 1
 
@@ -124,13 +124,15 @@ def _closing_brace(text: str, start: int) -> int | None:
 
 
 def _lines(text: str) -> str:
-    """Text as it is, with its line ends as breaks."""
+    """Return escaped text with its line breaks."""
     return "  \n".join(_words(line) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
 
 
 def _words(line: str) -> str:
     visible = "".join(each if each.isprintable() or each == "\t" else f"\\u{ord(each):04x}" for each in line)
-    words = (_code(each) if _REWRITTEN.search(each) else plain(each) for each in re.split(r"(\s+)", visible))
+    words = (
+        _code(each) if _REWRITTEN.search(each) else escaped(each) for each in re.split(r"(\s+)", visible)
+    )
     return "".join(words)
 
 

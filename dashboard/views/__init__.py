@@ -1,1 +1,1 @@
-"""One module per page, each with ``show(path)``."""
+"""The pages: one module for each, with a function ``show(path)``. Parts of pages belong in `views.parts`."""

@@ -1,4 +1,4 @@
-"""What readers ask of a database: one module for each subject.
+"""Queries of a database, one module for each subject. Computing numbers from samples belongs in `statistics`.
 
-`catalog` has all of them by name. How numbers are computed from samples belongs in `statistics`.
+`catalog` has all queries by name.
 """

@@ -1,4 +1,4 @@
-"""What readers ask of a database. Every function takes a path or a connection and returns DataFrames."""
+"""All queries by name. Each takes a path or a connection; most return a DataFrame."""
 
 from __future__ import annotations
 
@@ -6,93 +6,76 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.compare import compare
+from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells, grid_order
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import curve_areas, curve_points, frontier, references, risk_points, searches
-from prmcal.db.queries.leaderboard import (
-    COORDINATES,
-    METRICS,
-    SIGNIFICANCE,
-    Metric,
-    leaderboard,
-    measurements,
-)
-from prmcal.db.queries.pools import calibration_cells, places, rewards_of
-from prmcal.db.queries.provenance import CellDetail, cell
+from prmcal.db.queries.exact_curves import exact_curves
+from prmcal.db.queries.leaderboard import leaderboard, measurements
+from prmcal.db.queries.provenance import cell
 from prmcal.db.queries.reported import beside_measured
+from prmcal.db.queries.reward_errors import measured_by, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
-from prmcal.db.queries.scaling import scaling_pool
-from prmcal.db.queries.trajectories import (
-    QUESTION_ORDERS,
-    prefixes,
-    question_page,
-    questions,
-    trajectories,
-    worst_prefixes,
-)
-from prmcal.db.reader import Source, fingerprint, frame, reading
+from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
+from prmcal.db.queries.two_cells import compare_cells
+from prmcal.db.reader import Source, frame
+from prmcal.db.roles import with_role
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "COORDINATES",
-    "METRICS",
-    "QUESTION_ORDERS",
-    "SIGNIFICANCE",
-    "CellDetail",
-    "Metric",
     "beside_measured",
+    "calibration_cell",
     "calibration_cells",
     "cell",
     "cells",
-    "compare",
+    "compare_cells",
     "comparisons",
     "costs",
     "curve_areas",
     "curve_points",
     "datasets",
-    "fingerprint",
+    "exact_curves",
     "frontier",
     "job_page",
     "jobs",
     "leaderboard",
+    "measured_by",
     "measurements",
     "planned_shards",
     "plugins",
     "prefixes",
     "question_page",
     "questions",
-    "reading",
     "references",
     "reliability",
-    "rewards_of",
+    "reward_errors",
     "risk_points",
     "runs",
-    "scaling_pool",
     "searches",
     "signed_errors",
     "trajectories",
+    "with_role",
     "worst_prefixes",
 ]
 
 
 def reliability(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the bins of a cell's reliability diagram, ascending; none for a cell without rewards."""
+    """Return the bins of the reliability diagram of a cell, ascending. Scaling cells have none."""
     query = sa.select(ReliabilityBin).where(ReliabilityBin.cell_id == cell_id).order_by(ReliabilityBin.bin)
     return frame(source, query).drop(columns="cell_id")
 
 
 def signed_errors(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the bars of a cell's signed-error histogram, ascending; none for a cell without rewards."""
+    """Return the bars of the signed-error histogram of a cell, ascending. Scaling cells have none."""
     query = sa.select(SignedErrorBin).where(SignedErrorBin.cell_id == cell_id).order_by(SignedErrorBin.bin)
     return frame(source, query).drop(columns="cell_id")
 
 
 def cells(source: Source) -> pd.DataFrame:
-    """Return all cells of both leaderboards with their status and reason, in the order of the grid."""
-    order = places("dataset", "llm", "prm", "strategy", "calibrator")
+    """Return all cells of both leaderboards with status and reason, in the order of the grid."""
+    order = grid_order("dataset", "llm", "prm", "strategy", "calibrator")
     return frame(source, sa.select(Cell).order_by(Cell.leaderboard, *order, Cell.cell_id))
 
 
@@ -103,22 +86,22 @@ def comparisons(source: Source) -> pd.DataFrame:
 
 
 def runs(source: Source) -> pd.DataFrame:
-    """Return the runs, oldest first."""
+    """Return all runs, the oldest first."""
     return frame(source, sa.select(Run).order_by(Run.started_at, Run.run_id))
 
 
 def jobs(source: Source) -> pd.DataFrame:
-    """Return all jobs of the plan with their status and cost."""
+    """Return all jobs of the plan with status and cost."""
     return frame(
         source, sa.select(Job).order_by(Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
     )
 
 
 def plugins(source: Source) -> pd.DataFrame:
-    """Return what the names of the grid stand for, in the order of the grid."""
+    """Return the plugins of the grid, in the order of the grid."""
     return frame(source, sa.select(Plugin).order_by(Plugin.kind, Plugin.position, Plugin.name))
 
 
 def datasets(source: Source) -> pd.DataFrame:
-    """Return the splits of data sets that were used."""
+    """Return the splits of data sets that the run uses."""
     return frame(source, sa.select(Dataset).order_by(Dataset.name, Dataset.split))

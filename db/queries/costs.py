@@ -1,4 +1,4 @@
-"""What every strategy cost: calls, tokens and time, a question and in total."""
+"""The cost of every strategy in calls, tokens and time, per question and in total."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.leaderboard import COORDINATES, COSTS, leaderboard
+from prmcal.db.metrics import COORDINATES, COSTS
+from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, Job, JobInput
 
@@ -17,17 +18,17 @@ __all__ = ["costs"]
 
 
 def costs(source: Source) -> pd.DataFrame:
-    """Return what the cells of the scaling leaderboard cost, in its order.
+    """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
 
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`prmcal.db.queries.leaderboard.COORDINATES`, accuracy and questions. Then, for
-        each of samples (LLM calls), generated_tokens, prefill_tokens, prm_tokens and seconds, the mean per question
-        and the sum over all questions in a column whose name ends in ``_total``. Missing where it is not known.
+        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples (LLM
+        calls), generated_tokens, prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over all
+        questions in a column whose name ends in ``_total``. Unknown costs are missing.
 
-        Seconds are those of one worker, as the jobs that generated and scored went: their seconds a token times the
-        tokens of the cell. Fitting a calibrator, which all questions share, is not in them.
+        Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token,
+        multiplied by the tokens of the cell. They do not include fitting the calibrator.
     """
     with connection_of(source) as connection:
         table = leaderboard(connection, "scaling")
@@ -45,7 +46,7 @@ def costs(source: Source) -> pd.DataFrame:
 
 
 def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
-    """By scaling cell: seconds per generated and per scored token of the jobs that it rests on."""
+    """Return the seconds per generated token and per scored token of the jobs behind each scaling cell."""
     generating = Job.kind.in_(["rollout", "search"])
     query = (
         sa.select(
@@ -62,7 +63,7 @@ def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
         .group_by(Cell.cell_id)
     )
     sums = frame(connection, query).set_index("cell_id").astype(float)
-    # The seconds of a search hold its scoring.
+    # The seconds of a search include its scoring.
     rates = sums[[]].copy()
     rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
     rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)

@@ -1,4 +1,4 @@
-"""Accuracy against cost: the curves and their areas, which strategies nothing beats, and which do not compete."""
+"""Curves of accuracy against cost as the run computed them, their areas, and the Pareto frontier of strategies."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.queries.leaderboard import COORDINATES, leaderboard
+from prmcal.db.metrics import COORDINATES
+from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import Cell, CurveArea, CurvePoint, Job, JobInput, Plugin, RiskPoint
+from prmcal.db.roles import with_role
+from prmcal.db.tables import Cell, CurveArea, CurvePoint, Job, JobInput, RiskPoint
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["curve_areas", "curve_points", "frontier", "references", "risk_points", "searches", "unbeaten"]
 
-_NEED_THE_TRUTH = ("oracle IAS", "pass@N")
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 
 
 def curve_points(source: Source) -> pd.DataFrame:
-    """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n), then the table's columns."""
+    """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
     return _of_jobs(source, CurvePoint, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
 
 
 def curve_areas(source: Source) -> pd.DataFrame:
-    """Return the areas under all curves: dataset, llm, prm, calibrator (null: fixed n), then the table's columns."""
+    """Return the areas of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
     return _of_jobs(source, CurveArea, CurveArea.name, CurveArea.level)
 
 
 def risk_points(source: Source) -> pd.DataFrame:
-    """Return risk and coverage at every threshold: dataset, llm, prm, calibrator, then the table's columns."""
+    """Return risk and coverage at every threshold: dataset, llm, prm, calibrator and the columns of the table."""
     return _of_jobs(source, RiskPoint, RiskPoint.level, RiskPoint.threshold)
 
 
 def references(source: Source) -> list[str]:
-    """Return the cells of strategies that no one could run, since they need the truth: oracle IAS and pass@N."""
-    query = (
-        sa.select(Cell.cell_id)
-        .join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
-        .where(Plugin.plugin.in_(_NEED_THE_TRUTH))
-        .order_by(Cell.cell_id)
-    )
-    return list(frame(source, query)["cell_id"])
+    """Return the cells of strategies that need the truth, and so cannot be used in practice.
+
+    These are the strategies whose jobs read success counts, and those with the role "reference".
+    """
+    with connection_of(source) as connection:
+        named = Cell.strategy.in_(with_role(connection, "reference"))
+        reading_success = (
+            sa.select(JobInput.job_key)
+            .join(Job, Job.job_key == JobInput.input_key)
+            .where(Job.kind == "success")
+        )
+        informed = sa.and_(Cell.leaderboard == "scaling", Cell.job_key.in_(reading_success))
+        query = sa.select(Cell.cell_id).where(sa.or_(named, informed)).order_by(Cell.cell_id)
+        return list(frame(connection, query)["cell_id"])
 
 
 def searches(source: Source) -> list[str]:
-    """Return the cells of searches. Their samples are steps, those of all other strategies whole trajectories."""
+    """Return the cells of searches. Their samples are steps; those of all other strategies are trajectories."""
     query = (
         sa.select(Cell.cell_id)
         .join(JobInput, JobInput.job_key == Cell.job_key)
@@ -61,23 +68,23 @@ def searches(source: Source) -> list[str]:
 
 
 def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
-    """Return the strategies of each (data set, LLM, PRM) that no other beats in both cost and accuracy.
+    """Return the competing strategies of each data set, LLM and PRM, and whether they are on the Pareto frontier.
 
-    Strategies without a PRM compete with those of every PRM. Strategies that need the truth do not compete, nor do
-    searches where the cost is samples. Values are compared as they are, not their intervals.
+    Strategies without a PRM compete with those of every PRM. Strategies that need the truth do not compete. If the cost
+    is samples, searches do not compete either. Intervals are ignored.
 
     Parameters
     ----------
     source : Path or Connection
         The published copy.
     cost : str
-        A cost of the scaling leaderboard.
+        A metric of the scaling leaderboard that measures cost, such as samples.
 
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`prmcal.db.queries.leaderboard.COORDINATES` (prm: the group's), accuracy, the
-        cost and unbeaten; one row for each cell in each group in which it competes.
+        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES` (prm is that of the group), accuracy, the cost
+        and unbeaten. A cell has one row for each group in which it competes.
     """
     import pandas as pd
 
@@ -94,7 +101,11 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
 
 
 def unbeaten(costs: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
-    """Which points no other beats: as accurate at less cost, or more accurate at no more. Equal points all stay."""
+    """Return which points are on the Pareto frontier, as an array of bool.
+
+    A point is beaten by one that is as accurate at a lower cost, or more accurate at no higher cost. Equal points do
+    not beat each other.
+    """
     cost, gain = np.asarray(costs, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
     no_worse = (cost[None, :] <= cost[:, None]) & (gain[None, :] >= gain[:, None])
     better = (cost[None, :] < cost[:, None]) | (gain[None, :] > gain[:, None])

@@ -1,163 +1,26 @@
-"""The two leaderboards: calibration errors, and what calibrated rewards buy at inference.
+"""The two leaderboards: calibration errors, and accuracy and budget of strategies.
 
-Rows have a total order that depends on the grid alone, and no column holds a time or the name of a run:
-the same grid gives the same bytes.
+The order of rows depends on the grid only, and no column contains a time or the name of a run. Equal grids give equal
+bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
+from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.standings import SIGNIFICANCE, standings
+from prmcal.db.statistics.standings import standings
 from prmcal.db.tables import Cell, Comparison, Plugin, Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COORDINATES", "COSTS", "METRICS", "SIGNIFICANCE", "Metric", "leaderboard", "measurements"]
-
-Leaderboard = Literal["calibration", "scaling"]
-
-COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
-"""What tells one cell of a leaderboard from another, in the order of rows."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A column of a leaderboard.
-
-    Attributes
-    ----------
-    name, title : str
-        As stored; as shown.
-    leaderboard : {"calibration", "scaling"}
-        Where it stands.
-    better : {"lower", "higher", "near zero"} or None
-        Which value wins. None where a smaller value is no merit by itself (a budget may be too small).
-    description : str
-        What it measures, in one sentence.
-    """
-
-    name: str
-    title: str
-    leaderboard: Leaderboard
-    better: Literal["lower", "higher", "near zero"] | None
-    description: str
-
-
-COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
-"""Metrics that say what a strategy cost, beside its samples. Nothing competes in them."""
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric(
-            "brier", "Brier", "calibration", "lower", "Mean squared difference of reward and success rate."
-        ),
-        Metric(
-            "brier_corrected",
-            "Brier, corrected",
-            "calibration",
-            "lower",
-            "Brier score less the Monte Carlo noise of the success rates; may fall below 0 by chance.",
-        ),
-        Metric(
-            "positive_brier",
-            "Positive Brier",
-            "calibration",
-            "lower",
-            "Brier score of overestimation only: rewards below the success rate count as 0.",
-        ),
-        Metric(
-            "ece",
-            "ECE",
-            "calibration",
-            "lower",
-            "Calibration error over bins of equal width, weighted by count.",
-        ),
-        Metric(
-            "adaptive_ce", "Adaptive CE", "calibration", "lower", "Calibration error over bins of equal mass."
-        ),
-        Metric(
-            "average_ce",
-            "Average CE",
-            "calibration",
-            "lower",
-            "Plain mean of the calibration error over filled bins.",
-        ),
-        Metric(
-            "signed_error",
-            "Signed error",
-            "calibration",
-            "near zero",
-            "Mean of reward minus success rate: above 0 the PRM overestimates.",
-        ),
-        Metric(
-            "coverage_0.1",
-            "Coverage, beta 0.1",
-            "calibration",
-            None,
-            "How often the success probability is at least the reward (level 0.1, or a point estimate): 0.9 is right.",
-        ),
-        Metric(
-            "coverage_0.5",
-            "Coverage, beta 0.5",
-            "calibration",
-            None,
-            "How often the success probability is at least the reward (the median): 0.5 is right.",
-        ),
-        Metric(
-            "coverage_0.9",
-            "Coverage, beta 0.9",
-            "calibration",
-            None,
-            "How often the success probability is at least the reward (level 0.9, or a point estimate): 0.1 is right.",
-        ),
-        Metric("accuracy", "Accuracy", "scaling", "higher", "Share of questions answered right."),
-        Metric(
-            "budget_ratio",
-            "Budget ratio",
-            "scaling",
-            None,
-            "Mean generations per question over those of the fixed budget.",
-        ),
-        Metric(
-            "samples",
-            "Samples",
-            "scaling",
-            None,
-            "LLM calls per question: trajectories that are drawn, or steps of a beam search.",
-        ),
-        Metric(
-            "pass_at_n",
-            "pass@N",
-            "scaling",
-            "higher",
-            "Share of questions with a right answer among the samples that were drawn.",
-        ),
-        Metric(
-            "generated_tokens",
-            "Generated tokens",
-            "scaling",
-            None,
-            "Mean tokens per question that the LLM writes.",
-        ),
-        Metric(
-            "prefill_tokens",
-            "Prefill tokens",
-            "scaling",
-            None,
-            "Mean prompt tokens per question that the LLM reads; a prompt of several samples counts once.",
-        ),
-        Metric("prm_tokens", "PRM tokens", "scaling", None, "Mean tokens per question that the PRM reads."),
-    )
-}
+__all__ = ["leaderboard", "measurements"]
 
 
 def measurements(
@@ -171,7 +34,7 @@ def measurements(
     strategy: Sequence[str] | None = None,
     question_level: int | None = None,
 ) -> pd.DataFrame:
-    """Return one row per measured value of a leaderboard, in the order of the grid.
+    """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
     Parameters
     ----------
@@ -180,20 +43,21 @@ def measurements(
     table : {"calibration", "scaling"}
         Which leaderboard.
     llm, prm, calibrator, dataset, strategy : sequence of str, optional
-        Keep these only, and what uses none of the kind: pass@1 is the baseline of every PRM.
+        Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
+        baseline for every PRM.
     question_level : int, optional
-        Values over the questions of this difficulty instead of all; they carry no standing.
+        Return values over the questions of this difficulty instead of all. They have no standing.
 
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`COORDINATES`, status, reason, metric, value, low, high, rows,
-        questions, standing, letters. A cell without values (failed or pending) has one row with a null metric. The
-        standing is "best" of its group, "tied" (not distinguishable from the best after Holm's correction),
-        "worse" (the difference is real), or null where nothing was compared. Two cells that share one of their
-        letters are not distinguishable, "a" is on the best; null where nothing was compared or the alphabet is too
-        short. What competes is one (data set, LLM, PRM): its calibrators, and on the scaling leaderboard its
-        strategies too.
+        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES`, status, reason, metric, value, low, high,
+        rows, questions, standing, letters. A cell without values (failed or pending) has one row with a null metric.
+
+        Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different
+        from the best after Holm's correction), "worse" (significantly different), or null if the value was not
+        compared. Cells of a group that share a letter do not differ significantly, and the best has "a". Letters are
+        null if the value was not compared or the alphabet is too short.
     """
     chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     cells = sa.select(
@@ -220,7 +84,7 @@ def measurements(
 
 
 def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
-    """Return one row per cell, with every metric of the leaderboard in columns of its own.
+    """Return a leaderboard with one row per cell and separate columns for every metric.
 
     Parameters
     ----------
@@ -232,9 +96,9 @@ def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: A
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`COORDINATES`, then ``<metric>``, ``<metric>_low``, ``<metric>_high``,
-        ``<metric>_standing`` and ``<metric>_letters`` for each metric, then rows, questions (the smallest behind
-        any value of the row), status and reason.
+        Columns cell_id and those of :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``,
+        ``<metric>_low``, ``<metric>_high``, ``<metric>_standing`` and ``<metric>_letters``; then rows and questions
+        (the smallest numbers behind any value of the cell), status and reason.
     """
     import pandas as pd
 

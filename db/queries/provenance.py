@@ -1,4 +1,4 @@
-"""A number followed down: from a cell to its jobs, their seeds and versions, and a few of its trajectories."""
+"""The provenance of a cell: its jobs with seeds and versions, and a few of its trajectories."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ __all__ = ["CellDetail", "cell", "cell_row", "sampled"]
 
 @dataclass(frozen=True)
 class CellDetail:
-    """All that is known of a cell.
+    """A cell with its results and its provenance.
 
     Attributes
     ----------
     cell : dict
-        The row of the table ``cells``.
+        The row of the cell in the table ``cells``.
     results : DataFrame
-        Its values, over all questions and per level.
+        Its values over all questions and by difficulty.
     comparisons : DataFrame
         Its paired comparisons with other cells.
     jobs : DataFrame
-        The job that measured it and every job that this one depends on, down to the rollouts: key, kind,
-        plugins, parameters, seed, status, cost; ``depth`` is the distance from the cell.
+        The job that measured it and all jobs that this job depends on, with the columns of the table ``jobs``. The
+        column ``depth`` is the distance from the cell.
     plugins, datasets : DataFrame
-        What the names stand for, with versions and hashes.
+        Its plugins and data sets, with versions and hashes.
     samples : DataFrame
-        A few trajectories that it was measured on.
+        A few of the trajectories that it was measured on.
     """
 
     cell: dict[str, Any]
@@ -65,7 +65,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
     Raises
     ------
     UnknownCellError
-        If there is no such cell, with the nearest ones.
+        If there is no such cell. The message has similar identifiers.
     """
     with connection_of(source) as connection:
         row = cell_row(connection, cell_id)
@@ -104,7 +104,13 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
 
 
 def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
-    """Return the row of a cell; an UnknownCellError names the nearest ones."""
+    """Return the row of a cell in the table ``cells``.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
     row = (
         connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
     )
@@ -114,7 +120,7 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
         hint = (
             f"Did you mean {' or '.join(repr(name) for name in close)}?"
             if close
-            else "See the leaderboard for all."
+            else "The leaderboard has all identifiers."
         )
         raise UnknownCellError(f"There is no cell '{cell_id}'. {hint}")
     return dict(row)
@@ -138,7 +144,7 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
 
 
 def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
-    """Keep the jobs on the questions that the cell was measured on, not those of its calibrator."""
+    """Keep the jobs on the test questions of a cell. The jobs of its calibrator have other questions."""
     same = jobs["dataset"] == row["dataset"]
     split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
     if len(split) and split.iloc[0] is not None:
@@ -147,7 +153,7 @@ def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
 
 
 def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
-    """Select the trajectories of some rollouts with their questions, in order."""
+    """Select the trajectories of some jobs with their questions, ordered by question and index."""
     return (
         sa.select(
             Trajectory.question_id,

@@ -1,8 +1,8 @@
-"""The numbers of the paper's nine tables, to stand beside measured ones. They are reported, never ranked with them.
+"""The numbers of the nine tables of the paper, to compare with measured ones. They are never ranked.
 
 Source: "Know What You Don't Know: Uncertainty Calibration of Process Reward Models", Park et al., NeurIPS 2025,
-arXiv 2506.09338. Two of its tables (the beam searches with Math-Shepherd and ReasonEval) are about 100 questions of
-MATH and AIME 2024 alone, and repeat for the former the pass@1 of all 500 questions.
+arXiv 2506.09338. The tables of beam search with Math-Shepherd and with ReasonEval use 100 questions of MATH, and of
+AIME only the year 2024. Their pass@1 on MATH is that of all 500 questions.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ REPORTED_TABLES = {
     "bs_shepherd": "Beam search, Math-Shepherd",
     "bs_reasoneval": "Beam search, ReasonEval",
 }
-"""The paper's tables by their labels, in a reader's order."""
+"""Titles of the tables by their labels in the source of the paper."""
 
 _NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 
 
 def reported(**filters: str) -> pd.DataFrame:
-    """Return what the paper reports, one number a row.
+    """Return the numbers of the paper, one per row.
 
     Parameters
     ----------
     **filters : str
-        Columns and the value that each must have, such as ``dataset="math500"``.
+        Values of columns that select rows, such as ``dataset="math500"``.
 
     Returns
     -------
     DataFrame
-        Columns table (its label in the paper's source), dataset, llm, prm, calibrator, strategy, metric (named as
-        this project's are), value, digits (decimal places that the paper prints) and status, which is ``reported``.
-        None where a coordinate does not apply: pass@1 has no PRM, a calibration error no strategy.
+        Columns table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value, digits
+        (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names under
+        which they are registered. A coordinate that does not apply is None: a calibration error has no strategy.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def reported(**filters: str) -> pd.DataFrame:
 
 
 def beside_measured(source: Source, table: str) -> pd.DataFrame:
-    """Return one of the paper's tables with what a database measured under the same names.
+    """Return a table of the paper with the values that a database has for the same names.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of :func:`reported`, then measured, low and high (its 95% interval) and questions: null where the
-        run has no such cell. Of cells that differ only in C or beta it is the one with the largest C, and of these the
-        one with the smallest beta, as the paper sets them.
+        The columns of :func:`reported`, then measured, low and high (the 95% interval) and questions, which are null if
+        the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then the
+        one with the smallest beta, as in the paper.
     """
     import pandas as pd
 
@@ -95,7 +95,7 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
     found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})
     found = found.sort_values(["target", "level"], ascending=[False, True], kind="stable")
     found = found.drop_duplicates(_NAMED)[[*_NAMED, "measured", "low", "high", "questions"]]
-    # A join takes two missing names for equal, but only of one type.
+    # A join matches missing names only if both have the same type.
     numbers, found = (each.astype(dict.fromkeys(_NAMED, object)) for each in (reported(table=table), found))
     for each in (numbers, found):
         each[_NAMED] = each[_NAMED].where(each[_NAMED].notna(), None)

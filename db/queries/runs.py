@@ -1,4 +1,4 @@
-"""What was planned and how far it is: jobs a page at a time, and the progress of a run, also while it writes."""
+"""The jobs of a run, page by page, and its progress, also while it writes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _COLUMNS = (
 def job_page(
     source: Source, *, kind: str | None = None, limit: int = 25, offset: int = 0
 ) -> tuple[int, pd.DataFrame]:
-    """Return some of the jobs with their keys, seeds, states and costs, and how many there are in all.
+    """Return a page of the jobs with their keys, seeds, statuses and costs, and the number of all jobs.
 
     Parameters
     ----------
     source : Path or Connection
         The published copy.
     kind : str, optional
-        Jobs of this kind only.
+        Keep the jobs of this kind.
     limit, offset : int
-        How many, and after how many; by kind, then by what they are about.
+        Number of jobs to return, and to skip before them. Jobs are sorted by kind and by the names of their plugins.
     """
     kept = [] if kind is None else [Job.kind == kind]
     order = (Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
@@ -58,13 +58,13 @@ def job_page(
 
 
 def planned_shards(source: Source) -> pd.DataFrame:
-    """Return the shards of every kind of job that the database knows of.
+    """Return the shards of every kind of job in the database.
 
     Returns
     -------
     DataFrame
-        Columns kind, jobs, failed (jobs that failed or are blocked), shard_keys (list of the shards' keys),
-        seconds_per_shard (mean over finished jobs; missing where there is none), in alphabetical order.
+        Columns kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and seconds_per_shard
+        (mean over finished jobs; missing if there is none), sorted by kind.
     """
     done = Job.status == "done"
     seconds = sa.func.sum(sa.case((done, Job.seconds), else_=0.0))
@@ -86,7 +86,7 @@ def planned_shards(source: Source) -> pd.DataFrame:
 
 
 def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
-    """Return how far a run is, from its plan and from the artifacts that are there now.
+    """Return the progress of a run, from its plan and the artifacts in its folder.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns kind, jobs, failed, shards, done (shards), seconds_left (of one worker; missing where nothing of the
-        kind is finished and something is left).
+        Columns kind, jobs, failed, shards, done (number of finished shards) and seconds_left (single-worker seconds;
+        missing if shards are left and no job of the kind is finished).
     """
     shards = planned["shard_keys"].map(len)
     done = [

@@ -1,18 +1,18 @@
-"""From a cell to its questions, to a question's trajectories, to the prefixes of one.
+"""The questions of a cell, the trajectories of a question, and their prefixes.
 
-Every query is about the jobs of one cell, looked up first, and names each job by its key: rows of a job lie together
-in the file, so that the others are passed over. Lists come a page at a time.
+Every query first looks up the jobs of the cell and then selects rows by the keys of these jobs. The rows of a job are
+stored together, so DuckDB skips the rest of a table. Long lists are returned page by page.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.pools import Pool, pool_of
+from prmcal.db.queries.cell_jobs import CellJobs, jobs_of
+from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, same_prefix, success_counts
 from prmcal.db.queries.provenance import sampled
-from prmcal.db.queries.success import success_counts
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Question, Reward, SuccessCount, Trajectory
 
@@ -29,16 +29,13 @@ __all__ = [
 ]
 
 QUESTION_ORDERS = ("question_id", "question_level", "pass_at_1", "reward_error", "calibrated_error")
-"""Columns that a list of questions can be ordered by."""
-
-_POINT = 0.5
-_PREFIX = ("question_id", "trajectory", "step")
+"""Columns by which a list of questions can be ordered."""
 
 
 def questions(source: Source, cell_id: str) -> list[str]:
-    """Return the identifiers of the questions that a cell was measured on, in order."""
+    """Return the identifiers of the questions that a cell was measured on, sorted."""
     with connection_of(source) as connection:
-        query = sa.select(Question.question_id).where(*_asked(pool_of(connection, cell_id)))
+        query = sa.select(Question.question_id).where(*_asked(jobs_of(connection, cell_id)))
         return list(connection.scalars(query.order_by(Question.question_id)))
 
 
@@ -52,7 +49,7 @@ def question_page(
     limit: int = 25,
     offset: int = 0,
 ) -> tuple[int, pd.DataFrame]:
-    """Return some of a cell's questions, and how many there are in all.
+    """Return a page of the questions of a cell, and the number of all questions.
 
     Parameters
     ----------
@@ -61,22 +58,22 @@ def question_page(
     cell_id : str
         The cell.
     search : str
-        Keep questions with this in their text, answer, subject or identifier; letters of either case.
+        Keep questions that contain this in their text, answer, subject or identifier. Case is ignored.
     order : str
-        One of :data:`QUESTION_ORDERS`. Questions without the value come last, equal ones by their identifier.
+        One of :data:`QUESTION_ORDERS`. Questions without the value come last; ties are ordered by identifier.
     descending : bool
-        The largest first.
+        Whether the largest value comes first.
     limit, offset : int
-        How many, and after how many.
+        Number of questions to return, and to skip before them.
 
     Returns
     -------
     int
-        Questions that the search leaves.
+        Number of questions that match the search.
     DataFrame
-        Columns question_id, text, subject, question_level, trajectories, correct (of these), pass_at_1, prefixes,
-        success (mean success rate over these), reward_error and calibrated_error (mean of reward minus success rate,
-        as the PRM gave it and calibrated: above 0 is overestimated).
+        Columns question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
+        pass_at_1, prefixes, success (mean success rate over the prefixes), reward_error and calibrated_error (mean of
+        reward minus success rate, before and after calibration; values above 0 are overestimates).
 
     Raises
     ------
@@ -86,12 +83,12 @@ def question_page(
         If there is no such order.
     """
     if order not in QUESTION_ORDERS:
-        raise ValueError(f"Questions can be ordered by {', '.join(QUESTION_ORDERS)}. Got '{order}'.")
+        raise ValueError(f"'order' must be one of {', '.join(QUESTION_ORDERS)}. Got '{order}'.")
     with connection_of(source) as connection:
-        pool = pool_of(connection, cell_id)
-        found = [*_asked(pool), *_matching(search)]
+        jobs = jobs_of(connection, cell_id)
+        found = [*_asked(jobs), *_matching(search)]
         total = connection.scalar(sa.select(sa.func.count()).select_from(Question).where(*found)) or 0
-        graded, errors = _graded(pool), _errors_by_question(pool)
+        graded, errors = _graded(jobs), _errors_by_question(jobs)
         query = (
             sa.select(
                 Question.question_id,
@@ -120,7 +117,7 @@ def worst_prefixes(
     limit: int = 25,
     offset: int = 0,
 ) -> pd.DataFrame:
-    """Return the prefixes whose reward is furthest above the success rate, or below it.
+    """Return the prefixes whose rewards most exceed the success rates, or fall below them.
 
     Parameters
     ----------
@@ -129,22 +126,21 @@ def worst_prefixes(
     cell_id : str
         The cell.
     column : {"reward", "calibrated_reward"}
-        Whether the PRM's own reward is judged or the calibrated one.
+        Which reward is compared with the success rate.
     over : bool
-        The most overestimated first, else the most underestimated.
+        Whether the most overestimated prefixes come first, or the most underestimated.
     limit, offset : int
-        How many, and after how many.
+        Number of prefixes to return, and to skip before them.
 
     Returns
     -------
     DataFrame
-        Columns question_id, trajectory, step, successes, follow_ups, terminal, reward, calibrated_reward (the
-        median; null where there is none) and error. A prefix that several
-        trajectories share stands there once.
+        Columns question_id, trajectory, step, successes, follow_ups, terminal, reward, calibrated_reward (the median;
+        null if there is none) and error. A prefix that several trajectories share has one row.
     """
     with connection_of(source) as connection:
-        judged = _judged(pool_of(connection, cell_id))
-        # Trajectories that begin alike share a prefix: all of them share the bare question.
+        judged = _judged(jobs_of(connection, cell_id))
+        # Trajectories with the same first steps share prefixes; all share the question alone.
         shared = (*(judged.c[name] for name in ("question_id", "step", "successes", "follow_ups")),)
         alike = sa.func.round(judged.c[column], 6)
         nth = sa.func.row_number().over(partition_by=[*shared, alike], order_by=judged.c.trajectory)
@@ -153,7 +149,7 @@ def worst_prefixes(
         each = sa.select(*shown, error, nth.label("nth")).where(error.is_not(None)).subquery()
         order = each.c.error.desc() if over else each.c.error.asc()
         names = [column for column in each.c if column.key != "nth"]
-        query = sa.select(*names).where(each.c.nth == 1).order_by(order, *(each.c[name] for name in _PREFIX))
+        query = sa.select(*names).where(each.c.nth == 1).order_by(order, *(each.c[name] for name in PREFIX))
         return frame(connection, query.limit(limit).offset(offset))
 
 
@@ -169,15 +165,15 @@ def trajectories(
     cell_id : str
         The cell.
     question_id : str, optional
-        Those of one question only.
+        Keep the trajectories of this question.
     limit : int, optional
-        The first ones only.
+        Largest number of trajectories.
 
     Returns
     -------
     DataFrame
-        question_id, question, reference (answer), question_level, trajectory, text, steps, tokens,
-        finish_reason, answer, verdict, correct.
+        Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
+        tokens, finish_reason, answer, verdict and correct.
 
     Raises
     ------
@@ -185,7 +181,7 @@ def trajectories(
         If there is no such cell.
     """
     with connection_of(source) as connection:
-        query = sampled([pool_of(connection, cell_id).rollout])
+        query = sampled([jobs_of(connection, cell_id).rollout])
         if question_id is not None:
             query = query.where(Trajectory.question_id == question_id)
         return frame(connection, query.limit(limit))
@@ -197,8 +193,8 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null where no follow-ups
-        were drawn), level, calibrated_reward (null where the cell has no calibrator); one row per level beta.
+        Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null if there are no
+        follow-ups), level and calibrated_reward (null if the cell has no calibrator). One row per level beta.
 
     Raises
     ------
@@ -206,11 +202,11 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
         If there is no such cell.
     """
     with connection_of(source) as connection:
-        pool = pool_of(connection, cell_id)
-        counts = success_counts([pool.success]).where(SuccessCount.question_id == question_id).subquery()
+        jobs = jobs_of(connection, cell_id)
+        counts = success_counts([jobs.success]).where(SuccessCount.question_id == question_id).subquery()
         calibrated = (
             sa.select(CalibratedReward)
-            .where(CalibratedReward.job_key == pool.calibrated, CalibratedReward.question_id == question_id)
+            .where(CalibratedReward.job_key == jobs.calibrated, CalibratedReward.question_id == question_id)
             .subquery()
         )
         query = (
@@ -226,16 +222,16 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
                 calibrated.c.level,
                 calibrated.c.reward.label("calibrated_reward"),
             )
-            .outerjoin(counts, _same_prefix(counts.c))
-            .outerjoin(calibrated, _same_prefix(calibrated.c))
-            .where(Reward.job_key == pool.score, Reward.question_id == question_id)
+            .outerjoin(counts, same_prefix(counts, Reward))
+            .outerjoin(calibrated, same_prefix(calibrated, Reward))
+            .where(Reward.job_key == jobs.score, Reward.question_id == question_id)
             .order_by(Reward.trajectory, Reward.step, calibrated.c.level)
         )
         return frame(connection, query)
 
 
-def _asked(pool: Pool) -> list[sa.ColumnElement[bool]]:
-    return [Question.dataset == pool.dataset, Question.split == pool.split]
+def _asked(jobs: CellJobs) -> list[sa.ColumnElement[bool]]:
+    return [Question.dataset == jobs.dataset, Question.split == jobs.split]
 
 
 def _matching(search: str) -> list[sa.ColumnElement[bool]]:
@@ -244,7 +240,7 @@ def _matching(search: str) -> list[sa.ColumnElement[bool]]:
     return [sa.or_(*(each.icontains(wanted, autoescape=True) for each in columns))] if wanted else []
 
 
-def _graded(pool: Pool) -> sa.Subquery:
+def _graded(jobs: CellJobs) -> sa.Subquery:
     right = sa.cast(Trajectory.correct, sa.Integer)
     return (
         sa.select(
@@ -253,14 +249,14 @@ def _graded(pool: Pool) -> sa.Subquery:
             sa.cast(sa.func.sum(right), sa.Integer).label("correct"),
             sa.func.avg(right).label("pass_at_1"),
         )
-        .where(Trajectory.job_key == pool.rollout)
+        .where(Trajectory.job_key == jobs.rollout)
         .group_by(Trajectory.question_id)
         .subquery()
     )
 
 
-def _errors_by_question(pool: Pool) -> sa.Subquery:
-    judged = _judged(pool)
+def _errors_by_question(jobs: CellJobs) -> sa.Subquery:
+    judged = _judged(jobs)
     return (
         sa.select(
             judged.c.question_id,
@@ -274,12 +270,12 @@ def _errors_by_question(pool: Pool) -> sa.Subquery:
     )
 
 
-def _judged(pool: Pool) -> sa.Subquery:
-    """Every prefix that has both a success rate and a reward, with the median of its calibrated reward."""
-    counts = success_counts([pool.success]).subquery()
+def _judged(jobs: CellJobs) -> sa.Subquery:
+    """Select all prefixes with a success rate and a reward, and their median calibrated reward."""
+    counts = success_counts([jobs.success]).subquery()
     median = (
         sa.select(CalibratedReward)
-        .where(CalibratedReward.job_key == pool.calibrated, CalibratedReward.level == _POINT)
+        .where(CalibratedReward.job_key == jobs.calibrated, CalibratedReward.level == MEDIAN)
         .subquery()
     )
     rate = sa.cast(counts.c.successes, sa.Double) / counts.c.follow_ups
@@ -290,12 +286,8 @@ def _judged(pool: Pool) -> sa.Subquery:
             median.c.reward.label("calibrated_reward"),
             rate.label("success"),
         )
-        .join(Reward, _same_prefix(counts.c))
-        .outerjoin(median, _same_prefix(median.c))
-        .where(Reward.job_key == pool.score, Reward.reward.is_not(None))
+        .join(Reward, same_prefix(counts, Reward))
+        .outerjoin(median, same_prefix(median, Reward))
+        .where(Reward.job_key == jobs.score, Reward.reward.is_not(None))
         .subquery()
     )
-
-
-def _same_prefix(columns: Any) -> sa.ColumnElement[bool]:
-    return sa.and_(*(columns[name] == getattr(Reward, name) for name in _PREFIX))

@@ -1,1 +1,1 @@
-"""Statistics on arrays: bootstrap, paired tests, ranks, budgets. Nothing here opens a database."""
+"""Statistics on arrays and tables: bootstrap, paired tests, standings and budgets. No database is opened here."""

@@ -1,4 +1,4 @@
-"""Accuracy against cost for many settings of a pool at once, with replicates of both."""
+"""Curves of accuracy against cost, with bootstrap replicates of both."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Curve:
     Attributes
     ----------
     cost, accuracy : ndarray of shape (points,), float64
-        Means over questions: samples or tokens, and accuracy.
+        Means over questions. The cost is counted in samples or in tokens.
     cost_replicates, accuracy_replicates : ndarray of shape (replicates, points), float64
-        The same for the same resamples of the questions.
+        The same means over the same resamples of the questions.
     questions : int
+        Number of questions.
     """
 
     cost: NDArray[np.float64]
@@ -32,7 +33,7 @@ class Curve:
     questions: int
 
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The 95% intervals of cost and of accuracy, each of shape (points, 2); NaN for a single question."""
+        """Return the 95% intervals of cost and of accuracy, each of shape (points, 2); NaN for a single question."""
         found = [
             np.array([self.interval(column) for column in replicates.T]).reshape(-1, 2)
             for replicates in (self.cost_replicates, self.accuracy_replicates)
@@ -40,13 +41,13 @@ class Curve:
         return found[0], found[1]
 
     def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
-        """The 95% interval of anything that has a value for each of the resamples."""
+        """Return the 95% interval of a quantity from its replicates, of shape (replicates,)."""
         if not replicates.size:
             return float("nan"), float("nan")
         return percentile_interval(replicates, self.questions)
 
     def joined(self, other: Curve) -> Curve:
-        """The points of both, which must be of the same questions and resamples."""
+        """Return a curve with the points of both. They must have the same questions and resamples."""
         return Curve(
             np.append(self.cost, other.cost),
             np.append(self.accuracy, other.accuracy),
@@ -57,12 +58,13 @@ class Curve:
 
 
 def curve_of(cost: NDArray[np.float64], accuracy: NDArray[np.float64], bootstrap: Bootstrap) -> Curve:
-    """A curve from the values of single questions.
+    """Make a curve from the values of single questions.
 
     Parameters
     ----------
-    cost, accuracy : ndarray of shape (questions, points)
+    cost, accuracy : ndarray of shape (questions, points), float64
     bootstrap : Bootstrap
+        How the questions are resampled.
     """
     questions, points = cost.shape
     both = np.concatenate([cost, accuracy], axis=1)

@@ -1,4 +1,4 @@
-"""Who is best, who ties and who differs: standings and tie groups from the paired comparisons of a leaderboard."""
+"""Standings and tie groups of a leaderboard, from its paired comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["SIGNIFICANCE", "last_places", "merit", "standings", "tie_letters"]
 
 SIGNIFICANCE = 0.05
-"""A difference is called real if its p value, after Holm's correction, is below this."""
+"""A difference is significant if its p value, after Holm's correction, is below this level."""
 
 _GROUP = ["dataset", "llm", "prm"]
 
@@ -22,21 +22,22 @@ _GROUP = ["dataset", "llm", "prm"]
 def standings(
     found: pd.DataFrame, compared: pd.DataFrame, better: Mapping[str, str | None]
 ) -> dict[str, list[str | None]]:
-    """Say where every value stands among those that it competes with.
+    """Rank every value among those that it competes with.
 
     Parameters
     ----------
     found : DataFrame
         One row per value, with the columns dataset, llm, prm, cell_id, metric and value.
     compared : DataFrame
-        Columns metric, cell_a, cell_b, p_adjusted; a missing p value is a comparison that could not be made.
+        Columns metric, cell_a, cell_b and p_adjusted. A missing p value means that the comparison was not possible.
     better : mapping of str to {"lower", "higher", "near zero", None}
-        Which value of a metric wins; nothing stands anywhere where it is None.
+        Which value of a metric wins. With None, its values have no standing.
 
     Returns
     -------
     dict
-        "standing" and "letters", each with an entry per row: as in :func:`prmcal.db.queries.leaderboard.measurements`.
+        "standing" and "letters", each with an entry per row, as described in
+        :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     adjusted: dict[str, dict[frozenset[str], float]] = defaultdict(dict)
     for metric, a, b, p_value in compared[["metric", "cell_a", "cell_b", "p_adjusted"]].itertuples(
@@ -69,23 +70,23 @@ def standings(
 
 
 def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str, str]:
-    """Give cells letters, so that two cells share one where no real difference between them was found.
+    """Give letters to cells, such that two cells share a letter unless they differ significantly.
 
-    A letter stands for a largest set of cells none of which differ; "a" holds the best (Piepho, 2004, An
-    algorithm for a letter-based representation of all-pairwise comparisons). Ties are not transitive: the best may
-    tie with two cells that differ, and then has two letters.
+    A letter stands for a maximal set of cells without a significant difference, and "a" for a set with the best cell
+    (Piepho, 2004, "An algorithm for a letter-based representation of all-pairwise comparisons"). Ties are not
+    transitive: the best cell may tie with two cells that differ, and then has two letters.
 
     Parameters
     ----------
     cells : sequence of str
-        From the best to the worst.
+        The cells, the best first.
     distinct : set of frozenset of two str
-        Pairs whose difference is real.
+        Pairs that differ significantly.
 
     Returns
     -------
     dict
-        The letters of each cell, in the order of the alphabet. Empty where they do not suffice.
+        The letters of each cell, in alphabetical order. Empty if the alphabet is too short.
     """
     sets = [frozenset(cells)] if cells else []
     for pair in sorted(distinct, key=sorted):
@@ -106,16 +107,16 @@ def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str
 
 
 def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
-    """Return the cells that are the worst of their group, where the difference to its best is real.
+    """Return the worst cell of each group, if it is significantly worse than the best.
 
     Parameters
     ----------
     table : DataFrame
         As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
     metric : str
-        One of its metrics.
+        A metric of the leaderboard.
     wins : {"lower", "higher", "near zero"} or None
-        Which value of it wins; no place is the last where it is None.
+        Which value of the metric wins. With None, the result is empty.
     """
     if wins is None:
         return set()
@@ -125,12 +126,12 @@ def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:
-    """How good values are, the better the higher."""
+    """Return values by which larger is better."""
     return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
 
 
 def _by_merit(group: pd.DataFrame, wins: str) -> dict[str, Any]:
-    """The rows of a group by cell, the best first; of equals the first by name."""
+    """Return the row of each cell of a group, the best first. Ties are ordered by the cell's id."""
     merits = -merit(group["value"], wins)
     ordered = sorted(zip(merits, group["cell_id"], group.index, strict=True), key=lambda row: row[:2])
     return {cell: row for _, cell, row in ordered}

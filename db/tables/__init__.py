@@ -1,4 +1,4 @@
-"""The tables of the database, from small to heavy. What is asked of them belongs in `queries`."""
+"""The tables of the database, with a description of each column. Queries on them belong in `queries`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The declarative base of all tables.
 
-No table declares a foreign key: DuckDB cannot copy a database that has one, nor delete parent and child
-in one transaction. What refers to what stands in the columns' comments.
+No table declares a foreign key, because DuckDB can neither copy a database with foreign keys nor delete a parent and
+its child in one transaction. The comments of the columns name the columns that they refer to.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
 SCHEMA_VERSION = 3
-"""Raise it with every change of a table. Files of another version are refused; artifacts rebuild them."""
+"""Raise it with every change of a table. Files of another version are refused and can be rebuilt from artifacts."""
 
 
 class Base(DeclarativeBase):
-    """Base of every table. ``float`` is 64 bits wide, ``datetime`` is UTC without a zone."""
+    """Base of every table. ``float`` has 64 bits; ``datetime`` is UTC without a time zone."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         float: sa.Double(),
@@ -30,8 +30,8 @@ class Base(DeclarativeBase):
 
 
 def identified_by(*columns: Mapped[Any]) -> dict[str, Any]:
-    """Tell the mapper which columns identify a row of a table that has no primary key in the database.
+    """Tell the mapper which columns identify a row of a table without a primary key in the database.
 
-    An index would cost more than all the rest of a bulk load.
+    Tables that are loaded in bulk have no primary key: its index would take longer than the rest of the load.
     """
     return {"primary_key": columns}

@@ -1,4 +1,4 @@
-"""Tables of what was run: runs, plugins, data sets, questions and jobs."""
+"""Tables that describe a run: runs, plugins, data sets, questions and jobs."""
 
 from __future__ import annotations
 
@@ -14,71 +14,73 @@ __all__ = ["Dataset", "Job", "JobInput", "Plugin", "Question", "Run", "SchemaVer
 
 
 class SchemaVersion(Base):
-    """One row."""
+    """The version of the layout of the database."""
 
     __tablename__ = "schema_version"
-    __table_args__ = ({"comment": "Version of this database's layout. One row."},)
+    __table_args__ = ({"comment": "Version of the layout of this database. One row."},)
 
     version: Mapped[int] = mapped_column(
-        primary_key=True, autoincrement=False, comment="Number of the layout; other versions are refused"
+        primary_key=True, autoincrement=False, comment="Version of the layout; other versions are refused"
     )
 
 
 class Run(Base):
-    """One invocation over a grid."""
+    """One run of a grid."""
 
     __tablename__ = "runs"
     __table_args__ = (
         sa.CheckConstraint("status IN ('running', 'done', 'failed', 'interrupted')"),
-        {"comment": "Invocations over a grid, and the software and hardware they ran on."},
+        {"comment": "Runs of a grid, with their software and hardware."},
     )
 
     run_id: Mapped[str] = mapped_column(primary_key=True, comment="Unique name of the run")
-    grid_name: Mapped[str] = mapped_column(comment="Name of the grid, as its file says")
+    grid_name: Mapped[str] = mapped_column(comment="Name of the grid in its file")
     grid_key: Mapped[str] = mapped_column(comment="Content key of the grid: equal grids have equal keys")
     grid: Mapped[str] = mapped_column(comment="The grid as YAML text")
-    started_at: Mapped[datetime] = mapped_column(comment="When it started, UTC")
+    started_at: Mapped[datetime] = mapped_column(comment="Start, UTC")
     finished_at: Mapped[datetime | None] = mapped_column(
-        comment="When it ended, UTC; null while it runs or if killed"
+        comment="End, UTC; null if it is running or was killed"
     )
     status: Mapped[str] = mapped_column(comment="running, done, failed (some cells failed) or interrupted")
     prmcal_version: Mapped[str] = mapped_column(comment="Version of prmcal")
-    packages: Mapped[dict[str, Any]] = mapped_column(comment="Versions of the packages that it used, by name")
-    hardware: Mapped[dict[str, Any]] = mapped_column(comment="Machine: processor, cores, memory, accelerator")
+    packages: Mapped[dict[str, Any]] = mapped_column(comment="Versions of the installed packages, by name")
+    hardware: Mapped[dict[str, Any]] = mapped_column(
+        comment="Processor, cores, memory and accelerators of the machine"
+    )
 
 
 class Plugin(Base):
-    """A plugin under the label that the grid gives it."""
+    """A plugin with the name that the grid gives it."""
 
     __tablename__ = "plugins"
     __table_args__ = (
         sa.CheckConstraint("kind IN ('llm', 'prm', 'calibrator', 'dataset', 'strategy')"),
-        {"comment": "Plugins of the grid: what a name on the leaderboard stands for."},
+        {"comment": "Plugins of the grid: the meaning of the names on the leaderboards."},
     )
 
     kind: Mapped[str] = mapped_column(primary_key=True, comment="llm, prm, calibrator, dataset or strategy")
-    name: Mapped[str] = mapped_column(primary_key=True, comment="Label in the grid and on the leaderboard")
+    name: Mapped[str] = mapped_column(primary_key=True, comment="Name in the grid and on the leaderboards")
     plugin: Mapped[str] = mapped_column(comment="Registered name of the plugin")
     arguments: Mapped[dict[str, Any]] = mapped_column(comment="Constructor arguments")
     identity: Mapped[dict[str, Any]] = mapped_column(
-        comment="All that decides its output and stands in job keys: weights' hash, template, version"
+        comment="What determines its output, as part of job keys: version, hash of weights, ..."
     )
     position: Mapped[int] = mapped_column(
-        default=0, comment="Place within its list of the grid, from 0: the order of rows"
+        default=0, comment="Index in its list of the grid, from 0; rows are sorted by it"
     )
 
 
 class Dataset(Base):
-    """A split of a data set, named by what it holds."""
+    """A split of a data set."""
 
     __tablename__ = "datasets"
     __table_args__ = ({"comment": "Splits of data sets that were used."},)
 
-    name: Mapped[str] = mapped_column(primary_key=True, comment="Label in the grid")
+    name: Mapped[str] = mapped_column(primary_key=True, comment="Name in the grid")
     split: Mapped[str] = mapped_column(primary_key=True, comment="Split, e.g. calibration or test")
-    content_hash: Mapped[str] = mapped_column(comment="Hash of the questions used, in their order")
-    questions: Mapped[int] = mapped_column(comment="Number of questions used")
-    grader_version: Mapped[str] = mapped_column(comment="Version of the rules that grade answers")
+    content_hash: Mapped[str] = mapped_column(comment="Hash of the questions that are used, in their order")
+    questions: Mapped[int] = mapped_column(comment="Number of questions that are used")
+    grader_version: Mapped[str] = mapped_column(comment="Version of the grading rules")
 
 
 class Question(Base):
@@ -90,54 +92,58 @@ class Question(Base):
     dataset: Mapped[str] = mapped_column(primary_key=True, comment="Data set: datasets.name")
     split: Mapped[str] = mapped_column(primary_key=True, comment="Split: datasets.split")
     question_id: Mapped[str] = mapped_column(primary_key=True, comment="Identifier within the split")
-    text: Mapped[str] = mapped_column(comment="What the LLM reads")
+    text: Mapped[str] = mapped_column(comment="Text of the question")
     answer: Mapped[str] = mapped_column(comment="Reference answer")
     level: Mapped[int | None] = mapped_column(comment="Difficulty, 1 (easy) to 5 (hard)")
     subject: Mapped[str | None] = mapped_column(comment="Topic")
 
 
 class Job(Base):
-    """A unit of work: all of its shards together."""
+    """A job of the plan, with all of its shards."""
 
     __tablename__ = "jobs"
     __table_args__ = (
         sa.CheckConstraint("status IN ('done', 'failed', 'blocked', 'pending')"),
-        {"comment": "Jobs of the plan: what was computed, from which seed, at what cost."},
+        {"comment": "Jobs of the plan, with parameters, seed, status and cost."},
     )
 
     job_key: Mapped[str] = mapped_column(
-        primary_key=True, comment="Content key: hash of all that decides the output"
+        primary_key=True, comment="Content key: hash of everything that determines the output"
     )
     kind: Mapped[str] = mapped_column(
-        comment="rollout, success, score, fit, calibrated, search, strategy, or another measurement"
+        comment="Kind of job, e.g. rollout, success, score, fit, calibrated or strategy"
     )
     llm: Mapped[str | None] = mapped_column(comment="LLM: plugins.name")
     prm: Mapped[str | None] = mapped_column(comment="PRM: plugins.name")
     calibrator: Mapped[str | None] = mapped_column(comment="Calibrator: plugins.name")
     dataset: Mapped[str | None] = mapped_column(comment="Data set: datasets.name")
     split: Mapped[str | None] = mapped_column(comment="Split: datasets.split")
-    parameters: Mapped[dict[str, Any]] = mapped_column(comment="Everything else that decides the output")
-    seed: Mapped[int | None] = mapped_column(
-        sa.BigInteger, comment="Seed, which follows from the key; null if unused"
+    parameters: Mapped[dict[str, Any]] = mapped_column(
+        comment="Parameters of the computation, and the keys of the shards"
     )
-    status: Mapped[str] = mapped_column(comment="done, failed, blocked (by a failed input) or pending")
-    reason: Mapped[str | None] = mapped_column(comment="Why it failed or is blocked")
+    seed: Mapped[int | None] = mapped_column(
+        sa.BigInteger, comment="Seed, derived from the key; null if unused"
+    )
+    status: Mapped[str] = mapped_column(comment="done, failed, blocked (an input failed) or pending")
+    reason: Mapped[str | None] = mapped_column(comment="Why it failed or is blocked; null otherwise")
     shards: Mapped[int] = mapped_column(default=0, comment="Number of shards")
     seconds: Mapped[float] = mapped_column(
-        default=0.0, comment="Wall time of the computation, all shards, in seconds"
+        default=0.0, comment="Wall time of all shards together, in seconds"
     )
-    samples: Mapped[int] = mapped_column(sa.BigInteger, default=0, comment="Completions drawn")
+    samples: Mapped[int] = mapped_column(sa.BigInteger, default=0, comment="Number of completions drawn")
     generated_tokens: Mapped[int] = mapped_column(
-        sa.BigInteger, default=0, comment="Tokens that an LLM generated"
+        sa.BigInteger, default=0, comment="Number of tokens generated by an LLM"
     )
-    scored_tokens: Mapped[int] = mapped_column(sa.BigInteger, default=0, comment="Tokens that a PRM read")
+    scored_tokens: Mapped[int] = mapped_column(
+        sa.BigInteger, default=0, comment="Number of tokens read by a PRM"
+    )
 
 
 class JobInput(Base):
-    """An edge of the plan."""
+    """A dependency between two jobs."""
 
     __tablename__ = "job_inputs"
-    __table_args__ = ({"comment": "Which job reads the output of which."},)
+    __table_args__ = ({"comment": "Dependencies between jobs."},)
 
     job_key: Mapped[str] = mapped_column(primary_key=True, comment="The job that reads: jobs.job_key")
     input_key: Mapped[str] = mapped_column(

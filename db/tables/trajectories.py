@@ -1,7 +1,7 @@
-"""Heavy tables, loaded from Parquet in bulk: trajectories, success counts, rewards, calibrated rewards.
+"""Tables of trajectories, success counts, rewards, calibrated rewards and searches, loaded in bulk from Parquet.
 
-They have no primary key in the database: an index would cost more than the rest of a load. What
-identifies a row is declared to the mapper only. Each row carries the key of the job that made it.
+Every row has the key of the job that computed it. The tables have no primary key in the database: see
+:func:`prmcal.db.tables.base.identified_by`.
 """
 
 from __future__ import annotations
@@ -13,70 +13,76 @@ from prmcal.db.tables.base import Base, identified_by
 
 __all__ = ["CalibratedReward", "Reward", "Search", "SuccessCount", "Trajectory"]
 
+_VERDICTS = "correct, incorrect, unparsed or timed out"
+
 
 class Trajectory(Base):
-    """A sampled solution, graded."""
+    """A sampled and graded trajectory."""
 
     __tablename__ = "trajectories"
-    __table_args__ = ({"comment": "Sampled solutions of an LLM, graded."},)
+    __table_args__ = ({"comment": "Sampled and graded trajectories of LLMs."},)
 
-    job_key: Mapped[str] = mapped_column(comment="Rollout that sampled it: jobs.job_key")
+    job_key: Mapped[str] = mapped_column(comment="Job that sampled it: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
-    text: Mapped[str] = mapped_column(comment="What the LLM wrote")
+    text: Mapped[str] = mapped_column(comment="Text of the trajectory")
     steps: Mapped[int] = mapped_column(comment="Number of steps T")
-    tokens: Mapped[int] = mapped_column(comment="Tokens generated")
-    prompt_tokens: Mapped[int] = mapped_column(comment="Tokens of its prompt; 0 if the LLM does not tell")
-    finish_reason: Mapped[str] = mapped_column(comment="stop, or length if it was cut off")
-    answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
-    verdict: Mapped[str] = mapped_column(comment="correct, incorrect, unparsed or timed out")
-    correct: Mapped[bool] = mapped_column(comment="Whether the answer is right")
+    tokens: Mapped[int] = mapped_column(comment="Number of generated tokens")
+    prompt_tokens: Mapped[int] = mapped_column(
+        comment="Number of prompt tokens; 0 if the LLM does not report it"
+    )
+    finish_reason: Mapped[str] = mapped_column(comment="stop, or length if the token limit was reached")
+    answer: Mapped[str | None] = mapped_column(
+        comment="Final answer found in the text; null if there is none"
+    )
+    verdict: Mapped[str] = mapped_column(comment=f"Verdict on the answer: {_VERDICTS}")
+    correct: Mapped[bool] = mapped_column(comment="Whether the answer is correct")
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory)
 
 
 class SuccessCount(Base):
-    """Monte Carlo counts of a prefix (Definition 1)."""
+    """Monte Carlo success counts of a prefix (Definition 1)."""
 
     __tablename__ = "successes"
-    __table_args__ = ({"comment": "Monte Carlo success counts of prefixes: k of n follow-ups were right."},)
+    __table_args__ = ({"comment": "Monte Carlo success counts of prefixes: k of n follow-ups were correct."},)
 
     job_key: Mapped[str] = mapped_column(comment="Success job: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
-    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0 is the bare question")
-    successes: Mapped[int] = mapped_column(comment="k: follow-ups that reached the right answer")
-    follow_ups: Mapped[int] = mapped_column(comment="n: follow-ups drawn")
+    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0: the question alone")
+    successes: Mapped[int] = mapped_column(comment="k: number of follow-ups with a correct answer")
+    follow_ups: Mapped[int] = mapped_column(comment="n: number of follow-ups")
     terminal: Mapped[bool] = mapped_column(
-        comment="Whether the prefix already holds the final answer (k is 0 or n)"
+        comment="Whether the prefix contains the final answer; then k is 0 or n"
     )
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step)
 
 
 class Reward(Base):
-    """A PRM's score of a prefix."""
+    """The score of a prefix by a PRM."""
 
     __tablename__ = "rewards"
-    __table_args__ = ({"comment": "Scores of prefixes by a PRM, as it gave them."},)
+    __table_args__ = ({"comment": "Scores of prefixes by PRMs, before calibration."},)
 
     job_key: Mapped[str] = mapped_column(comment="Score job: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
-    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0 is the bare question")
+    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0: the question alone")
     logit: Mapped[float | None] = mapped_column(
-        sa.REAL, comment="Log-odds of success, 32 bits; null if over-long"
+        sa.REAL, comment="Log-odds of success, 32 bits; null if the prefix is too long"
     )
     reward: Mapped[float | None] = mapped_column(
-        comment="The score as a probability in [0, 1]; null if over-long"
+        comment="Score as a probability in [0, 1]; null if the prefix is too long"
     )
-    over_long: Mapped[bool] = mapped_column(comment="Whether the prefix did not fit into the PRM's context")
+    over_long: Mapped[bool] = mapped_column(comment="Whether the prefix is too long for the PRM")
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step)
 
 
 class CalibratedReward(Base):
-    """A calibrated reward r^(beta) of a prefix."""
+    """The calibrated reward r^(beta) of a prefix at one level."""
 
     __tablename__ = "calibrated_rewards"
     __table_args__ = ({"comment": "Calibrated rewards of prefixes, one row per quantile level."},)
@@ -84,41 +90,44 @@ class CalibratedReward(Base):
     job_key: Mapped[str] = mapped_column(comment="Calibrated job: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
-    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0 is the bare question")
-    level: Mapped[float] = mapped_column(comment="Quantile level beta in (0, 1); 0.5 is the point estimate")
+    step: Mapped[int] = mapped_column(comment="Prefix length t in steps; 0: the question alone")
+    level: Mapped[float] = mapped_column(comment="Quantile level beta in (0, 1); 0.5: the point estimate")
     reward: Mapped[float] = mapped_column(
-        comment="Calibrated reward in [0, 1]; over-long prefixes have no row"
+        comment="Calibrated reward in [0, 1]; prefixes that are too long have no row"
     )
 
     __mapper_args__ = identified_by(job_key, question_id, trajectory, step, level)
 
 
 class Search(Base):
-    """What a beam search came to."""
+    """The result of a search on one question."""
 
     __tablename__ = "searches"
-    __table_args__ = (
-        {"comment": "Beam searches: the answer that was chosen for each question, and its cost."},
-    )
+    __table_args__ = ({"comment": "Searches: the chosen answer of each question, and the cost."},)
 
     job_key: Mapped[str] = mapped_column(comment="Search job: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
-    text: Mapped[str] = mapped_column(comment="The chosen trajectory")
-    steps: Mapped[int] = mapped_column(comment="Its number of steps T")
+    text: Mapped[str] = mapped_column(comment="Text of the chosen trajectory")
+    steps: Mapped[int] = mapped_column(comment="Number of steps T of the chosen trajectory")
     reward: Mapped[float | None] = mapped_column(
-        comment="Its median reward, which chose it; null if over-long"
+        comment="Median reward by which it was chosen; null if it is too long"
     )
-    answer: Mapped[str | None] = mapped_column(comment="Final answer found in the text")
-    verdict: Mapped[str] = mapped_column(comment="correct, incorrect or unparsed")
-    correct: Mapped[bool] = mapped_column(comment="Whether the answer is right")
-    finished: Mapped[int] = mapped_column(comment="Finished trajectories that it was chosen from")
-    any_correct: Mapped[bool] = mapped_column(comment="Whether any of them is right")
-    rounds: Mapped[int] = mapped_column(comment="How often the PRM was asked which prefixes go on")
-    generations: Mapped[int] = mapped_column(comment="LLM calls: steps that were drawn")
-    generated_tokens: Mapped[int] = mapped_column(sa.BigInteger, comment="Tokens that the LLM generated")
+    answer: Mapped[str | None] = mapped_column(
+        comment="Final answer found in the text; null if there is none"
+    )
+    verdict: Mapped[str] = mapped_column(comment=f"Verdict on the answer: {_VERDICTS}")
+    correct: Mapped[bool] = mapped_column(comment="Whether the answer is correct")
+    finished: Mapped[int] = mapped_column(comment="Number of finished trajectories from which it was chosen")
+    any_correct: Mapped[bool] = mapped_column(comment="Whether any finished trajectory is correct")
+    rounds: Mapped[int] = mapped_column(comment="Number of rounds, each with one scoring by the PRM")
+    generations: Mapped[int] = mapped_column(comment="Number of LLM calls, each of which draws a step")
+    generated_tokens: Mapped[int] = mapped_column(
+        sa.BigInteger, comment="Number of tokens generated by the LLM"
+    )
     prefill_tokens: Mapped[int] = mapped_column(
-        sa.BigInteger, comment="Tokens of prefixes, each once for all of its continuations; 0 if not told"
+        sa.BigInteger,
+        comment="Number of prompt tokens, once for all continuations of a prefix; 0: unknown",
     )
-    scored_tokens: Mapped[int] = mapped_column(sa.BigInteger, comment="Tokens that the PRM read")
+    scored_tokens: Mapped[int] = mapped_column(sa.BigInteger, comment="Number of tokens read by the PRM")
 
     __mapper_args__ = identified_by(job_key, question_id)

@@ -1,1 +1,1 @@
-"""Numbers and leaderboards as text: Markdown, LaTeX, plain formats. Which numbers belongs in `queries`."""
+"""How leaderboards are presented: titles, marks, legends, Markdown and LaTeX. The numbers come from `queries`."""

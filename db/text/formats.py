@@ -1,6 +1,6 @@
-"""Durations in words, and tables as Markdown and LaTeX.
+"""Durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
 
-Names and reasons are escaped, since they come from grids and from plugins.
+Names and reasons must be escaped because they come from grids and plugins.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ _LATEX_SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
+    "β": r"\ensuremath{\beta}",
     **{each: f"\\{each}" for each in "&%$#_{}"},
 }
 
 
 def escape_markdown(text: str) -> str:
-    """A text that Markdown shows as it is, also inside a table."""
+    """Return Markdown that shows a text unchanged, also inside a table."""
     return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))
 
 
 def escape_latex(text: str) -> str:
-    """A text that LaTeX sets as it is."""
+    """Return LaTeX that shows a text unchanged."""
     return "".join(_LATEX_SPECIAL.get(each, each) for each in " ".join(text.split()))
 
 
 def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """A table of Markdown, its first `left` columns flush left and all others flush right."""
+    """Return a Markdown table. The first `left` columns are aligned left, the others right."""
     rule = ["---"] * left + ["---:"] * (len(head) - left)
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
 
 
 def latex_line(cells: Sequence[str]) -> str:
-    """A line of a table of LaTeX."""
+    """Return a row of a LaTeX table."""
     return " & ".join(cells) + r" \\"
 
 
 def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """A plain table of LaTeX, as :func:`markdown_grid` is one of Markdown; it needs the package booktabs."""
+    """Return a LaTeX table with the alignment of :func:`markdown_grid`. It needs the package booktabs."""
     return "\n".join(
         [
             rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}",
@@ -59,7 +60,7 @@ def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> st
 
 
 def duration(seconds: float) -> str:
-    """Seconds as ``45 s``, ``3 min`` or ``2 h 5 min``."""
+    """Return a number of seconds as ``45 s``, ``3 min`` or ``2 h 5 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,40 +1,41 @@
-"""Leaderboards for readers: values with intervals and marks as text, in Markdown and LaTeX."""
+"""Leaderboards as tables of text: values with intervals and marks, in Markdown and LaTeX."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.queries.leaderboard import COORDINATES
+from prmcal.db.metrics import COSTS, Leaderboard
 from prmcal.db.text.formats import escape_latex, escape_markdown, markdown_grid, tabular
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    DIGITS,
+    LEADERBOARDS,
+    MARKS,
+    metric_title,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Readable", "missing", "readable_costs", "readable_leaderboard"]
 
-_STANDING = {"best": "*", "tied": "=", "worse": " "}
-_NAMES = ("dataset", "llm", "prm", "calibrator", "strategy", "target", "level")
-_TITLES = {"target": "C", "level": "beta"}
-_COSTS = ("samples", "generated_tokens", "prefill_tokens", "prm_tokens", "seconds")
-
-assert set(_NAMES) == set(COORDINATES)
-
 
 @dataclass(frozen=True)
 class Readable:
-    """A table as text.
+    """A table of text.
 
     Attributes
     ----------
     head : list of str
+        Titles of the columns.
     rows : list of list of str
     names : int
-        How many of the columns, from the left, hold names; the others hold numbers.
+        Number of columns, from the left, that contain names. The others contain numbers.
     notes : tuple of str
-        Lines below it.
+        Lines below the table.
     """
 
     head: list[str]
@@ -43,46 +44,51 @@ class Readable:
     notes: tuple[str, ...] = ()
 
     def markdown(self) -> str:
-        """The table in Markdown, its notes below."""
+        """Return the table in Markdown, with its notes below."""
         grid = markdown_grid(*self._escaped(escape_markdown), left=self.names)
         return "\n\n".join([grid, *map(escape_markdown, self.notes)]) + "\n"
 
     def latex(self) -> str:
-        """The table in LaTeX, its notes as comments above."""
+        """Return the table in LaTeX, with its notes as comments above."""
         first = "The preamble needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}."
         comments = [f"% {' '.join(line.split())}" for line in (first, *self.notes)]
         return "\n".join([*comments, tabular(*self._escaped(escape_latex), left=self.names)]) + "\n"
 
-    def _escaped(self, escape: Any) -> tuple[list[str], list[list[str]]]:
+    def _escaped(self, escape: Callable[[str], str]) -> tuple[list[str], list[list[str]]]:
         return [escape(each) for each in self.head], [[escape(each) for each in row] for row in self.rows]
 
 
-def readable_leaderboard(frame: pd.DataFrame, metrics: Sequence[str] | None = None) -> Readable:
-    """A leaderboard with its intervals, marks and reasons.
+def readable_leaderboard(
+    frame: pd.DataFrame, leaderboard: Leaderboard, metrics: Sequence[str] | None = None
+) -> Readable:
+    """Return a leaderboard with intervals, marks, and the reasons of failed cells.
 
     Parameters
     ----------
     frame : DataFrame
         As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
+    leaderboard : {"calibration", "scaling"}
+        Which leaderboard it is.
     metrics : sequence of str, optional
-        Columns to show; otherwise all metrics that it has.
+        Metrics to show. Default: all metrics of `frame`.
 
     Returns
     -------
     Readable
-        Behind a value stands ``*`` if it is the best of its group, ``=`` if it ties with it, then its letters.
+        Each value is followed by its mark (:data:`prmcal.db.text.presentation.MARKS`) and its letters.
     """
-    names = _names(frame)
-    known = [name for name in frame.columns if f"{name}_low" in frame.columns]
-    shown = [metric for metric in (known if metrics is None else metrics) if metric in known]
+    names = _used_names(frame)
+    measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
+    shown = measured if metrics is None else metrics
     rows = []
     for row in frame.to_dict("records"):
-        counts = "" if missing(row["questions"]) else f"{row['rows']:g}/{row['questions']:g}"
         values = [_value(row, metric) for metric in shown]
-        rows.append([*(_name(row[name]) for name in names), *values, counts, row["status"]])
+        counts = [_count(row["questions"]), _count(row["rows"])]
+        rows.append([*(_name(row[name]) for name in names), *values, *counts, row["status"]])
     failed = frame[frame["status"] == "failed"]["reason"].value_counts()
+    titles = [*map(metric_title, shown), "Questions", LEADERBOARDS[leaderboard].rows, "Status"]
     return Readable(
-        [*(_TITLES.get(name, name) for name in names), *shown, "rows/questions", "status"],
+        [*(COORDINATE_TITLES[name] for name in names), *titles],
         rows,
         len(names),
         tuple(f"failed ({count} cells): {reason}" for reason, count in failed.items()),
@@ -90,43 +96,48 @@ def readable_leaderboard(frame: pd.DataFrame, metrics: Sequence[str] | None = No
 
 
 def readable_costs(frame: pd.DataFrame) -> Readable:
-    """What strategies cost, a question and in total; `frame` as :func:`prmcal.db.queries.costs.costs` returns it."""
-    names = _names(frame)
+    """Return the costs of strategies per question and in total, from :func:`prmcal.db.queries.costs.costs`."""
+    names = _used_names(frame)
+    costs = ("samples", *COSTS, "seconds")
     rows = [
         [
             *(_name(row[name]) for name in names),
-            "" if missing(row["accuracy"]) else f"{row['accuracy']:.3f}",
+            "" if missing(row["accuracy"]) else f"{row['accuracy']:.{DIGITS}f}",
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
-                for name in _COSTS
+                for name in costs
             ),
         ]
         for row in frame.to_dict("records")
     ]
-    return Readable([*(_TITLES.get(name, name) for name in names), "accuracy", *_COSTS], rows, len(names))
+    titles = map(metric_title, ("accuracy", *costs))
+    return Readable([*(COORDINATE_TITLES[name] for name in names), *titles], rows, len(names))
 
 
 def missing(value: Any) -> bool:
-    """Whether a value of a DataFrame is not there."""
+    """Return whether a value of a DataFrame is missing."""
     import pandas as pd
 
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def _names(frame: pd.DataFrame) -> list[str]:
-    return [name for name in _NAMES if frame[name].notna().any()]
+def _used_names(frame: pd.DataFrame) -> list[str]:
+    return [name for name in COORDINATE_TITLES if frame[name].notna().any()]
 
 
 def _name(value: Any) -> str:
     return "" if missing(value) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _count(value: Any) -> str:
+    return "" if missing(value) else f"{int(value):,}"
+
+
 def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
-    interval = (
-        "" if missing(row[f"{metric}_low"]) else f" [{row[f'{metric}_low']:.3f}, {row[f'{metric}_high']:.3f}]"
-    )
+    value, low, high = (row[name] for name in (metric, f"{metric}_low", f"{metric}_high"))
+    interval = "" if missing(low) else f" [{low:.{DIGITS}f}, {high:.{DIGITS}f}]"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
-    mark = "" if missing(standing) else _STANDING[standing]
-    return f"{row[metric]:.3f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
+    mark = "" if missing(standing) else MARKS.get(standing, " ")
+    return f"{value:.{DIGITS}f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"

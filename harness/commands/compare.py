@@ -1,4 +1,4 @@
-"""What ``prmcal compare`` prints: two cells side by side as text, JSON, CSV or Markdown."""
+"""``prmcal compare``: two cells side by side, as text, JSON, CSV or Markdown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.queries.compare import CellComparison, MetricComparison, compare
-from prmcal.db.queries.leaderboard import SIGNIFICANCE
+from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
+from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.readable import Readable, missing
-from prmcal.harness.commands.render import FORMATS, one_of, plain_row, printable, text_table
+from prmcal.harness.commands.output import FORMATS, one_of, plain_row, printable, text_table
 from prmcal.harness.storage.folder import RunFolder
 
 __all__ = ["render_comparison"]
@@ -23,19 +23,28 @@ _TEXT_START = 70
 def render_comparison(
     directory: Path, cell_a: str, cell_b: str, metric: str | None, output_format: str
 ) -> str:
-    """Two cells of a folder, compared, in one of the formats. CSV holds the metrics only.
+    """Compare two cells of a run's folder and return the result in one of the formats.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    cell_a, cell_b : str
+        Cell ids.
+    metric : str or None
+        Compare this metric only; None for all metrics.
+    output_format : {"table", "json", "csv", "markdown"}
+        ``csv`` has the metrics, without the questions.
 
     Raises
     ------
     PrmcalError
-        If the format does not exist.
+        If there is no such format, or no grid was run in the folder.
     DatabaseError
-        If the cells cannot be compared, there is no such cell, or no readable database.
+        If there is no such cell, the cells cannot be compared, or there is no readable database.
     """
     one_of("--format", output_format, FORMATS)
-    folder = RunFolder(directory)
-    folder.record()
-    found = compare(folder.published, cell_a, cell_b, metric)
+    found = compare_cells(RunFolder(directory).results(), cell_a, cell_b, metric)
     if output_format == "json":
         return json.dumps(_data(found), indent=1) + "\n"
     if output_format == "csv":
@@ -51,7 +60,10 @@ def render_comparison(
     ]
     if len(found.differing):
         by = "squared error, mean over prefixes" if found.prefixes else "accuracy"
-        parts += [f"Where they differ most ({by}):", table(*_question_rows(found)).rstrip("\n")]
+        parts += [
+            f"Questions with the largest differences ({by}):",
+            table(*_question_rows(found)).rstrip("\n"),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -68,7 +80,7 @@ def _metric_rows(found: CellComparison) -> tuple[list[str], list[list[str]]]:
         ]
         for each in found.metrics
     ]
-    return ["metric", "A", "B", "A - B", "p", "p adjusted", "real"], rows
+    return ["metric", "A", "B", "A - B", "p", "p adjusted", "significant"], rows
 
 
 def _adjustment(pairs: int | None) -> str:
@@ -76,17 +88,17 @@ def _adjustment(pairs: int | None) -> str:
 
 
 def _legend(found: CellComparison) -> list[str]:
-    lines = ["value [95% interval by bootstrap over questions, paired for A - B]"]
+    lines = ["Values with 95% intervals by bootstrap over questions. A - B is paired."]
     if any(each.from_zero for each in found.metrics):
-        lines.append("† of the distances from 0, the best value")
+        lines.append("†: difference of the distances from 0, the best value.")
     if any(each.pairs is None for each in found.metrics):
         lines.append(
-            f"real: p < {SIGNIFICANCE}. These two do not compete on a leaderboard: p is that of each metric alone, "
-            "not adjusted for how many comparisons are looked at"
+            f"significant: p < {SIGNIFICANCE}. These cells do not compete on a leaderboard, so p is not adjusted for "
+            "the number of comparisons."
         )
     else:
         lines.append(
-            f"real: p < {SIGNIFICANCE} after Holm's correction over all pairs of cells that compete with these two"
+            f"significant: p < {SIGNIFICANCE} after Holm's correction over all pairs of cells of the group."
         )
     return lines
 
@@ -112,7 +124,7 @@ def _estimate(value: float, low: float, high: float, number: str = ".3f") -> str
 
 
 def _one_line(text: str) -> str:
-    """The start of a foreign text, on one line, with what a terminal would obey written out."""
+    """Return the start of a text on one line, with control characters escaped."""
     flat = " ".join(text.split())
     start = flat if len(flat) <= _TEXT_START else flat[: _TEXT_START - 1] + "…"
     return printable(start)

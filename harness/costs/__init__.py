@@ -1,4 +1,4 @@
-"""What a plan costs before it runs: samples, tokens, time, GPU-hours, disk.
+"""The estimated costs of a plan: samples, tokens, time, GPU-hours, disk and memory.
 
-What a run measured belongs in `prmcal.db`.
+The measured costs of a run belong in `prmcal.db`.
 """

@@ -1,8 +1,8 @@
-"""What is taken for granted of a shard's texts before any like it was computed: for plans."""
+"""The assumed lengths of texts, for the costs of work of which nothing is computed yet."""
 
 from __future__ import annotations
 
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import GeneratingParameters, SearchParameters, SuccessParameters
 from prmcal.harness.planning.plan import Plan
 
 __all__ = [
@@ -17,35 +17,29 @@ __all__ = [
 SHARE_OF_LONGEST = 0.4
 """Tokens of a whole solution, as a share of the grid's max_tokens."""
 STEP_TOKENS = 60
-"""Of a step: the paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 each."""
+"""Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
 _FEWEST_PREFIXES = 6
 
 
 def trajectory_tokens(max_tokens: int) -> float:
-    """Tokens of a whole solution."""
+    """Return the tokens of a whole solution."""
     return SHARE_OF_LONGEST * max_tokens
 
 
 def prefixes(max_tokens: int) -> int:
-    """Prefixes of a trajectory, the bare question among them."""
+    """Return the number of prefixes of a trajectory, including the bare question."""
     return max(_FEWEST_PREFIXES, 1 + round(trajectory_tokens(max_tokens) / STEP_TOKENS))
 
 
 def longest_completion(plan: Plan) -> int:
-    """The grid's max_tokens."""
-    return next(
-        (
-            int(shard.parameters["sampling"]["max_tokens"])
-            for shard in plan.shards()
-            if "sampling" in shard.parameters
-        ),
-        0,
-    )
+    """Return the grid's max_tokens; 0 if nothing is generated."""
+    found = (shard.parameters for shard in plan.shards())
+    return next((each.sampling.max_tokens for each in found if isinstance(each, GeneratingParameters)), 0)
 
 
-def completion_tokens(shard: Shard) -> float:
-    """Tokens of a completion: a follow-up begins half-way on average, and a search draws single steps."""
-    whole = trajectory_tokens(shard.parameters["sampling"]["max_tokens"])
-    if shard.ref.kind == "search":
+def completion_tokens(parameters: GeneratingParameters) -> float:
+    """Return the tokens of a completion. A follow-up is half a solution on average, and a search samples steps."""
+    whole = trajectory_tokens(parameters.sampling.max_tokens)
+    if isinstance(parameters, SearchParameters):
         return min(STEP_TOKENS, whole)
-    return whole / 2 if shard.ref.kind == "success" else whole
+    return whole / 2 if isinstance(parameters, SuccessParameters) else whole

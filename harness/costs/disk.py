@@ -1,16 +1,15 @@
-"""Disk and memory that a plan will take, from the sizes of its models and what is taken for granted of its texts."""
+"""Disk and memory that a plan will take, from the sizes of its models and the assumed lengths of its texts."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from prmcal.harness.costs.assumptions import completion_tokens, longest_completion, trajectory_tokens
 from prmcal.harness.costs.gpu_hours import QUESTION_TOKENS, billions, checkpoint_of
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, PluginReference, RolloutParameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.models.checkpoints import is_on_this_machine, resolve_checkpoint
@@ -25,11 +24,11 @@ _BYTES_OF_PARAMETER = 2
 _WIDTH_OF_A_BILLION = 2048
 
 EXPLANATION = (
-    f"Hidden states, which ats reads, are {_BYTES_OF_STATE} bytes x the PRM's width for every token of the "
-    "trajectories that are measured or fitted to; a PRM that is not here is taken to be "
-    f"{_WIDTH_OF_A_BILLION:,} x (10^9 parameters)^(1/3) wide. A solution is {_BYTES_OF_TOKEN} bytes a token, any other "
-    f"shard {_BYTES_OF_SHARD / 1e6:g} MB, a model {_BYTES_OF_PARAMETER} bytes a parameter. A fit of ats reads the "
-    "states of one LLM and PRM into memory as float32, for a moment twice."
+    f"Hidden states take {_BYTES_OF_STATE} bytes x the PRM's width for every token of the measured trajectories and of "
+    f"those that calibrators are fitted to. The width of a PRM that is not on this machine is assumed to be "
+    f"{_WIDTH_OF_A_BILLION:,} x (10^9 parameters)^(1/3). A solution takes {_BYTES_OF_TOKEN} bytes per token, any other "
+    f"shard {_BYTES_OF_SHARD / 1e6:g} MB, a model {_BYTES_OF_PARAMETER} bytes per parameter. A fit that reads hidden "
+    "states loads those of one LLM and PRM into memory as float32. For a short time it needs twice this memory."
 )
 
 
@@ -40,11 +39,11 @@ class Space:
     Attributes
     ----------
     hidden, solutions, rest : float
-        Of artifacts still to be computed: hidden states, whole solutions, and all else.
+        Disk for the artifacts that are not computed yet: hidden states, whole solutions, and the others.
     models : float
-        Of weights that are not on this machine.
+        Disk for the weights that are not on this machine.
     memory : float
-        Of the hidden states that the largest fit reads.
+        Memory for the hidden states that the largest fit reads.
     """
 
     hidden: float
@@ -55,32 +54,37 @@ class Space:
 
     @property
     def artifacts(self) -> float:
-        """All that the run's folder will hold."""
+        """Disk for all artifacts that are not computed yet."""
         return self.hidden + self.solutions + self.rest
 
 
 def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
-    """Disk and memory for what is left to do.
+    """Estimate the disk and the memory for the remaining work.
 
     Parameters
     ----------
     plan : Plan
     done : collection of ArtifactRef
-        Shards that are there already.
+        Finished shards.
     """
     shards = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}.values()
     longest = longest_completion(plan)
     widths: dict[str, float] = {}
     states = {
-        shard.ref: _states(shard, longest, widths) for shard in plan.shards() if shard.ref.kind == "hidden"
+        shard.ref: _states(shard.parameters, longest, widths)
+        for shard in plan.shards()
+        if isinstance(shard.parameters, HiddenParameters)
     }
     fits = [
         sum(states[ref] for ref in shard.inputs["hidden"])
         for shard in shards
-        if shard.ref.kind == "fit" and "hidden" in shard.inputs
+        if isinstance(shard.parameters, FitParameters) and "hidden" in shard.inputs
     ]
-    solutions = sum(shard.size * completion_tokens(shard) for shard in shards if shard.ref.kind == "rollout")
-    others = sum(shard.ref.kind not in ("hidden", "rollout") for shard in shards)
+    given = [shard.parameters for shard in shards]
+    solutions = sum(
+        each.size * completion_tokens(each) for each in given if isinstance(each, RolloutParameters)
+    )
+    others = sum(not isinstance(each, HiddenParameters | RolloutParameters) for each in given)
     return Space(
         hidden=_BYTES_OF_STATE * sum(states[shard.ref] for shard in shards if shard.ref in states),
         solutions=_BYTES_OF_TOKEN * solutions,
@@ -90,18 +94,17 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     )
 
 
-def _states(shard: Shard, longest: int, widths: dict[str, float]) -> float:
-    """Numbers in the hidden states of a shard: the trajectories of a question share its tokens."""
-    first, last = shard.parameters["questions"]
-    tokens: float = shard.size * trajectory_tokens(longest) + (last - first) * QUESTION_TOKENS
-    prm = shard.parameters["prm"]
-    if prm["name"] not in widths:
-        widths[prm["name"]] = _width(prm)
-    return tokens * widths[prm["name"]]
+def _states(parameters: HiddenParameters, longest: int, widths: dict[str, float]) -> float:
+    """Return the count of numbers in the hidden states of a shard. The trajectories of a question share its tokens."""
+    questions, prm = len(parameters.data.questions), parameters.prm
+    tokens = parameters.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS
+    if prm.name not in widths:
+        widths[prm.name] = _width(prm)
+    return tokens * widths[prm.name]
 
 
-def _width(prm: Mapping[str, Any]) -> float:
-    """Of a PRM's hidden states; 0 if nothing tells."""
+def _width(prm: PluginReference) -> float:
+    """Return the width of a PRM's hidden states; 0 if it is not known."""
     checkpoint = checkpoint_of("prm", prm)
     if checkpoint and is_on_this_machine(checkpoint):
         config = json.loads((resolve_checkpoint(checkpoint) / "config.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What the rest of a plan will cost, from the shards that are done already."""
+"""The costs of the remaining work of a plan, estimated from finished shards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 from prmcal.harness.costs.assumptions import completion_tokens, prefixes
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import (
+    GeneratingParameters,
+    Parameters,
+    RolloutParameters,
+    SearchParameters,
+)
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
@@ -30,15 +36,15 @@ class _Seen:
 
 
 class CostModel:
-    """Mean cost of a unit of a shard's size, by its kind and model, learnt from finished shards.
+    """The mean cost of a unit of work, by kind of job and model, learnt from finished shards.
 
-    A model not seen yet is taken to cost what the others of its kind of job did.
+    A model without finished shards is assumed to cost as much as the others in its kind of job.
 
     Parameters
     ----------
     plan : Plan
     past : mapping of ArtifactRef to Manifest
-        Everything that was computed before, for this plan or another.
+        All finished shards, of this plan or of others.
     """
 
     def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest]) -> None:
@@ -53,8 +59,8 @@ class CostModel:
         if ref in self._resources:
             self._seen[ref.kind, self._resources[ref]].add(manifest)
 
-    def seconds(self, shards: Iterable[Shard]) -> float | None:
-        """Worker seconds that `shards` will take; None if a kind among them was never seen."""
+    def seconds(self, shards: Iterable[Shard[Parameters]]) -> float | None:
+        """Return the single-worker seconds for `shards`; None if one of their kinds has no finished shard."""
         total = 0.0
         for shard in shards:
             seen = self._for(shard)
@@ -63,24 +69,30 @@ class CostModel:
             total += shard.size * seen.seconds / seen.size
         return total
 
-    def samples(self, shard: Shard) -> float:
-        """Completions that a shard will draw: known for rollouts, estimated for follow-ups and searches."""
-        if shard.ref.kind == "rollout":
+    def samples(self, shard: Shard[Parameters]) -> float:
+        """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
+        parameters = shard.parameters
+        if not isinstance(parameters, GeneratingParameters):
+            return 0
+        if isinstance(parameters, RolloutParameters):
             return shard.size
-        if shard.ref.kind not in ("success", "search"):
+        seen = self._for(shard)
+        if seen.size:
+            return shard.size * (seen.samples / seen.size)
+        # Every prefix is followed up. A search samples all of its candidates for every step.
+        candidates = parameters.candidates if isinstance(parameters, SearchParameters) else 1
+        return shard.size * prefixes(parameters.sampling.max_tokens) * candidates
+
+    def tokens(self, shard: Shard[Parameters]) -> float:
+        """Return the tokens of these completions; 0 if the shard samples none."""
+        parameters = shard.parameters
+        if not isinstance(parameters, GeneratingParameters):
             return 0
         seen = self._for(shard)
-        # Follow-ups are drawn of every prefix; a search draws all of its candidates for every step.
-        steps = prefixes(shard.parameters["sampling"]["max_tokens"])
-        assumed = steps * shard.parameters.get("candidates", 1)
-        return shard.size * (seen.samples / seen.size if seen.size else assumed)
+        each = seen.tokens / seen.samples if seen.samples else 0
+        return self.samples(shard) * (each or completion_tokens(parameters))
 
-    def tokens_per_sample(self, shard: Shard) -> float | None:
-        """Mean tokens of a completion; None if there was none yet."""
-        seen = self._for(shard)
-        return seen.tokens / seen.samples if seen.samples else None
-
-    def _for(self, shard: Shard) -> _Seen:
+    def _for(self, shard: Shard[Parameters]) -> _Seen:
         own = self._seen.get((shard.ref.kind, shard.resource))
         return own or self._seen.get((shard.ref.kind, None)) or _Seen()
 
@@ -91,12 +103,16 @@ class Work:
 
     Attributes
     ----------
+    kind : str
+    jobs, shards, reused : int
+        Jobs, their shards, and the finished ones among these.
     samples : int
-        Completions still to draw; for success jobs an estimate.
+        Completions that remain to be sampled. Estimated, except for rollouts.
     tokens : int
-        Tokens they will have: from past shards where there are any, else by :mod:`prmcal.harness.costs.assumptions`.
+        Tokens of these completions, estimated from finished shards if there are any, otherwise from
+        :mod:`prmcal.harness.costs.assumptions`.
     seconds : float or None
-        Worker seconds, None where nothing like it was run before.
+        Single-worker seconds of the remaining shards; None if no shard of this kind is finished.
     """
 
     kind: str
@@ -109,26 +125,20 @@ class Work:
 
 
 def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> list[Work]:
-    """The plan's work by kind of job, in the order in which it is done."""
+    """Return the work of a plan by kind of job, in the order in which it is done."""
     rows = []
     for kind in dict.fromkeys(job.kind for job in plan.jobs):
         jobs = [job for job in plan.jobs if job.kind == kind]
         shards = {shard.ref: shard for job in jobs for shard in job.shards}
         open_shards = [shard for ref, shard in shards.items() if ref not in done]
-        samples = {shard.ref: cost.samples(shard) for shard in open_shards}
-        tokens = sum(
-            samples[shard.ref] * (cost.tokens_per_sample(shard) or completion_tokens(shard))
-            for shard in open_shards
-            if samples[shard.ref]
-        )
         rows.append(
             Work(
                 kind,
                 len(jobs),
                 len(shards),
                 len(shards) - len(open_shards),
-                round(sum(samples.values())),
-                round(tokens),
+                round(sum(map(cost.samples, open_shards))),
+                round(sum(map(cost.tokens, open_shards))),
                 cost.seconds(open_shards),
             )
         )

@@ -1,4 +1,4 @@
-"""How a plan is run: schedule, workers, progress, and what is written to the database.
+"""How a plan is run: the schedule, the workers, the progress display, and the recorder of the database.
 
 What a shard computes belongs in `prmcal.harness.jobs`.
 """

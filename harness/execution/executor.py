@@ -1,8 +1,7 @@
-"""Executors run the shards of a schedule somewhere and report what became of them.
+"""Executors run the shards of a schedule and report their outcomes.
 
-The interface is one method: take shards from the schedule, run ``prmcal.harness.execution.worker.run_shard`` on each of
-them anywhere, and yield outcomes. A shard is plain data and a pure function of its inputs, so an executor needs nothing
-else.
+An executor has one method. It takes shards from the schedule, runs ``prmcal.harness.execution.worker.run_shard`` on
+each of them, on any machine, and yields their outcomes. A shard is plain data, so an executor needs nothing else.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from typing import Protocol
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.execution.worker import serve
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.machine.gpus import gpu_environment
 
 __all__ = ["Executor", "LocalExecutor"]
 
-# One thread a worker: results do not depend on the number of cores, and busy machines do not collapse.
+# Each worker has one thread, so that results do not depend on the number of cores and busy machines stay responsive.
 _WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
@@ -34,12 +34,12 @@ _WORKER_ENVIRONMENT = {
 
 
 class Executor(Protocol):
-    """Runs what a schedule hands out."""
+    """Runs the shards of a schedule."""
 
     def run(self, schedule: Schedule) -> Iterator[Outcome | None]:
-        """Yield an outcome for every shard, in any order, and None now and then while waiting.
+        """Yield the outcome of every shard, in any order, and None from time to time while waiting.
 
-        A failed shard's dependents are reported too, as ``schedule.finish`` returns them.
+        The outcomes include those of shards that depend on a failed shard, which ``schedule.finish`` returns.
         """
 
 
@@ -49,18 +49,18 @@ class _Worker:
     process: SpawnProcess
     connection: Connection
     loaded: str = ""
-    shard: Shard | None = None
+    shard: Shard[Parameters] | None = None
 
 
 class LocalExecutor:
-    """Processes on this machine; each keeps its model loaded while there is work for it.
+    """Run shards in processes on this machine. Each process keeps its model loaded while there is work for it.
 
     Parameters
     ----------
     directory : Path
-        The run's output folder.
+        The output folder of the run.
     workers : int
-        How many processes. Each has its share of the GPUs.
+        The number of processes. Each has its share of the GPUs.
     plugin_files : sequence of Path
         Plugin files that every worker loads.
     """
@@ -71,7 +71,7 @@ class LocalExecutor:
         self.plugin_files = tuple(plugin_files)
 
     def run(self, schedule: Schedule) -> Iterator[Outcome | None]:
-        """See Executor. Workers are started when there is work and stopped in every case."""
+        """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
         workers: list[_Worker] = []
         try:
             while not schedule.finished:
@@ -82,7 +82,7 @@ class LocalExecutor:
                     yield None
                 collected = [self._collect(w, workers, schedule) for w in busy if w.connection in ready]
                 outcomes = [each for found in collected if found for each in schedule.finish(found)]
-                # Before the outcomes are recorded, so that no worker waits for the database.
+                # This comes before the outcomes are recorded, so that no worker waits for the database.
                 self._hand_out(schedule, workers)
                 yield from outcomes
         finally:
@@ -108,7 +108,7 @@ class LocalExecutor:
         return shard is not None
 
     @staticmethod
-    def _send(worker: _Worker, shard: Shard) -> None:
+    def _send(worker: _Worker, shard: Shard[Parameters]) -> None:
         worker.shard = shard
         worker.loaded = shard.resource or worker.loaded
         worker.connection.send(shard)
@@ -118,8 +118,8 @@ class LocalExecutor:
         ours, theirs = context.Pipe()
         before = dict(os.environ)
         os.environ.update(_WORKER_ENVIRONMENT | gpu_environment(self.workers, place))
-        # Ctrl-C is the coordinator's to handle: it records what is done, then ends its workers. They are born deaf to
-        # it, since one that is still starting would die with a traceback.
+        # The coordinator handles Ctrl-C: it records what is done and then stops the workers. Workers start with SIGINT
+        # blocked, because a worker that is still starting would print a traceback.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = context.Process(
@@ -138,16 +138,16 @@ class LocalExecutor:
 
     @staticmethod
     def _end(worker: _Worker) -> None:
-        """End a worker and all that its plugins have started, such as an engine that holds a GPU."""
+        """Stop a worker and all processes that its plugins started, such as an engine on a GPU."""
         assert worker.process.pid is not None
-        with suppress(ProcessLookupError):  # It has no group yet, or all of it has ended.
+        with suppress(ProcessLookupError):  # It has no process group yet, or the whole group has ended.
             os.killpg(worker.process.pid, signal.SIGKILL)
         worker.process.kill()
         worker.process.join()
 
     @staticmethod
     def _collect(worker: _Worker, workers: list[_Worker], schedule: Schedule) -> Outcome | None:
-        """The outcome of a worker's shard; None if it only said how far it is."""
+        """Return the outcome of a worker's shard; None if the message is only about its progress."""
         assert worker.shard is not None
         try:
             message: Outcome | str = worker.connection.recv()

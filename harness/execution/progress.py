@@ -1,4 +1,4 @@
-"""What a long run says of itself: what is running, shards done of all, tokens per second, time left."""
+"""The progress display of a run: finished shards, running jobs, tokens per second and time left."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.live import Live
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 
 __all__ = ["Progress"]
@@ -21,15 +22,17 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """A live line on a terminal; elsewhere a plain line every ten seconds.
+    """Show a live line on a terminal, or print a line every ten seconds elsewhere.
 
     Parameters
     ----------
     plan : Plan
     reused : int
-        Shards that were there already.
+        Shards that were finished before.
     estimate : callable
-        Seconds of work left of a schedule, or None while nothing is known.
+        Returns the seconds that a schedule will still take, or None if they are not known.
+    stream : text file, optional
+        Where the lines are written; by default standard error.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class Progress:
             self._live.start()
 
     def update(self, schedule: Schedule, outcome: Outcome | None) -> None:
-        """Count an outcome and show where things stand."""
+        """Count an outcome and show the current state."""
         if outcome is not None and outcome.manifest is not None:
             self.done += 1
             self.tokens += outcome.manifest.generated_tokens + outcome.manifest.scored_tokens
@@ -67,7 +70,7 @@ class Progress:
             print(self.line(schedule), file=self._stream, flush=True)
 
     def line(self, schedule: Schedule) -> str:
-        """The present state in one line."""
+        """Return the current state in one line."""
         seconds = time.monotonic() - self._begin
         parts = [f"{self.done}/{self.total} shards"]
         if self.failed:
@@ -90,6 +93,6 @@ class Progress:
             self._live.stop()
 
 
-def _noted(schedule: Schedule, shard: Shard) -> str:
+def _noted(schedule: Schedule, shard: Shard[Parameters]) -> str:
     note = schedule.notes.get(shard.ref)
     return f"({note})" if note else ""

@@ -1,11 +1,12 @@
-"""The database again from the artifacts."""
+"""Rebuild the database of a run from its artifacts."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from prmcal.harness.execution.recorder import FAILURES_FILE, Recorder
+from prmcal.db.run_folder import FAILURES_FILE
+from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.again import plan_again
@@ -16,12 +17,12 @@ __all__ = ["rebuild_database", "recorded_failures"]
 
 
 def rebuild_database(directory: Path) -> int:
-    """Delete the database of a folder and fill a new one from its artifacts; the number of cells.
+    """Delete the database of a folder and fill a new one from its artifacts. Return the number of cells.
 
     Raises
     ------
     RunError
-        If no grid was run there, or one is running.
+        If no grid was run in the folder, or one is running.
     """
     folder = RunFolder(directory)
     record = folder.record()
@@ -42,7 +43,7 @@ def rebuild_database(directory: Path) -> int:
 
 
 def recorded_failures(directory: Path) -> dict[str, str]:
-    """Reasons of the shards that failed in the latest run, by key."""
+    """Return why shards failed in the latest run, by their keys."""
     try:
         failures: dict[str, str] = json.loads((directory / FAILURES_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""From artifacts to the database: rows for runs, plugins, jobs and cells, bulk loads for all else.
+"""Write a run to the database: rows for runs, plugins, jobs and cells, and bulk loads for the artifacts.
 
-The recorder belongs to the coordinator, the only writer. It keeps transactions short and lets readers have a
-published copy every few seconds.
+The recorder runs in the coordinator, which is the only writer. Its transactions are short, and it publishes a copy for
+readers every few seconds.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from prmcal import __version__
+from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
-from prmcal.harness.execution.comparisons import compare_cells
+from prmcal.harness.execution.group_comparisons import compare_groups
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.machine.environment import hardware, package_versions, prmcal_version
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.machine.environment import hardware, package_versions
 from prmcal.harness.machine.gpus import describe_gpus
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import Manifest, Store, write_atomically
 
-__all__ = ["FAILURES_FILE", "Recorder"]
+__all__ = ["Recorder"]
 
-FAILURES_FILE = "failures.json"
-
-# Readers see what is new after this time, or later if writing would take more than this share of the run.
+# Readers see new results after this time, or later if writing would take more than this share of the run.
 _SECONDS_BETWEEN_WRITES = 5.0
 _SHARE_FOR_WRITING = 0.1
 
-# The tables that the artifacts of each kind of job hold; by job for what was drawn, by cell for what was measured.
+# The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell.
 _JOB_TABLES = {
     "rollout": ("trajectories",),
     "success": ("successes",),
@@ -49,7 +50,7 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 
 
 class Recorder:
-    """Writes down what a run has.
+    """Write the state and the results of a run.
 
     Parameters
     ----------
@@ -68,12 +69,12 @@ class Recorder:
         self._folder = folder
         self._writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
-        self._unwritten: dict[str, Job] = {}
+        self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of = _group_cells(plan.cells)
         self._next_write = 0.0
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
-        """Write the plan down, drop what belongs to an earlier form of the grid, load what is there."""
+        """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
         self.manifests = dict(done)
         self._loaded = self._writer.loaded_jobs()
         self._write_failures()
@@ -84,7 +85,7 @@ class Recorder:
         self._write()
 
     def note(self, outcome: Outcome) -> None:
-        """Take note of an outcome; now and then, write what has come together."""
+        """Note an outcome. Write all new results if the last time is long enough ago."""
         if outcome.manifest is not None:
             self.manifests[outcome.ref] = outcome.manifest
         else:
@@ -96,9 +97,9 @@ class Recorder:
                 self._write()
 
     def end(self) -> None:
-        """Write the rest, compare the cells, close the run."""
+        """Write the remaining results, compare the cells, and mark the run as ended."""
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
-        comparisons = compare_cells(done, self.store)
+        comparisons = compare_groups(done, self.store)
         self._write(publish=False)
         with self._writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
@@ -106,20 +107,20 @@ class Recorder:
         self._writer.publish()
 
     def abandon(self) -> None:
-        """Write what there is and mark the run as interrupted; the next run goes on from the artifacts."""
+        """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
         self._write(publish=False)
         self._writer.record([self._run_row("interrupted")])
         self._writer.publish()
 
     def failed_cells(self) -> dict[str, str]:
-        """Ids of cells that could not be filled, with the reason."""
+        """Return the ids of failed cells with the reasons."""
         return {
             cell.cell_id: self._reason(cell.job)
             for cell in self.plan.cells
             if self._status(cell.job) in ("failed", "blocked")
         }
 
-    def _status(self, job: Job) -> str:
+    def _status(self, job: Job[Parameters]) -> str:
         if all(shard.ref in self.manifests for shard in job.shards):
             return "done"
         failed = [shard for shard in job.shards if shard.ref in self.failures]
@@ -128,7 +129,7 @@ class Recorder:
         inputs = [ref for shard in failed for refs in shard.inputs.values() for ref in refs]
         return "blocked" if any(ref in self.failures for ref in inputs) else "failed"
 
-    def _reason(self, job: Job) -> str:
+    def _reason(self, job: Job[Parameters]) -> str:
         reasons = dict.fromkeys(
             self.failures[shard.ref] for shard in job.shards if shard.ref in self.failures
         )
@@ -140,7 +141,7 @@ class Recorder:
         with self._writer.transaction() as transaction:
             for job in self._unwritten.values():
                 self._load(transaction, job)
-            # In one call: row by row, the rows take longer than the artifacts.
+            # One call for all rows: row by row, they take longer than the artifacts.
             transaction.record([row for job in self._unwritten.values() for row in self._rows(job)])
         self._unwritten.clear()
         if publish:
@@ -148,8 +149,8 @@ class Recorder:
         end = time.monotonic()
         self._next_write = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _SHARE_FOR_WRITING)
 
-    def _load(self, transaction: Transaction, job: Job) -> None:
-        """The artifacts of a job that is done, unless they are in the database."""
+    def _load(self, transaction: Transaction, job: Job[Parameters]) -> None:
+        """Load the artifacts of a finished job, unless they are in the database."""
         if self._status(job) != "done" or job.key in self._loaded:
             return
         for table in _JOB_TABLES.get(job.kind, ()):
@@ -159,10 +160,10 @@ class Recorder:
                 transaction.load(table, self._files(job, table), cell_id=cell.cell_id)
         self._loaded.add(job.key)
 
-    def _rows(self, job: Job) -> list[Base]:
+    def _rows(self, job: Job[Parameters]) -> list[Base]:
         return [self._job_row(job), *(self._cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
 
-    def _files(self, job: Job, table: str) -> list[Path]:
+    def _files(self, job: Job[Parameters], table: str) -> list[Path]:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
         return [path for path in paths if path.exists()]
 
@@ -182,7 +183,7 @@ class Recorder:
             started_at=datetime.fromisoformat(self.record.started_at).replace(tzinfo=None),
             finished_at=finished,
             status=status,
-            prmcal_version=prmcal_version(),
+            prmcal_version=__version__,
             packages=package_versions(),
             hardware={**hardware(), "gpus": describe_gpus()},
         )
@@ -246,7 +247,7 @@ class Recorder:
             reason=self._reason(cell.job) or None,
         )
 
-    def _job_row(self, job: Job) -> JobRow:
+    def _job_row(self, job: Job[Parameters]) -> JobRow:
         manifests = [self.manifests[shard.ref] for shard in job.shards if shard.ref in self.manifests]
         return JobRow(
             job_key=job.key,
@@ -275,13 +276,9 @@ def _group_cells(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     return groups
 
 
-def _job_parameters(job: Job) -> dict[str, Any]:
-    """What all shards of a job share, and the keys and seeds of each."""
-    first = job.shards[0].parameters
-    shared = {
-        name: value
-        for name, value in first.items()
-        if name != "seed" and all(shard.parameters.get(name) == value for shard in job.shards)
-    }
-    shards = [{"key": shard.ref.key, "seed": shard.parameters["seed"]} for shard in job.shards]
+def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
+    """Return the parameters that all shards of a job share, and the key and the seed of each shard."""
+    first, *others = (shard.parameters.stored() for shard in job.shards)
+    shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
+    shards = [{"key": shard.ref.key, "seed": shard.seed} for shard in job.shards]
     return {**shared, "shards": shards}

@@ -1,4 +1,4 @@
-"""Running a grid: lock the folder, plan, execute what is missing, record what there is."""
+"""Run a grid: lock the folder, plan the grid, compute the missing shards, record the results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["RunSummary", "finished_shards", "run_grid"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run came to.
+    """The summary of a run.
 
     Attributes
     ----------
     computed, reused : int
-        Shards.
+        Shards that were computed, and shards that were finished before.
     cells, failed_cells : int
-        Lines of the leaderboards.
+        All lines of the leaderboards, and the failed ones among them.
     reasons : tuple of str
         Why cells failed, each reason once.
     """
@@ -53,7 +53,7 @@ def run_grid(
     plugin_files: Sequence[Path] = (),
     executor: Executor | None = None,
 ) -> RunSummary:
-    """Run a grid into a folder; finished work found there is kept.
+    """Run a grid in a folder. Finished shards in the folder are reused.
 
     Parameters
     ----------
@@ -63,18 +63,18 @@ def run_grid(
     workers : int
         Worker processes of the local executor.
     plugin_files : sequence of Path
-        Already loaded here; loaded again in every worker.
+        Plugin files. They must be loaded already, and every worker loads them.
     executor : Executor, optional
-        Where shards run; on this machine by default.
+        Runs the shards; by default on this machine.
 
     Raises
     ------
     RunError
-        If the folder is locked, or belongs to another grid.
+        If the folder is locked or belongs to another grid.
     PrmcalError
-        If there are not enough GPUs for so many workers.
+        If there are not enough GPUs for this number of workers.
     StorageError
-        If the disk is full; finished shards are kept.
+        If the disk is full. Finished shards are kept.
     """
     if executor is None:
         check_workers(grid, workers)
@@ -111,7 +111,7 @@ def run_grid(
 
 
 def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
-    """The plan's shards whose artifacts are there and intact (without `verify`: of the right size)."""
+    """Return the shards of a plan with intact artifacts. Without `verify` only the sizes of files are checked."""
     found = {}
     for shard in plan.shards():
         if shard.ref not in found:

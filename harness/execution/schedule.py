@@ -1,4 +1,4 @@
-"""Which shard comes next: dependencies, failures, and models kept loaded."""
+"""The order of shards: it follows dependencies and failures, and keeps models loaded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
@@ -16,16 +17,17 @@ __all__ = ["Outcome", "Schedule"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a shard.
+    """The outcome of a shard.
 
     Attributes
     ----------
+    ref : ArtifactRef
     manifest : Manifest or None
-        Of the artifact, if the shard was done.
+        The manifest of its artifact, or None if it failed.
     reason : str
-        Why it failed, if it did.
+        Why it failed; empty if it did not.
     fatal : bool
-        Whether the failure is the machine's (a full disk), so that the run must stop.
+        Whether the run must stop because the machine failed, for example with a full disk.
     """
 
     ref: ArtifactRef
@@ -35,34 +37,36 @@ class Outcome:
 
 
 class Schedule:
-    """Hands out shards whose inputs are there.
+    """Hand out shards whose inputs are finished.
 
-    Shards that need no model come first, since they complete cells; then those of the model that the asking worker
-    has loaded; then of the first model, in the plan's order, LLMs before PRMs. So each model is loaded as few times
-    as the dependencies allow.
+    Shards that need no model are first, because they complete cells. Shards for the model that the worker has loaded
+    are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model is loaded as few
+    times as the dependencies allow.
 
     Parameters
     ----------
     plan : Plan
     done : collection of ArtifactRef
-        Shards whose artifacts exist.
+        Finished shards.
 
     Attributes
     ----------
+    waiting : dict
+        Shards that are not handed out yet.
     failed : dict
-        Reasons, by shard.
+        Why shards failed.
     notes : dict
-        What running shards last said of their progress.
+        The latest progress line of running shards.
     """
 
     def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
-        self.waiting: dict[ArtifactRef, Shard] = {}
+        self.waiting: dict[ArtifactRef, Shard[Parameters]] = {}
         for shard in plan.shards():
             if shard.ref not in done:
                 self.waiting.setdefault(shard.ref, shard)
         self.failed: dict[ArtifactRef, str] = {}
         self.notes: dict[ArtifactRef, str] = {}
-        self._running: dict[ArtifactRef, Shard] = {}
+        self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._missing = {
             ref: {i for refs in shard.inputs.values() for i in refs if i in self.waiting}
             for ref, shard in self.waiting.items()
@@ -78,16 +82,16 @@ class Schedule:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to hand out or to wait for."""
+        """Whether no shard is ready or running."""
         return not self._ready and not self._running
 
     @property
-    def running(self) -> list[Shard]:
-        """Shards handed out and not yet back."""
+    def running(self) -> list[Shard[Parameters]]:
+        """Shards that are handed out and not finished."""
         return list(self._running.values())
 
-    def take(self, loaded: str = "") -> Shard | None:
-        """The next shard for a worker that has the model `loaded`; None if none is ready now."""
+    def take(self, loaded: str = "") -> Shard[Parameters] | None:
+        """Return the next shard for a worker that has the model `loaded`; None if no shard is ready."""
         if not self._ready:
             return None
 
@@ -102,7 +106,7 @@ class Schedule:
         return shard
 
     def finish(self, outcome: Outcome) -> list[Outcome]:
-        """Take note of an outcome. Returns it, and an outcome for every shard that can no longer be computed."""
+        """Note an outcome. Return it, and an outcome for every shard that can no longer be computed."""
         self._running.pop(outcome.ref, None)
         self.notes.pop(outcome.ref, None)
         if outcome.manifest is not None:
@@ -120,5 +124,5 @@ class Schedule:
         return outcomes
 
 
-def _stage(shard: Shard) -> int:
+def _stage(shard: Shard[Parameters]) -> int:
     return {"": 0, "llm": 1, "prm": 2, "search": 3}[shard.resource.partition(":")[0]]

@@ -1,4 +1,4 @@
-"""What runs in a worker: one shard after the other, each to an artifact or a reason."""
+"""A worker: it computes one shard after the other and returns an outcome for each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import Store
 from prmcal.registry.plugins import load_plugin_file
 
 __all__ = ["run_shard", "serve"]
 
 
-def run_shard(shard: Shard, context: Context) -> Outcome:
-    """Compute a shard and store its artifact. Every failure becomes an outcome with its reason."""
+def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
+    """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
     begin = time.perf_counter()
     try:
         output = compute(shard, context)
@@ -48,11 +49,11 @@ def run_shard(shard: Shard, context: Context) -> Outcome:
 
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
-    """Run the shards that arrive, until the connection closes or the coordinator is gone.
+    """Run the shards that arrive until the connection closes or the coordinator ends.
 
-    What goes back is an outcome for each shard, and before it, as text, what a long one says of its progress.
+    The worker sends an outcome for each shard. Before the outcome it may send progress lines as text.
     """
-    # A group of its own: what plugins start, such as an engine, ends with it, however it ends.
+    # The worker has its own process group, so that processes that plugins start, such as an engine, end with it.
     os.setpgid(0, 0)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     context = Context(Store(directory), connection.send)
@@ -60,7 +61,7 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
         load_plugin_file(file)
     while True:
         try:
-            shard: Shard = connection.recv()
+            shard: Shard[Parameters] = connection.recv()
         except EOFError:
             return
         connection.send(run_shard(shard, context))

@@ -1,7 +1,8 @@
-"""Beam search for many questions at once: all live prefixes of all of them share each generation and each scoring.
+"""Beam search for many questions at once. In each round all live prefixes are extended in one call and scored in one.
 
-What happens to a question does not hang on the others: its random numbers follow from the seed, its own id, the round
-and the place of the prefix, so that searched alone it comes to the same, where the models give the same in any batch.
+The result of a question does not depend on the other questions. Its random numbers follow from the seed, its own id,
+the round and the position of the prefix. So a question that is searched alone has the same result, provided that the
+models give the same outputs in any batch.
 """
 
 from __future__ import annotations
@@ -13,25 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.harness.storage.keys import content_key, seed_from_key
-from prmcal.registry.contracts.data import (
-    STEP_SEPARATOR,
-    GenerationRequest,
-    Prefix,
-    Question,
-    Sampling,
-    ScoringRequest,
-    join_steps,
-    split_steps,
-)
+from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
+from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps
 
 __all__ = ["Beam", "Searched", "beam_search"]
 
 Calibrate = Callable[[Sequence[Prefix], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""From prefixes with their logits (NaN: over-long) to their median rewards and those at the level beta."""
+"""Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +35,14 @@ class Beam:
     ----------
     steps : tuple of str
     tokens : int
-        Tokens that were generated for it, all steps together.
+        Tokens that were generated for it, in all steps together.
     finished : bool
-        Whether it is continued no more.
+        Whether it is complete, so that it is not continued.
     median, reward : float
-        The median reward, which ranks, and the one at the level beta, which IAS reads. NaN if over-long.
+        The median reward, which ranks prefixes, and the reward at the level beta, which IAS reads. NaN if the prefix is
+        too long for the PRM.
     logit : float
-        The PRM's own log-odds, which rank where medians are equal.
+        The PRM's own log-odds, which rank prefixes with equal medians.
     """
 
     steps: tuple[str, ...] = ()
@@ -60,25 +54,26 @@ class Beam:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Sorts the best first; over-long ones last."""
+        """Sort key: the best prefix is first; prefixes that are too long are last."""
         median, logit = (-np.inf if np.isnan(each) else each for each in (self.median, self.logit))
         return -median, -logit
 
 
 @dataclass
 class Searched:
-    """What became of a question.
+    """The search of one question.
 
     Attributes
     ----------
     live, finished : list of Beam
-        Prefixes that go on, and all that are finished, both from the best down.
+        The prefixes that are continued, and all finished ones. Both lists begin with the best.
     generations : int
-        LLM calls: steps that were drawn.
+        Steps that were sampled.
     rounds : int
-        How often the PRM was asked, not counting the bare question.
+        How often the PRM scored candidates, not counting the bare question.
     generated_tokens, prefill_tokens, scored_tokens : int
-        Tokens that the LLM wrote; that it read, a prefix once for all of its continuations; that the PRM read.
+        Tokens that the LLM generated; tokens that it read, where a prefix counts once for all of its continuations;
+        tokens that the PRM read.
     """
 
     question: Question
@@ -92,7 +87,7 @@ class Searched:
 
     @property
     def answer(self) -> Beam:
-        """The finished trajectory that ranks first."""
+        """The best finished trajectory."""
         return self.finished[0]
 
 
@@ -121,12 +116,26 @@ def beam_search(
 
     Parameters
     ----------
+    questions : sequence of Question
+    llm : LLM
+        Samples the steps.
+    prm : PRM
+        Scores the prefixes.
+    strategy : SearchStrategy
+        Decides how many prefixes are kept, and how many continuations each of them gets.
+    calibrate : callable
+        Maps the PRM's logits to rewards.
     sampling : Sampling
-        Of whole trajectories; `max_tokens` bounds the sum of a trajectory's steps, to within its last step.
+        How whole trajectories are sampled. A trajectory ends with the step in which it reaches `max_tokens`.
     target : float or None
         Target probability C, if the strategy has one.
     seed : int
-        The same questions, plugins, sampling and seed give the same.
+        The same questions, plugins, sampling and seed give the same result.
+
+    Returns
+    -------
+    list of Searched
+        One for each question.
     """
     stop = tuple(dict.fromkeys([*sampling.stop, STEP_SEPARATOR]))
     search = _Search(llm, prm, strategy, calibrate, replace(sampling, stop=stop), target, seed)
@@ -144,14 +153,14 @@ def beam_search(
 
 
 def _begin(search: _Search, found: Sequence[Searched]) -> None:
-    """K copies of the bare question, or as many as are kept of them."""
+    """Start with K copies of the bare question, or with fewer if the strategy keeps fewer."""
     for each, (bare,) in zip(found, _scored(search, found, [[Beam()] for _ in found]), strict=True):
         copies = [bare] * search.strategy.width
         each.live = copies[: _kept(search, copies)]
 
 
 def _expanded(search: _Search, going: Sequence[Searched]) -> list[list[Beam]]:
-    """Each question's candidates, still without their new step: every live prefix as often as it is continued."""
+    """Return the candidates of each question before their new step: each live prefix, once for each continuation."""
     candidates = []
     for each in going:
         rewards = np.array([beam.reward for beam in each.live])
@@ -161,7 +170,7 @@ def _expanded(search: _Search, going: Sequence[Searched]) -> list[list[Beam]]:
 
 
 def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[Beam]]) -> None:
-    """Draw one more step of every candidate that is not finished, in one call for all questions."""
+    """Sample one more step of every unfinished candidate, in one call for all questions."""
     places: list[tuple[int, list[int]]] = []
     requests = []
     for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
@@ -193,7 +202,7 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
 
 
 def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:
-    """The candidates that go on, equal prefixes together: they are one request."""
+    """Group the unfinished candidates by prefix: equal prefixes are one request."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for index, beam in enumerate(beams):
         if not beam.finished:
@@ -204,7 +213,7 @@ def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int
 def _scored(
     search: _Search, going: Sequence[Searched], candidates: Sequence[Sequence[Beam]]
 ) -> list[list[Beam]]:
-    """The candidates with their scores, in one call of the PRM and one of the calibrator for all questions."""
+    """Score the candidates, in one call of the PRM and one call of the calibrator for all questions."""
     distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
     requests = [
         ScoringRequest(each.question.text, steps, whole_only=True)
@@ -229,8 +238,8 @@ def _scored(
 
 
 def _choose(search: _Search, each: Searched, scored: Sequence[Beam]) -> None:
-    """Rank the new candidates with what is finished; the live ones of the best go on."""
-    # Python's sort is stable: of equals, the earlier one.
+    """Rank the new candidates together with the finished ones, and keep the unfinished ones among the best."""
+    # Python's sort is stable: among equal candidates the earlier one is first.
     ranked = sorted([*each.finished, *scored], key=lambda beam: beam.rank)
     each.finished = [beam for beam in ranked if beam.finished]
     best = ranked[: search.strategy.width]

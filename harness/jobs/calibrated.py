@@ -1,4 +1,4 @@
-"""Calibrated: the calibrated rewards, at every quantile level, of the test split's measured trajectories."""
+"""Calibrated: predict the calibrated rewards of the measured test trajectories at every quantile level."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import numpy as np
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import CalibratedParameters
 
 __all__ = ["compute"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """One row for each prefix and level; over-long prefixes have none.
+def compute(shard: Shard[CalibratedParameters], context: Context) -> Output:
+    """Return one row for each prefix and level. Prefixes that are too long for the PRM have no row.
 
-    Trajectories beyond the measured ones have no success rates to be compared with, and what IAS reads, the reward of
-    the bare question, is the same in all of a question's trajectories.
+    The other trajectories are not needed: they have no success rates to compare with, and IAS reads the reward of the
+    bare question, which all trajectories of a question share.
     """
     import pandas as pd
 
-    name = shard.parameters["calibrator"]["name"]
-    calibrator = context.calibrator(shard.parameters["calibrator"]).load(context.input_folder(shard, "fit"))
+    reference = shard.parameters.calibrator
+    calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
     rewards = scored_prefixes(context, shard)
-    with plugin_guard("calibrator", name, "predict"):
+    with plugin_guard("calibrator", reference.name, "predict"):
         features = features_of(context, shard, calibrator, rewards)
         predicted = np.asarray(calibrator.predict(features), dtype=np.float64)
         expected = (len(rewards), len(calibrator.levels))

@@ -1,18 +1,19 @@
-"""What a job's function works with: its inputs as tables, its plugins built and loaded.
+"""What the function of a job works with: its inputs as tables, and its plugins.
 
-A worker keeps one context; a model stays loaded until a shard needs another one.
+Each worker keeps one context. A model stays loaded until a shard needs another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.storage.keys import content_key
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -20,12 +21,14 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.plugins import KINDS
+from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Context", "Output", "plugin_guard", "require", "require_length", "successes_of"]
+
+Model = TypeVar("Model", bound=LLM | PRM)
 
 
 @dataclass
@@ -35,9 +38,9 @@ class Output:
     Attributes
     ----------
     tables : dict of str to DataFrame
-        Written as Parquet, one file a table.
+        Each is written as one Parquet file.
     save : callable or None
-        Writes further files into the artifact's folder (a fitted calibrator).
+        Writes further files, such as a fitted calibrator, into the artifact's folder.
     samples, generated_tokens, scored_tokens : int
         For the progress display and the costs.
     """
@@ -51,7 +54,7 @@ class Output:
 
 @contextmanager
 def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
-    """Turn whatever a plugin raises into a PluginFailedError that names it."""
+    """Turn any exception of a plugin into a PluginFailedError that names the plugin."""
     try:
         yield
     except PluginFailedError as error:
@@ -64,6 +67,26 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
         ) from error
 
 
+class _Loaded(Generic[Model]):
+    """The place of one model, which is kept until another one is asked for."""
+
+    def __init__(self, registry: Registry[Model]) -> None:
+        self._registry = registry
+        self._held: tuple[PluginReference, Model] | None = None
+
+    def get(self, reference: PluginReference) -> Model:
+        if self._held is None or self._held[0] != reference:
+            self.close()
+            self._held = reference, reference.build(self._registry)
+        return self._held[1]
+
+    def close(self) -> None:
+        if self._held is not None:
+            _, model = self._held
+            self._held = None
+            model.close()
+
+
 class Context:
     """Plugins and inputs for the shards that one worker runs.
 
@@ -72,81 +95,71 @@ class Context:
     store : Store
         Where inputs are read.
     report : callable, optional
-        Where a long job says how far it is, in a short line.
+        Takes a short line about the progress of a long job.
     """
 
     def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
         self.store = store
         self.report = report
-        self._models: dict[str, tuple[str, LLM | PRM]] = {}
+        self._llm = _Loaded(llms)
+        self._prm = _Loaded(prms)
         self._datasets: dict[str, Dataset] = {}
 
-    def llm(self, parameters: Mapping[str, Any], beside: bool = False) -> LLM:
-        """The LLM of a shard; stays loaded until another model is asked for, but for a PRM `beside` it."""
-        return cast(LLM, self._load("llm", parameters, beside))
+    def llm(self, reference: PluginReference, beside: bool = False) -> LLM:
+        """Return an LLM, loaded once. Unloads the PRM, unless the LLM is to be loaded `beside` it."""
+        if not beside:
+            self._prm.close()
+        return self._llm.get(reference)
 
-    def prm(self, parameters: Mapping[str, Any], beside: bool = False) -> PRM:
-        """The PRM of a shard; stays loaded until another model is asked for, but for an LLM `beside` it."""
-        return cast(PRM, self._load("prm", parameters, beside))
+    def prm(self, reference: PluginReference, beside: bool = False) -> PRM:
+        """Return a PRM, loaded once. Unloads the LLM, unless the PRM is to be loaded `beside` it."""
+        if not beside:
+            self._llm.close()
+        return self._prm.get(reference)
 
-    def calibrator(self, parameters: Mapping[str, Any]) -> Calibrator:
-        """A fresh, unfitted calibrator."""
-        return cast(Calibrator, KINDS["calibrator"].create(parameters["plugin"], **parameters["arguments"]))
+    def calibrator(self, reference: PluginReference) -> Calibrator:
+        """Return a new, unfitted calibrator."""
+        return reference.build(calibrators)
 
-    def dataset(self, parameters: Mapping[str, Any]) -> Dataset:
-        """A data set, built once."""
-        key = content_key(parameters)
+    def dataset(self, reference: PluginReference) -> Dataset:
+        """Return a data set, built once."""
+        key = content_key([reference.plugin, reference.arguments])
         if key not in self._datasets:
-            self._datasets[key] = KINDS["dataset"].create(parameters["plugin"], **parameters["arguments"])
+            self._datasets[key] = reference.build(datasets)
         return self._datasets[key]
 
-    def questions(self, shard: Shard) -> list[Question]:
-        """The slice of questions that a shard is about."""
-        first, last = shard.parameters["questions"]
-        return self.dataset(shard.parameters["dataset"]).questions(shard.parameters["split"], last)[
-            first:last
-        ]
+    def questions(self, data: QuestionSlice) -> list[Question]:
+        """Return the questions of a slice."""
+        start, stop = data.questions.start, data.questions.stop
+        return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
-    def table(self, shard: Shard, role: str, table: str) -> pd.DataFrame:
-        """One table of all input artifacts of a role, below one another."""
+    def table(self, shard: Shard[Parameters], role: str, table: str) -> pd.DataFrame:
+        """Return one table of all input artifacts of a role, concatenated."""
         import pandas as pd
 
         frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
         return pd.concat(frames, ignore_index=True)
 
-    def input_folder(self, shard: Shard, role: str) -> Path:
-        """The folder of the only input artifact of a role."""
+    def input_folder(self, shard: Shard[Parameters], role: str) -> Path:
+        """Return the folder of the only input artifact of a role."""
         (ref,) = shard.inputs[role]
         return self.store.folder(ref.kind, ref.key)
 
     def close(self) -> None:
         """Unload the models."""
-        for kind in list(self._models):
-            self._close(kind)
-
-    def _close(self, kind: str) -> None:
-        _, model = self._models.pop(kind)
-        model.close()
-
-    def _load(self, kind: str, parameters: Mapping[str, Any], beside: bool) -> LLM | PRM:
-        key = content_key([kind, parameters])
-        for other, (held, _) in list(self._models.items()):
-            if (other == kind and held != key) or (other != kind and not beside):
-                self._close(other)
-        if kind not in self._models:
-            self._models[kind] = key, KINDS[kind].create(parameters["plugin"], **parameters["arguments"])
-        return self._models[kind][1]
+        self._llm.close()
+        self._prm.close()
 
 
-def successes_of(context: Context, shard: Shard) -> pd.DataFrame:
-    """Success counts of a shard's input, blocks of follow-ups of one prefix added up."""
+def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
+    """Return the success counts that a shard reads, with the blocks of follow-ups of one prefix added up."""
     counts = context.table(shard, "success", "successes")
     keys = ["question_id", "trajectory", "step", "terminal"]
     return counts.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a PluginFailedError unless a plugin's result fulfils its contract."""
+    """Raise a PluginFailedError unless a plugin's result meets its contract."""
     if not condition:
         raise PluginFailedError(message)
 

@@ -1,4 +1,4 @@
-"""What a calibrator reads of the scored prefixes: a column, their hidden states, or texts with the PRM itself."""
+"""The features that calibrators read: rewards, logits, hidden states, or texts with the PRM."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import CalibratorParameters
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Prefix, split_steps
-from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.data import HiddenStates, Prefix
+from prmcal.registry.contracts.features import ScoredPrefixes
+from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,18 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "features_of", "scored_prefixes"]
 
 PREFIX = ["question_id", "trajectory", "step"]
-"""What tells one prefix of a rollout from another."""
+"""The columns that identify a prefix of a rollout."""
 
 
-def scored_prefixes(context: Context, shard: Shard) -> pd.DataFrame:
-    """The rewards of a shard's measured trajectories, over-long prefixes left out, ordered by prefix."""
+def scored_prefixes(context: Context, shard: Shard[CalibratorParameters]) -> pd.DataFrame:
+    """Return the rewards of the measured trajectories, sorted by prefix, without prefixes that are too long."""
     rewards = context.table(shard, "score", "rewards")
-    measured = rewards["trajectory"] < shard.parameters["trajectories"][1]
+    measured = rewards["trajectory"] < shard.parameters.trajectories.stop
     return rewards[measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
 
 
-def features_of(context: Context, shard: Shard, calibrator: Calibrator, rows: pd.DataFrame) -> Any:
-    """What `calibrator` reads of some scored prefixes, in the order of `rows`."""
+def features_of(
+    context: Context, shard: Shard[CalibratorParameters], calibrator: Calibrator, rows: pd.DataFrame
+) -> Any:
+    """Return the features that `calibrator` reads of some scored prefixes, in the order of `rows`."""
     if calibrator.reads == "hidden":
         return _hidden_states(context, shard, rows)
     if calibrator.reads == "prm":
@@ -37,7 +41,7 @@ def features_of(context: Context, shard: Shard, calibrator: Calibrator, rows: pd
     return rows[calibrator.reads].to_numpy(np.float64)
 
 
-def _hidden_states(context: Context, shard: Shard, rows: pd.DataFrame) -> HiddenStates:
+def _hidden_states(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> HiddenStates:
     import pandas as pd
     from safetensors.numpy import load_file
 
@@ -57,13 +61,13 @@ def _hidden_states(context: Context, shard: Shard, rows: pd.DataFrame) -> Hidden
     return HiddenStates.concatenate(parts)[order.to_numpy(np.int64)]
 
 
-def _with_texts(context: Context, shard: Shard, rows: pd.DataFrame) -> ScoredPrefixes:
-    questions = {question.id: question.text for question in context.questions(shard)}
+def _with_texts(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> ScoredPrefixes:
+    questions = {question.id: question.text for question in context.questions(shard.parameters.data)}
     trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     prefixes = tuple(
         Prefix(questions[row.question_id], steps[row.question_id, row.trajectory][: row.step])
         for row in rows[PREFIX].itertuples(index=False)
     )
-    prm = context.prm(shard.parameters["prm"])
+    prm = context.prm(shard.parameters.prm)
     return ScoredPrefixes(prm, prefixes, rows["logit"].to_numpy(np.float64))

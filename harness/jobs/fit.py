@@ -1,4 +1,4 @@
-"""Fit: one calibrator on the calibration split of one (LLM, PRM)."""
+"""Fit: fit one calibrator on the calibration split of one (LLM, PRM)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, successes_of
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.registry.contracts.features import FitSupport
 
 __all__ = ["compute"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """The fitted calibrator, saved as safetensors and JSON."""
-    calibrator = context.calibrator(shard.parameters["calibrator"])
+def compute(shard: Shard[FitParameters], context: Context) -> Output:
+    """Return the fitted calibrator, which saves itself as safetensors and JSON."""
+    calibrator = context.calibrator(shard.parameters.calibrator)
     rows = scored_prefixes(context, shard).merge(
         successes_of(context, shard), on=PREFIX, validate="one_to_one"
     )
-    with plugin_guard("calibrator", shard.parameters["calibrator"]["name"], "fit"):
+    with plugin_guard("calibrator", shard.parameters.calibrator.name, "fit"):
         require(len(rows) > 0, "there is no calibration data: every prefix was too long for the PRM.")
         calibrator.support = FitSupport(context.store.checkpoints(shard.ref), context.report)
         grouping: dict[str, Any] = {}

@@ -1,42 +1,34 @@
-"""Hidden: the PRM's hidden states at every token of the measured trajectories, once for all calibrators."""
+"""Hidden: compute the PRM's hidden states at every token of the measured trajectories, once for all calibrators."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
-from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import HiddenParameters
 from prmcal.harness.jobs.score import scoring_requests
-from prmcal.registry.contracts.features import HiddenStates
-from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.registry.contracts.data import HiddenStates
 
 __all__ = ["compute"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """The token trees with a state at every node, and where in them each prefix ends.
+def compute(shard: Shard[HiddenParameters], context: Context) -> Output:
+    """Return the token trees with a state at every node, and the node at which each prefix ends.
 
-    States are kept in half precision: they are most of what a run stores.
+    States are stored in half precision, because they take most of a run's disk space.
     """
-    stop = shard.parameters["trajectories"][1]
+    parameters = shard.parameters
+    stop = parameters.trajectories.stop
     trajectories = context.table(shard, "rollout", "trajectories")
-    requests = scoring_requests(context, shard, trajectories[trajectories["trajectory"] < stop])
+    requests = scoring_requests(context, parameters.data, trajectories[trajectories["trajectory"] < stop])
     rewards = context.table(shard, "score", "rewards")
-    # The score job wrote them in the order of its requests, which is that of these.
+    # The score job wrote them in the order of its requests, and these requests have the same order.
     prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
-    name = shard.parameters["prm"]["name"]
-    with plugin_guard("prm", name, "give hidden states"):
-        prm = context.prm(shard.parameters["prm"])
-        if not hasattr(prm, "hidden_states"):
-            raise PluginFailedError(
-                "it has no method 'hidden_states'. Derive it from TransformersPRM, or leave out calibrators that "
-                "read hidden states."
-            )
-        found = cast(TransformersPRM, prm).hidden_states(list(requests.values()))
+    with plugin_guard("prm", parameters.prm.name, "give hidden states"):
+        found = context.prm(parameters.prm).hidden_states(list(requests.values()))
         require_length(found, len(requests), "forests of hidden states")
         forest = HiddenStates.concatenate(found)
         require_length(forest, len(prefixes), "prefixes with hidden states")

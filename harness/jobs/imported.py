@@ -1,39 +1,40 @@
-"""Imported: trajectories and success counts of published data, in place of a rollout and its follow-ups."""
+"""Imported: read trajectories and success counts from published data, in place of a rollout and its follow-ups."""
 
 from __future__ import annotations
 
-from typing import cast
-
 import pandas as pd
 
-from prmcal.errors import DataError
+from prmcal.errors import DataError, PluginFailedError
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import ImportedParameters
 from prmcal.harness.jobs.rollout import COLUMNS, typed
 from prmcal.harness.jobs.success import counted
-from prmcal.registry.contracts.data import join_steps
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.grading import extract_answer
+from prmcal.steps import join_steps
 
 __all__ = ["compute"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """The tables of a rollout and of its success rates; where a prefix has no rate, the PRM's score of it is unused.
+def compute(shard: Shard[ImportedParameters], context: Context) -> Output:
+    """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
 
-    What was generated is not known, so that there are no tokens to count.
+    The number of generated tokens is not known; it is stored as 0.
     """
-    llm = shard.parameters["llm"]["name"]
-    dataset = cast(FollowedUpDataset, context.dataset(shard.parameters["dataset"]))
-    published = dataset.trajectories(llm, shard.parameters["follow_ups"][1])
+    parameters = shard.parameters
+    dataset, llm = context.dataset(parameters.data.dataset), parameters.llm.name
+    if not isinstance(dataset, FollowedUpDataset):
+        raise PluginFailedError(f"The data set '{parameters.data.dataset.name}' has no success rates.")
+    published = dataset.trajectories(llm, parameters.follow_ups.stop)
     drawn, counts = [], []
-    for question in context.questions(shard):
+    for question in context.questions(parameters.data):
         if question.text not in published:
             raise DataError(
-                f"The published success rates of '{llm}' lack the question {question.text[:60]!r}, which those of "
-                "another LLM have. Give each LLM of the grid the same questions."
+                f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
+                "of another LLM have. Give each LLM of the grid the same questions."
             )
-        kept = published[question.text][: shard.parameters["trajectories"][1]]
+        kept = published[question.text][: parameters.trajectories.stop]
         for number, each in enumerate(kept):
             text = join_steps(each.steps)
             answer = extract_answer(text)

@@ -1,49 +1,59 @@
 """What a job is: shards, each with a content key.
 
-A shard is the unit of work and of resume. It is a pure function from keyed inputs to one artifact. Everything that
-decides its output is in its key. Everything that it needs to run is in `parameters` and `inputs`, both plain data,
-so that any executor can send it anywhere.
+A shard is the unit of work and of resume. It is a pure function from keyed inputs to one artifact. Its key follows from
+everything that decides its output. Its `parameters` and `inputs` are everything that it needs to run. Both are plain
+data, so that an executor can run it anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.storage.keys import ArtifactRef, seed_from_key
 
 __all__ = ["Job", "Labels", "Shard"]
 
+P_co = TypeVar("P_co", bound=Parameters, covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Generic[P_co]):
     """A unit of work.
 
     Attributes
     ----------
     ref : ArtifactRef
         Where its artifact is stored.
-    parameters : mapping
-        JSON data that the job's function reads.
+    parameters : Parameters
+        What the job's function reads, of the class for its kind.
     inputs : mapping of str to tuple of ArtifactRef
-        Artifacts it reads, by role.
+        The artifacts that it reads, by role.
     resource : str
-        The model it needs loaded, if any; shards of one resource are run together.
-    size : int
-        How much work it is, among shards of its kind: questions x trajectories x follow-ups.
+        The model that it needs loaded, if any. Shards of one resource are run together.
     """
 
     ref: ArtifactRef
-    parameters: Mapping[str, Any]
+    parameters: P_co
     inputs: Mapping[str, tuple[ArtifactRef, ...]]
     resource: str = ""
-    size: int = 1
+
+    @property
+    def seed(self) -> int:
+        """The seed of all random numbers of the shard, which follows from its key."""
+        return seed_from_key(self.ref.key)
+
+    @property
+    def size(self) -> int:
+        """How much work it is, compared with shards of the same kind."""
+        return self.parameters.size
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The grid's names for what a job or cell is about; empty where it does not apply."""
+    """The names in the grid of what a job or a cell is about; empty where one does not apply."""
 
     llm: str = ""
     prm: str = ""
@@ -57,25 +67,33 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(Generic[P_co]):
     """A node of the plan's graph.
 
     Attributes
     ----------
     key : str
-        Hash of its shards' keys.
-    kind : str
-        Which function computes its shards.
+        Hash of the keys of its shards.
+    shards : tuple of Shard
+        At least one, all of one kind.
     inputs : tuple of Job
         The jobs whose artifacts it reads.
     """
 
     key: str
-    kind: str
     labels: Labels
-    shards: tuple[Shard, ...]
-    inputs: tuple[Job, ...] = ()
-    seed: int = 0
+    shards: tuple[Shard[P_co], ...]
+    inputs: tuple[Job[Parameters], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of its shards, which says what computes them."""
+        return self.shards[0].parameters.kind
+
+    @property
+    def seed(self) -> int:
+        """The seed of its first shard."""
+        return self.shards[0].seed
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')} of {self.labels}"

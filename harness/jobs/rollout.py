@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
 from prmcal.harness.jobs.job import Shard
-from prmcal.registry.contracts.data import Completion, Prefix, Sampling, split_steps
+from prmcal.harness.jobs.parameters import GeneratingParameters, RolloutParameters
+from prmcal.registry.contracts.data import Completion, Prefix
+from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,22 +30,21 @@ COLUMNS = [
 ]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """The trajectories of a slice of questions, indices ``start <= trajectory < stop``."""
+def compute(shard: Shard[RolloutParameters], context: Context) -> Output:
+    """Return the graded trajectories of a slice of questions."""
     import pandas as pd
 
-    questions = context.questions(shard)
-    dataset = context.dataset(shard.parameters["dataset"])
-    start, stop = shard.parameters["trajectories"]
-    completions = draw(shard, context, [Prefix(question.text) for question in questions], stop - start)
+    data, trajectories = shard.parameters.data, shard.parameters.trajectories
+    questions, dataset = context.questions(data), context.dataset(data.dataset)
+    completions = draw(shard, context, [Prefix(question.text) for question in questions], len(trajectories))
     rows = []
     for question, drawn in zip(questions, completions, strict=True):
-        for offset, completion in enumerate(drawn):
+        for number, completion in zip(trajectories, drawn, strict=True):
             verdict, answer = dataset.grade(question, completion.text)
             rows.append(
                 (
                     question.id,
-                    start + offset,
+                    number,
                     completion.text,
                     len(split_steps(completion.text)),
                     completion.tokens,
@@ -59,22 +60,20 @@ def compute(shard: Shard, context: Context) -> Output:
 
 
 def typed(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """The same table with the types of its columns."""
+    """Return the same table with the types that its columns must have."""
     numbers = ("trajectory", "steps", "tokens", "prompt_tokens")
     return trajectories.astype({**dict.fromkeys(numbers, "int32"), "answer": "str"})
 
 
-def draw(shard: Shard, context: Context, prefixes: Sequence[Prefix], n: int) -> list[list[Completion]]:
-    """`n` completions of each prefix by the shard's LLM, with the shard's sampling and seed, checked."""
+def draw(
+    shard: Shard[GeneratingParameters], context: Context, prefixes: Sequence[Prefix], n: int
+) -> list[list[Completion]]:
+    """Sample `n` completions of each prefix with the LLM, the sampling and the seed of a shard, and check them."""
     if not prefixes:
         return []
-    name = shard.parameters["llm"]["name"]
-    given = shard.parameters["sampling"]
-    sampling = Sampling(given["temperature"], given["top_p"], given["max_tokens"], tuple(given["stop"]))
-    with plugin_guard("llm", name, "generate"):
-        completions = context.llm(shard.parameters["llm"]).generate(
-            prefixes, n, sampling, shard.parameters["seed"]
-        )
+    parameters = shard.parameters
+    with plugin_guard("llm", parameters.llm.name, "generate"):
+        completions = context.llm(parameters.llm).generate(prefixes, n, parameters.sampling, shard.seed)
         require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
             require_length(drawn, n, "completions of a prefix")

@@ -1,4 +1,4 @@
-"""Score: the PRM's logit and reward of every prefix of every trajectory."""
+"""Score: compute the PRM's logit and reward of every prefix of every trajectory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
 from prmcal.harness.jobs.job import Shard
-from prmcal.registry.contracts.data import PrefixScores, ScoringRequest, split_steps
+from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,26 +19,28 @@ if TYPE_CHECKING:
 __all__ = ["compute", "scoring_requests"]
 
 _Place = tuple[str, int, PrefixScores]
-"""A question's id, the number of one of its trajectories, and that one's scores."""
+"""The id of a question, the index of one of its trajectories, and the scores of this trajectory."""
 
 
-def scoring_requests(context: Context, shard: Shard, trajectories: pd.DataFrame) -> dict[str, ScoringRequest]:
-    """What a PRM is asked about some trajectories: one request per question, by its id, in the table's order."""
-    questions = {question.id: question.text for question in context.questions(shard)}
+def scoring_requests(
+    context: Context, data: QuestionSlice, trajectories: pd.DataFrame
+) -> dict[str, ScoringRequest]:
+    """Return the requests to score some trajectories: one for each question, by its id, in the order of the table."""
+    questions = {question.id: question.text for question in context.questions(data)}
     return {
         key: ScoringRequest(questions[key], tuple(split_steps(text) for text in group["text"]))
         for key, group in trajectories.groupby("question_id", sort=False)
     }
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """Scores of a rollout shard; a prefix that is too long for the PRM has a null score and a flag."""
+def compute(shard: Shard[ScoreParameters], context: Context) -> Output:
+    """Return the scores of a rollout shard. A prefix that is too long for the PRM has the score NaN and a flag."""
+    prm = shard.parameters.prm
     trajectories = context.table(shard, "rollout", "trajectories")
-    requests = scoring_requests(context, shard, trajectories)
+    requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
-    name = shard.parameters["prm"]["name"]
-    with plugin_guard("prm", name, "score"):
-        scored = context.prm(shard.parameters["prm"]).score_batch(list(requests.values()))
+    with plugin_guard("prm", prm.name, "score"):
+        scored = context.prm(prm).score_batch(list(requests.values()))
         require_length(scored, len(requests), "lists of scores")
         for request, scores in zip(requests.values(), scored, strict=True):
             require_length(scores, len(request.trajectories), "scored trajectories")
@@ -54,7 +58,10 @@ def compute(shard: Shard, context: Context) -> Output:
 
 
 def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
-    """One row per prefix. Whole columns at once: a table per trajectory would take as long as a small PRM."""
+    """Return one row for each prefix.
+
+    It is built from whole columns: one table for each trajectory would take as long as a small PRM.
+    """
     import pandas as pd
 
     prefixes = [len(each.logit) for _, _, each in places]
@@ -71,7 +78,7 @@ def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
 
 
 def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
-    """What the PRM read for each trajectory, tokens that trajectories share counted once."""
+    """Return the tokens that the PRM read for each trajectory. Tokens that trajectories share are counted once."""
     import pandas as pd
 
     rows = [(key, trajectory, each.tokens) for key, trajectory, each in places]
@@ -81,12 +88,12 @@ def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:
-    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps fulfil the contract."""
+    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps meet the contract."""
     require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
     require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
     reward = np.asarray(scores.reward, dtype=np.float64)
     judged = reward[~np.asarray(scores.over_long, dtype=bool)]
-    require(not np.isnan(judged).any(), "it returned NaN for a prefix that it did not flag as over-long.")
+    require(not np.isnan(judged).any(), "it returned NaN for a prefix that it did not flag as too long.")
     outside = judged[(judged < 0) | (judged > 1)]
     require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
     require(

@@ -1,48 +1,48 @@
-"""Search: beam search over a slice of questions, the PRM and the LLM side by side."""
+"""Search: run a beam search over a slice of questions, with the LLM and the PRM loaded side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.beam_search import Calibrate, beam_search
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import SearchParameters
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Prefix, Sampling, ScoringRequest, join_steps
-from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
+from prmcal.registry.contracts.features import ScoredPrefixes
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.plugins import KINDS
-from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.registry.plugins import strategies
+from prmcal.steps import join_steps
 
 __all__ = ["compute"]
 
 _MEDIAN = 0.5
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """One row per question: the answer that was chosen, and what it cost."""
+def compute(shard: Shard[SearchParameters], context: Context) -> Output:
+    """Return one row for each question, with the chosen answer and its costs."""
     import pandas as pd
 
     given = shard.parameters
-    sampling = Sampling(**{**given["sampling"], "stop": tuple(given["sampling"]["stop"])})
-    llm = context.llm(given["llm"], beside=True)
-    prm = context.prm(given["prm"], beside=True)
-    dataset = context.dataset(given["dataset"])
-    questions = context.questions(shard)
-    with plugin_guard("strategy", given["strategy"]["name"], "search"):
-        strategy = cast(
-            SearchStrategy,
-            KINDS["strategy"].create(given["strategy"]["plugin"], **given["strategy"]["arguments"]),
-        )
+    llm = context.llm(given.llm, beside=True)
+    prm = context.prm(given.prm, beside=True)
+    dataset = context.dataset(given.data.dataset)
+    questions = context.questions(given.data)
+    with plugin_guard("strategy", given.strategy.name, "search"):
+        strategy = given.strategy.build(strategies)
+        if not isinstance(strategy, SearchStrategy):
+            raise PluginFailedError("it must derive from prmcal.SearchStrategy.")
         calibrate = _calibrate(shard, context, prm)
         found = beam_search(
-            questions, llm, prm, strategy, calibrate, sampling, given["target"], given["seed"]
+            questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed
         )
     rows = []
     for each in found:
@@ -80,13 +80,13 @@ def compute(shard: Shard, context: Context) -> Output:
     )
 
 
-def _calibrate(shard: Shard, context: Context, prm: PRM) -> Calibrate:
-    """What turns logits to rewards: the fitted calibrator, or the logistic function where there is none."""
-    if "fit" not in shard.inputs:
+def _calibrate(shard: Shard[SearchParameters], context: Context, prm: PRM) -> Calibrate:
+    """Return what maps logits to rewards: the fitted calibrator, or the logistic function if there is none."""
+    reference, level = shard.parameters.calibrator, shard.parameters.level
+    if reference is None or level is None:
         return lambda prefixes, logits: (expit(logits), expit(logits))
-    calibrator = context.calibrator(shard.parameters["calibrator"]).load(context.input_folder(shard, "fit"))
-    levels = list(calibrator.levels)
-    columns = [levels.index(level) for level in (_MEDIAN, shard.parameters["level"])]
+    calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
+    columns = [calibrator.levels.index(each) for each in (_MEDIAN, level)]
 
     def calibrate(
         prefixes: Sequence[Prefix], logits: NDArray[np.float64]
@@ -106,11 +106,10 @@ def _calibrate(shard: Shard, context: Context, prm: PRM) -> Calibrate:
 def _features(
     calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: NDArray[np.float64]
 ) -> Any:
-    """What a calibrator reads of prefixes that were just scored."""
+    """Return the features that a calibrator reads of prefixes that were just scored."""
     if calibrator.reads == "prm":
         return ScoredPrefixes(prm, tuple(prefixes), logits)
     if calibrator.reads == "hidden":
         requests = [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
-        states = cast(TransformersPRM, prm).hidden_states(requests)
-        return HiddenStates.concatenate([each[-1:] for each in states])
+        return HiddenStates.concatenate([each[-1:] for each in prm.hidden_states(requests)])
     return expit(logits) if calibrator.reads == "reward" else logits

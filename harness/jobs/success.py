@@ -1,4 +1,4 @@
-"""Success: how many of n Monte Carlo follow-ups of each prefix end in a correct answer (Definition 1)."""
+"""Success: count how many of n Monte Carlo follow-ups of each prefix end in a correct answer (Definition 1)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import SuccessParameters
 from prmcal.harness.jobs.rollout import draw
-from prmcal.registry.contracts.data import STEP_SEPARATOR, Prefix, join_steps, split_steps
+from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.grading import extract_answer
+from prmcal.steps import join_steps, split_steps, text_so_far
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,18 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["compute", "counted"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """Counts for all prefixes of the measured trajectories.
+def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
+    """Return the counts for all prefixes of the measured trajectories.
 
-    Equal prefixes of a question are followed up once and share their counts. A prefix that already holds the
-    final answer needs no follow-up: all or none of them would be correct.
+    Equal prefixes of a question are followed up once and share their counts. A prefix that already contains the final
+    answer needs no follow-up: either all of its follow-ups would be correct or none.
     """
-    questions = {question.id: question for question in context.questions(shard)}
-    dataset = context.dataset(shard.parameters["dataset"])
-    start, stop = shard.parameters["follow_ups"]
-    follow_ups = stop - start
+    data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
+    questions = {question.id: question for question in context.questions(data)}
+    dataset = context.dataset(data.dataset)
     trajectories = context.table(shard, "rollout", "trajectories")
-    trajectories = trajectories[trajectories["trajectory"] < shard.parameters["trajectories"][1]]
+    trajectories = trajectories[trajectories["trajectory"] < shard.parameters.trajectories.stop]
 
     prefixes: list[tuple[str, int, int, tuple[str, ...]]] = []
     counts: dict[tuple[str, tuple[str, ...]], tuple[int, bool]] = {}
@@ -46,7 +47,7 @@ def compute(shard: Shard, context: Context) -> Output:
     drawn = draw(shard, context, [Prefix(questions[q].text, p) for q, p in open_prefixes], follow_ups)
     tokens = 0
     for (question_id, prefix), completions in zip(open_prefixes, drawn, strict=True):
-        head = join_steps(prefix) + STEP_SEPARATOR if prefix else ""
+        head = text_so_far(prefix)
         verdicts = [dataset.grade(questions[question_id], head + each.text)[0] for each in completions]
         counts[question_id, prefix] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
@@ -60,7 +61,11 @@ def compute(shard: Shard, context: Context) -> Output:
 
 
 def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
-    """The table of question, trajectory, step, successes, follow-ups, and whether it needed none of these."""
+    """Return the table of success counts.
+
+    Each row has the question, the trajectory, the step, the successes, the follow-ups, and whether the prefix contains
+    the final answer.
+    """
     import pandas as pd
 
     columns = ["question_id", "trajectory", "step", "successes", "follow_ups", "terminal"]

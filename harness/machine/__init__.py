@@ -1,1 +1,1 @@
-"""What the machine has: GPUs, processor, versions of packages. What a plan asks of it belongs in `costs`."""
+"""The machine: its GPUs, hardware and package versions. The resources that a plan needs belong in `costs`."""

@@ -1,4 +1,4 @@
-"""What a run ran on: versions of the packages and the machine."""
+"""The package versions and the hardware, which are recorded with every run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-__all__ = ["hardware", "package_versions", "prmcal_version"]
+__all__ = ["hardware", "package_versions"]
 
 _PACKAGES = (
     "duckdb",
@@ -22,13 +22,8 @@ _PACKAGES = (
 )
 
 
-def prmcal_version() -> str:
-    """The installed version, or ``unknown`` in a checkout that is not installed."""
-    return _version("prmcal") or "unknown"
-
-
 def package_versions() -> dict[str, str]:
-    """Versions of the packages that decide results, by name."""
+    """Return the versions of Python and of the packages that determine results, by name."""
     found = {name: _version(name) for name in _PACKAGES}
     return {"python": platform.python_version()} | {
         name: version for name, version in found.items() if version
@@ -36,7 +31,7 @@ def package_versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores, operating system and memory in GiB."""
+    """Return the processor type, the operating system, the number of cores and the memory in GiB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "machine": platform.machine(),

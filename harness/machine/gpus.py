@@ -1,4 +1,7 @@
-"""The GPUs of this machine, and how the workers of a run share them: evenly, so that no two load models on one."""
+"""The GPUs of this machine, and how the workers of a run share them.
+
+Every worker gets its own GPUs if there are at least as many GPUs as workers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.registry.models.checkpoints import SPREAD
+from prmcal.registry.models.placement import SPREAD
 
 __all__ = [
     "check_workers",
@@ -29,7 +32,7 @@ _MOST_WORKERS = 8
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
+    """Return the names of the GPUs in CUDA_VISIBLE_DEVICES, or the numbers of all GPUs if it is not set."""
     chosen = os.environ.get(_VARIABLE)
     if chosen is None:
         return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
@@ -37,7 +40,7 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def describe_gpus(*fields: str) -> list[str]:
-    """A line on each GPU: its name, its memory, and further fields of nvidia-smi, such as memory.used."""
+    """Describe each GPU in a line: its name, its memory, and further fields of nvidia-smi, such as memory.used."""
     if shutil.which(_QUERY) is None:
         return []
     command = [_QUERY, f"--query-gpu={','.join(['name', 'memory.total', *fields])}", "--format=csv,noheader"]
@@ -49,16 +52,20 @@ def describe_gpus(*fields: str) -> list[str]:
 
 
 def gpus_of(spec: PluginSpec) -> int:
-    """Over how many GPUs a grid spreads a model."""
+    """Return the number of GPUs that a model of a grid is spread over."""
     if spec.arguments.get("device") == SPREAD:
         return max(1, len(visible_gpus()))
     size = spec.arguments.get("tensor_parallel")
-    # Whatever else it may be is refused later, with the plugin's name.
+    # Another value is an error, which is raised when the plugin is built.
     return size if isinstance(size, int) and size > 0 else 1
 
 
 def default_workers(grid: GridSpec) -> int:
-    """One for every GPU, or for as many of them as the grid's largest model takes; else one a core, at most eight."""
+    """Return the default number of worker processes for a grid.
+
+    With GPUs, each worker gets as many GPUs as the largest model of the grid needs. Without, there is one worker for
+    each core, at most eight.
+    """
     gpus = visible_gpus()
     if gpus:
         return max(1, len(gpus) // max(map(gpus_of, _models(grid))))
@@ -66,12 +73,12 @@ def default_workers(grid: GridSpec) -> int:
 
 
 def check_workers(grid: GridSpec, workers: int) -> None:
-    """Refuse more workers than there are GPUs for a model that is spread over several.
+    """Check that there are enough GPUs for the workers, if a model is spread over several GPUs.
 
     Raises
     ------
     PrmcalError
-        That says how many workers there can be.
+        If there are too few: the message gives the largest number of workers.
     """
     there = len(visible_gpus())
     for spec in _models(grid):
@@ -81,15 +88,22 @@ def check_workers(grid: GridSpec, workers: int) -> None:
                 f"Use --workers {there // needed}." if there >= needed else "Lower its 'tensor_parallel'."
             )
             raise PrmcalError(
-                f"{spec.name} is spread over {needed} GPUs, so that --workers {workers} needs {workers * needed}. "
+                f"{spec.name} is spread over {needed} GPUs, so --workers {workers} needs {workers * needed}. "
                 f"This machine has {there}. {remedy}"
             )
 
 
 def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, ...]:
-    """The share of one of `workers` workers, place 0 being the first: even ones, and one GPU each at least.
+    """Return the GPUs of one worker. The numbers of GPUs of two workers differ by one at most.
 
-    Where there are more workers than GPUs, some share one.
+    Parameters
+    ----------
+    gpus : sequence of str
+        Names of all GPUs.
+    workers : int
+        Number of workers. If there are more workers than GPUs, some workers share a GPU.
+    place : int
+        Place of the worker, in [0, workers).
     """
     if workers >= len(gpus):
         return tuple(gpus[place % len(gpus) :][:1]) if gpus else ()
@@ -97,7 +111,7 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
 
 
 def gpu_environment(workers: int, place: int) -> dict[str, str]:
-    """What the environment of a worker says of its share of this machine's GPUs; nothing where there are none."""
+    """Return the environment variable that restricts a worker to its GPUs; empty without GPUs. See `gpus_of_worker`."""
     gpus = gpus_of_worker(visible_gpus(), workers, place)
     return {_VARIABLE: ",".join(gpus)} if gpus else {}
 

@@ -1,1 +1,4 @@
-"""The numbers: calibration errors, best-of-n, instance-adaptive scaling, their intervals and comparisons."""
+"""The formulas of the metrics: calibration errors, coverage, curves, selective answering.
+
+Intervals and comparisons belong in `prmcal.db.statistics`, the formulas of strategies in `prmcal.registry.strategies`.
+"""

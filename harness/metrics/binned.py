@@ -1,4 +1,4 @@
-"""The tables behind two pictures: the reliability diagram and the histogram of signed errors."""
+"""The tables behind two figures: the reliability diagram and the histogram of signed errors."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_err
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityBins:
-    """Rewards in equal-width bins over [0, 1] against the success that was measured there.
+    """Rewards and measured success rates in equal-width bins over [0, 1].
 
     Attributes
     ----------
     lower, upper : ndarray of shape (bins,), float64
-        A bin's edges; `upper` belongs to the next bin, but 1 to the last.
+        The edges of each bin. A bin contains its lower edge, and the last bin also contains 1.
     count : ndarray of shape (bins,), int64
         Rows in the bin.
     mean_reward, mean_success : ndarray of shape (bins,), float64
         Means of r and of y = k/n; NaN in an empty bin.
     low, high : ndarray of shape (bins,), float64
-        95% interval of `mean_success` by bootstrap over questions; NaN in a bin of fewer than two questions.
+        95% interval of `mean_success` by bootstrap over questions; NaN in a bin with fewer than two questions.
     """
 
     lower: NDArray[np.float64]
@@ -41,12 +41,12 @@ class ReliabilityBins:
 
 @dataclass(frozen=True, eq=False)
 class SignedErrorBins:
-    """How often r - y lies in each of some equal-width bins over [-1, 1].
+    """The number of rows with r - y in each of some equal-width bins over [-1, 1].
 
     Attributes
     ----------
     lower, upper : ndarray of shape (bins,), float64
-        A bin's edges; `upper` belongs to the next bin, but 1 to the last.
+        The edges of each bin. A bin contains its lower edge, and the last bin also contains 1.
     count : ndarray of shape (bins,), int64
         Rows in the bin.
     """
@@ -59,7 +59,7 @@ class SignedErrorBins:
 def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> ReliabilityBins:
     """Compute the table of the reliability diagram.
 
-    A bin's interval rests on the resamples in which the bin is not empty.
+    The interval of a bin is computed from the resamples in which the bin is not empty.
     """
     edges = bin_edges(bins)
     questions = len(rows.question_ids)
@@ -92,7 +92,7 @@ def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> 
 
 
 def signed_error_bins(rows: PrefixRows, bins: int = 20) -> SignedErrorBins:
-    """Compute the histogram of r - y; errors above 0 are overestimates."""
+    """Compute the histogram of r - y. Errors above 0 are overestimates."""
     edges = bin_edges(bins, -1.0, 1.0)
     count = np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins)
     return SignedErrorBins(lower=edges[:-1], upper=edges[1:], count=count.astype(np.int64))

@@ -1,8 +1,8 @@
-"""How far predicted rewards r are from measured success rates y = k/n, in one number.
+"""Calibration metrics: the distance of predicted rewards r from measured success rates y = k/n.
 
-Equal-width bins are [0, 1/B), [1/B, 2/B), ..., [1 - 1/B, 1]: a reward of exactly 1 belongs to the last.
-Brier and PosBrier are means over all rows; ECE weights its bins by their rows, AverageCE and AdaptiveCE
-do not. The figures are those of "Know What You Don't Know" (Park et al., 2025), section 5.
+Equal-width bins are [0, 1/B), [1/B, 2/B), ..., [1 - 1/B, 1]: a reward of exactly 1 belongs to the last bin. Brier and
+PosBrier are means over all rows. ECE weights its bins by their rows, AverageCE and AdaptiveCE do not. The metrics are
+those of "Know What You Don't Know" (Park et al., 2025), section 5.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Metric, RowMean, question_totals, weighted_totals
+from prmcal.db.statistics.bootstrap import RowMean, Statistic, question_totals, weighted_totals
 from prmcal.harness.metrics.rows import PrefixRows
 
 __all__ = [
@@ -26,52 +26,52 @@ __all__ = [
     "signed_error",
 ]
 
-# Replicates times rows that AdaptiveCE works on at once: what a processor's cache holds.
+# Replicates times rows that AdaptiveCE processes at once. They fit into a processor's cache.
 _CHUNK_ELEMENTS = 200_000
 
 
-def brier(rows: PrefixRows) -> Metric:
-    """Mean of (r - y)^2, in [0, 1].
+def brier(rows: PrefixRows) -> Statistic:
+    """Return the Brier score, the mean of (r - y)^2, in [0, 1].
 
-    With n follow-ups even a perfect predictor scores the mean of p(1 - p)/n: see :func:`brier_corrected`.
+    With n follow-ups a perfect predictor has the mean of p(1 - p)/n: see :func:`brier_corrected`.
     """
     return RowMean((rows.reward - rows.success_rate) ** 2, rows.question)
 
 
-def positive_brier(rows: PrefixRows) -> Metric:
-    """Mean of max(r - y, 0)^2 over all rows, in [0, 1]: overestimation only."""
+def positive_brier(rows: PrefixRows) -> Statistic:
+    """Return the mean of max(r - y, 0)^2 over all rows, in [0, 1]. It counts only overestimation."""
     return RowMean(np.maximum(rows.reward - rows.success_rate, 0) ** 2, rows.question)
 
 
-def brier_corrected(rows: PrefixRows) -> Metric:
-    """Brier score without the noise of the follow-ups: mean of (r - y)^2 - y(1 - y)/(n - 1).
+def brier_corrected(rows: PrefixRows) -> Statistic:
+    """Return the Brier score without the noise of the follow-ups: the mean of (r - y)^2 - y(1 - y)/(n - 1).
 
-    Its expectation is the mean of (r - p)^2, so a perfect predictor may well come out below 0. Where y is 0
-    or 1, as for every prefix that already holds its final answer, nothing is subtracted.
+    Its expectation is the mean of (r - p)^2, so the value of a perfect predictor can be below 0. Where y is 0 or 1, as
+    for every prefix that contains its final answer, nothing is subtracted.
 
     Raises
     ------
     ValueError
-        If a row has a single follow-up, from which its noise cannot be told.
+        If a row has only one follow-up, from which the noise cannot be estimated.
     """
     single = int(np.count_nonzero(rows.follow_ups < 2))
     if single:
         raise ValueError(
-            f"The Brier score can be corrected only where every prefix has at least 2 follow-ups; "
-            f"{single} of {len(rows.reward)} have 1. Measure with more follow-ups."
+            f"The Brier score can only be corrected if every prefix has at least 2 follow-ups. "
+            f"{single} of {len(rows.reward)} prefixes have 1. Measure with more follow-ups."
         )
     success_rate = rows.success_rate
     noise = success_rate * (1 - success_rate) / (rows.follow_ups - 1)
     return RowMean((rows.reward - success_rate) ** 2 - noise, rows.question)
 
 
-def signed_error(rows: PrefixRows) -> Metric:
-    """Mean of r - y, in [-1, 1]: above 0 the rewards are overconfident."""
+def signed_error(rows: PrefixRows) -> Statistic:
+    """Return the mean of r - y, in [-1, 1]. Above 0 the rewards are too high on average."""
     return RowMean(rows.reward - rows.success_rate, rows.question)
 
 
-class _EqualWidth(Metric):
-    """What ECE and AverageCE share: errors and counts of each question in each equal-width bin."""
+class _EqualWidth(Statistic):
+    """The base of ECE and AverageCE: errors and counts of each question in each equal-width bin."""
 
     def __init__(self, rows: PrefixRows, bins: int = 10) -> None:
         self.question_ids = rows.question_ids
@@ -90,14 +90,14 @@ class _EqualWidth(Metric):
 
 
 class ECE(_EqualWidth):
-    """Expected calibration error: |mean r - mean y| of each equal-width bin, weighted by its rows.
+    """Expected calibration error: the mean of |mean r - mean y| over equal-width bins, weighted by their rows.
 
     Parameters
     ----------
     rows : PrefixRows
         Predictions and measurements.
     bins : int
-        Bins over [0, 1].
+        The number of bins over [0, 1].
     """
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -108,39 +108,38 @@ class ECE(_EqualWidth):
 
 
 class AverageCE(_EqualWidth):
-    """Average calibration error: |mean r - mean y| of each equal-width bin, plain mean over non-empty bins.
+    """Average calibration error: the unweighted mean of |mean r - mean y| over non-empty equal-width bins.
 
     Parameters
     ----------
     rows : PrefixRows
         Predictions and measurements.
     bins : int
-        Bins over [0, 1].
+        The number of bins over [0, 1].
     """
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the error under each row of `weights`, in [0, 1]."""
         counts = self._bin_counts(weights)
-        # An empty bin has an error of 0, whatever it is divided by.
+        # An empty bin has the error 0, so it may be divided by any number.
         gaps = self._absolute_errors(weights) / np.maximum(counts, 1)
         errors: NDArray[np.float64] = gaps.sum(axis=1) / np.count_nonzero(counts, axis=1)
         return errors
 
 
-class AdaptiveCE(Metric):
-    """Adaptive calibration error: |mean r - mean y| of each of B bins of equal mass, plain mean.
+class AdaptiveCE(Statistic):
+    """Adaptive calibration error: the unweighted mean of |mean r - mean y| over B bins of equal mass.
 
-    The rows, in ascending order of reward, are a line of mass cut into B equal parts. Rows of equal reward
-    share their stretch evenly: a bin that covers a part of a tied group takes that part of each of its rows.
-    So the value does not depend on the order of the rows, and neither rows that B does not divide nor fewer
-    rows than bins need a rule of their own.
+    The rows are sorted by reward, and their mass is cut into B equal parts. If a cut lies within a group of rows with
+    equal rewards, each of these rows is divided between the bins in the same proportion. So the value does not depend
+    on the order of the rows, and it is defined for any number of rows.
 
     Parameters
     ----------
     rows : PrefixRows
         Predictions and measurements.
     bins : int
-        Bins of equal mass.
+        The number of bins.
     """
 
     def __init__(self, rows: PrefixRows, bins: int = 10) -> None:
@@ -167,7 +166,7 @@ class AdaptiveCE(Metric):
         mass = self._at_group_ends(row_weights)
         error = self._at_group_ends(row_weights * self._errors)
         total = mass[:, -1]
-        # Within a tied group error grows in proportion to mass: a straight line between the groups' ends.
+        # Within a group of equal rewards the error is linear in the mass.
         at_cuts = np.array(
             [np.interp(self._cuts * full, m, e) for full, m, e in zip(total, mass, error, strict=True)]
         )
@@ -180,10 +179,10 @@ class AdaptiveCE(Metric):
         return np.take(running, self._group_ends, axis=1)
 
 
-def calibration_metrics(rows: PrefixRows, bins: int = 10) -> dict[str, Metric]:
-    """Every calibration metric of `rows` by name.
+def calibration_metrics(rows: PrefixRows, bins: int = 10) -> dict[str, Statistic]:
+    """Return every calibration metric of `rows` by name.
 
-    ``brier_corrected`` is not among them where a prefix has a single follow-up.
+    ``brier_corrected`` is left out if a prefix has only one follow-up.
     """
     metrics = {
         "brier": brier(rows),
@@ -205,7 +204,7 @@ def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> NDArray[np.f
 
 
 def bin_index(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the bin of each value. An edge belongs to the bin that begins there, the last to the last."""
+    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge."""
     return np.searchsorted(edges[1:-1], values, side="right")
 
 

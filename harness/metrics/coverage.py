@@ -1,9 +1,10 @@
-"""How often the success probability p of a prefix is at least the reward r^(beta), told from k of n successes.
+"""Coverage: how often the success probability p of a prefix is at least the reward r^(beta).
 
-A reward of level beta should lie below p in a share 1 - beta of cases (section 3.2 of "Know What You Don't Know",
-Park et al., 2025). But p is not seen, only k of n follow-ups, and the share of k/n >= r is another number: noise
-carries success rates across r in both directions, and not alike. So the distribution of p is estimated first, among
-prefixes of about the same reward, and each prefix counts with its probability of p >= r given its k.
+A reward of level beta should be below p in a share 1 - beta of cases (section 3.2 of "Know What You Don't Know", Park
+et al., 2025). p is not observed, only k successes of n follow-ups. The share of k/n >= r is a different number, because
+the noise of the success rates does not move them across r equally often in both directions. Therefore the distribution
+of p is estimated first, among prefixes with similar rewards. Each prefix then counts with its posterior probability of
+p >= r given k.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Metric, QuestionMean, question_totals
+from prmcal.db.statistics.bootstrap import QuestionMean, Statistic, question_totals
 from prmcal.harness.metrics.mixing import fit_mixing, share_above
 from prmcal.harness.metrics.rows import PrefixRows
 
@@ -25,22 +26,23 @@ _LEVELS = (0.1, 0.5, 0.9)
 
 
 class Coverage(QuestionMean):
-    """Share of prefixes with p >= r; every question counts the same, and so does every prefix of a question.
+    """The share of prefixes with p >= r. All questions have equal weights, and so have all prefixes of a question.
 
-    Questions are what is exchangeable: this is the probability, for a random prefix of a random question, that the
-    ``conformal`` calibrator keeps above 1 - beta.
+    It is the probability of p >= r for a random prefix of a random question. Questions are exchangeable, and prefixes
+    of one question are not. The ``conformal`` calibrator guarantees 1 - beta for this probability.
 
-    The distribution of p is estimated in up to 20 bins of equal mass by reward. A prefix adds its posterior
-    probability of p >= r, and what the weight of its k changes in the whole estimate (0 on average), so that resampled
-    questions spread as the estimate does, the fitted distributions included, to first order. Where p is known
-    nothing is estimated: a terminal prefix has p = k/n, and every p is at least a reward of 0.
+    The distribution of p is estimated in up to 20 bins of equal mass by reward. Each prefix contributes its posterior
+    probability of p >= r and a correction, which is 0 on average: the effect of the weight of its k on the estimate.
+    With the correction, the bootstrap over questions includes to first order the error of the estimated distributions.
+    Where p is known, nothing is estimated: a prefix with a final answer has p = k/n, and every p is at least a reward
+    of 0.
 
     Parameters
     ----------
     rows : PrefixRows
         Rewards of one level, and successes.
     terminal : ndarray of shape (rows,), bool
-        Whether the prefix holds its final answer, so that k is 0 or n for certain.
+        Whether the prefix contains its final answer, so that k is certainly 0 or n.
 
     Raises
     ------
@@ -49,12 +51,12 @@ class Coverage(QuestionMean):
 
     Notes
     -----
-    The bias that is left was measured in simulations with known p, 100 questions and n = 8. Where the density of p is
-    smooth and rewards are not near 0 or 1 it is below .015: a bound that covers .90 is measured as .90, and by the
-    share of k/n >= r as .79. It stays where 8 follow-ups cannot tell p from r: with most rewards nearer to 0 or 1
-    than about 1/n it reached .13 (an overconfident PRM that covers .21 is measured as .34, by the share as .56), more
-    than the interval allows for. More follow-ups mend that. A reward that hits p exactly always covers it, but no
-    count can tell: expect about .5.
+    The remaining bias was measured in simulations with known p, 100 questions and n = 8. If the density of p is smooth
+    and rewards are not close to 0 or 1, it is below .015: a bound with coverage .90 is measured as .90, whereas the
+    share of k/n >= r is .79. The bias is larger where 8 follow-ups cannot distinguish p from r. With most rewards
+    within about 1/n of 0 or 1 it reached .13, which is more than the interval covers: an overconfident PRM with
+    coverage .21 was measured as .34, whereas the share is .56. More follow-ups reduce the bias. A reward that equals p
+    covers it, but no count can show this: the measured coverage is then about .5.
     """
 
     def __init__(self, rows: PrefixRows, terminal: NDArray[np.bool_]) -> None:
@@ -74,18 +76,20 @@ class Coverage(QuestionMean):
         return np.clip(super().values(weights), 0.0, 1.0)
 
 
-def coverage_metrics(by_level: Mapping[float, PrefixRows], terminal: NDArray[np.bool_]) -> dict[str, Metric]:
-    """Coverage by the rewards of each level: ``coverage_0.1`` for beta = 0.1.
+def coverage_metrics(
+    by_level: Mapping[float, PrefixRows], terminal: NDArray[np.bool_]
+) -> dict[str, Statistic]:
+    """Return the coverage of the rewards of each level, under names such as ``coverage_0.1`` for beta = 0.1.
 
     Parameters
     ----------
     by_level : mapping of float to PrefixRows
-        The same prefixes, with the rewards of each level. Where 0.5 is the only one, a point estimate, it stands in
-        for 0.1 and 0.9 too.
+        The same prefixes, with the rewards of each level. If 0.5 is the only level, which is a point estimate, its
+        coverage is returned for 0.1 and 0.9 too.
     terminal : ndarray of shape (rows,), bool
         As for :class:`Coverage`.
     """
-    metrics: dict[float, Metric] = {level: Coverage(rows, terminal) for level, rows in by_level.items()}
+    metrics: dict[float, Statistic] = {level: Coverage(rows, terminal) for level, rows in by_level.items()}
     if set(metrics) == {_MEDIAN}:
         metrics = dict.fromkeys(_LEVELS, metrics[_MEDIAN])
     return {f"coverage_{level:g}": metric for level, metric in metrics.items()}
@@ -94,7 +98,7 @@ def coverage_metrics(by_level: Mapping[float, PrefixRows], terminal: NDArray[np.
 def _covered(
     rows: PrefixRows, terminal: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """What each prefix adds: 0 or 1 where it is known, else an estimate, which may lie a little outside."""
+    """Return the contribution of each prefix: 0 or 1 if p is known, else an estimate, which can be slightly outside."""
     covered = (rows.success_rate >= rows.reward).astype(np.float64)
     unknown = ~terminal & (rows.reward > 0)
     if not unknown.any():
@@ -109,7 +113,7 @@ def _covered(
 
     above, relative = share_above(reward), mixing.relative[group, outcome]
     posterior: NDArray[np.float64] = np.einsum("rg,rg,rg->r", above, relative, mixing.density[group])
-    # How the weighted sum of posteriors changes with the density of a group, and that with the mass of an outcome.
+    # The derivative of the weighted sum of posteriors by the density of a group, and by the mass of an outcome.
     change = weight[:, None] * relative * (above - posterior[:, None])
     by_density = np.einsum("rb,rg->bg", (group[:, None] == np.arange(groups)).astype(np.float64), change)
     by_mass = np.einsum("bg,bog->bo", by_density, mixing.slopes)
@@ -118,7 +122,7 @@ def _covered(
 
 
 def _equal_mass(reward: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The bin of each prefix, from 0 without gaps; equal rewards share one."""
+    """Return the bin of each prefix, numbered from 0 without gaps. Equal rewards are in the same bin."""
     shares = np.arange(1, _BINS) / _BINS
     edges = np.unique(np.quantile(reward, shares, weights=weight, method="inverted_cdf"))
     index: NDArray[np.intp] = np.unique(np.searchsorted(edges, reward), return_inverse=True)[1]

@@ -1,15 +1,16 @@
 """Accuracy against budget for many settings at once, and the area under such a curve.
 
-The area is the mean accuracy over budgets from 1 sample to N where every doubling counts the same, since budgets are
-chosen over orders of magnitude:
+The area is the mean accuracy over budgets from 1 sample to N. Every doubling of the budget has the same weight, because
+budgets are chosen over orders of magnitude:
 
     A = 1 / log N  *  integral from 1 to N of a(b) d log b.
 
-Between two settings a(b) is what mixing them gives: some questions at random are run with the one, the others with the
-other, so that accuracy is linear in the mean budget. Both ends are the same for every curve of a pool: one sample of
-each question (pass@1), and all N of each. The area lies in [0, 1] and reads as an accuracy. Differences of areas say
-which way of spending is better over the whole range; they do not say that one is better at each budget, they count
-samples and not tokens, they hang on N, and the shared ends make them smaller than the differences in between.
+Between two settings a(b) is the accuracy of mixing them: random questions are run with one setting and the others with
+the other, so that accuracy is linear in the mean budget. Both ends are the same for every curve of a pool: one sample
+of each question (pass@1), and all N samples of each. The area lies in [0, 1] and is on the scale of an accuracy.
+
+A difference of areas shows which way of spending is better over the whole range, and not at each budget. It counts
+samples and not tokens, it depends on N, and the shared ends make it smaller than the differences in between.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ __all__ = [
 ]
 
 TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
-"""The eight values of C of the paper's ablation: log(1 - C) from -0.125 to -5."""
+"""The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
 
 DENSE_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
-"""Values of C from next to nothing to the largest below 1, for areas: eight would leave long stretches to mixing."""
+"""Values of C from .05 to almost 1, for areas. With only eight values, long parts of the curve would be mixtures."""
 
 
 def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int) -> NDArray[np.float64]:
-    """Expected accuracy of best-of-n for every n from 1 to N: shape (questions, N)."""
+    """Return the expected accuracy of best-of-n for every n from 1 to N, of shape (questions, N)."""
     return best_of_n(scores, correct, np.arange(1, maximum + 1))
 
 
 def fixed_curve(table: NDArray[np.float64], counts: Sequence[int], bootstrap: Bootstrap) -> Curve:
-    """Best-of-n with the same n for every question.
+    """Return the curve of best-of-n with the same n for every question.
 
     Parameters
     ----------
@@ -63,21 +64,21 @@ def fixed_curve(table: NDArray[np.float64], counts: Sequence[int], bootstrap: Bo
 def adaptive_curve(
     table: NDArray[np.float64], rewards: ArrayLike, targets: Sequence[float], bootstrap: Bootstrap
 ) -> Curve:
-    """Best-of-n + IAS for every target probability C, each a point.
+    """Return the curve of best-of-n + IAS, with a point for every target probability C.
 
     Parameters
     ----------
     table : ndarray of shape (questions, N)
-        ``best_of_n(scores, correct, 1..N)``: computed once for all calibrators and levels.
+        ``best_of_n(scores, correct, 1..N)``. It is the same for all calibrators and levels.
     rewards : array-like of shape (questions,) or (settings, questions)
-        Calibrated rewards of the bare questions, at one level or at several (of several calibrators).
+        Calibrated rewards of the bare questions, for one setting (a calibrator and a level) or for several.
     targets : sequence of float
         Values of C in (0, 1).
 
     Returns
     -------
     Curve
-        Its points are those of the first setting, in the order of `targets`, then of the next.
+        The points of the first setting in the order of `targets`, then those of the next setting.
     """
     settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64))
     samples = [
@@ -87,24 +88,24 @@ def adaptive_curve(
 
 
 def area_under(ends: Curve, points: Curve, maximum: int) -> tuple[float, float, float]:
-    """The area under the curve through `points` and its two `ends`, with its 95% interval.
+    """Return the area under the curve through `points` and its two `ends`, and its 95% interval.
 
     Parameters
     ----------
     ends : Curve
         ``fixed_curve(table, [1, N], bootstrap)``.
     points : Curve
-        Of one setting, in any order.
+        The points of one setting, in any order.
     maximum : int
         N, at least 2.
 
     Raises
     ------
     ValueError
-        If N is below 2: there is no range of budgets.
+        If N is below 2, because there is no range of budgets.
     """
     if maximum < 2:
-        raise ValueError(f"An area needs budgets from 1 to N with N at least 2. Got N = {maximum}.")
+        raise ValueError(f"An area needs budgets from 1 to N with N of at least 2. Got N = {maximum}.")
     curve = ends.joined(points)
     (value,) = _areas(curve.cost[None], curve.accuracy[None], maximum)
     replicates = _areas(curve.cost_replicates, curve.accuracy_replicates, maximum)
@@ -118,8 +119,8 @@ def _curve(table: NDArray[np.float64], samples: NDArray[Any], bootstrap: Bootstr
 
 
 def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
-    """Areas of several curves: (curves, points) gives (curves,). Exact between points, linear in the budget."""
-    # By cost, and by accuracy where costs are equal, so that the value does not hang on the order given.
+    """Return the areas of curves: (curves, points) gives (curves,). Exact if accuracy is linear between points."""
+    # Sort by cost, and by accuracy if costs are equal, so that the value does not depend on the given order.
     order = np.lexsort((accuracy, samples), axis=-1)
     cost = np.take_along_axis(samples, order, axis=-1)
     gain = np.take_along_axis(accuracy, order, axis=-1)

@@ -1,4 +1,4 @@
-"""How a success probability p is distributed among prefixes of which k of n successes are known."""
+"""The distribution of the success probability p among prefixes with known counts of k successes of n."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ITERATIONS = 50
 _POINTS = 51
 
 GRID = np.linspace(0.0, 1.0, _POINTS)
-"""Candidates for p. Each inner one stands for what is nearest to it, 0 and 1 for themselves alone."""
+"""Candidates for p. Each inner point represents the values closest to it; 0 and 1 represent only themselves."""
 
 _MIDDLES = (GRID[1:] + GRID[:-1]) / 2
 _LOWER = np.concatenate([[0.0, 0.0], _MIDDLES[1:-1], [1.0]])
@@ -24,17 +24,18 @@ _UPPER = np.concatenate([[0.0], _MIDDLES[1:-1], [1.0, 1.0]])
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """Distributions of p in some groups of prefixes.
+    """The distributions of p in groups of prefixes.
 
     Attributes
     ----------
     density : ndarray of shape (groups, points), float64
-        The mass at each point of the grid; each row sums to 1.
+        The mass at each point of the grid. Each row sums to 1.
     slopes : ndarray of shape (groups, outcomes, points), float64
-        The derivative of `density` by the mass of each outcome; 0 for outcomes that were not seen. Over the
-        outcomes, weighted by their mass, it averages to 0.
+        The derivative of `density` by the mass of each outcome; 0 for outcomes without mass. Its mean over the
+        outcomes, weighted by their mass, is 0.
     relative : ndarray of shape (groups, outcomes, points), float64
-        The likelihood of each p by an outcome over its mean in the group: times `density` it is the posterior.
+        The likelihood of an outcome at each p, divided by its mean in the group. Multiplied by `density` it is the
+        posterior.
     """
 
     density: NDArray[np.float64]
@@ -45,19 +46,19 @@ class Mixing:
 def fit_mixing(
     mass: NDArray[np.float64], successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
 ) -> Mixing:
-    """Estimate each group's distribution of p by expectation maximisation.
+    """Estimate the distribution of p in each group by expectation maximisation.
 
-    It starts uniform and is stopped after 50 iterations. The likelihood knows of p little beyond its first n
-    moments, and where it is largest the distribution is a few spikes; stopping early keeps it smooth.
+    It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n
+    moments of the distribution, and its maximum is a distribution of few spikes. Stopping early keeps it smooth.
 
     Parameters
     ----------
     mass : ndarray of shape (groups, outcomes), float64
-        How much of each outcome there is, not below 0; above 0 in total in each group.
+        The mass of each outcome: not negative, with a positive sum in each group.
     successes, follow_ups : ndarray of shape (outcomes,), int
-        The outcomes, k of n each.
+        The outcomes: k of n.
     """
-    # No `@` here: with other threads BLAS may sum in another order, and results must be equal to the bit.
+    # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
     likelihood = _likelihood(successes, follow_ups)
     shares = mass / mass.sum(axis=1, keepdims=True)
     seen = mass > 0
@@ -80,7 +81,7 @@ def fit_mixing(
 
 
 def share_above(bound: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The share of what each point of the grid stands for that is at least a bound: (rows,) gives (rows, points)."""
+    """Return the share of the values behind each grid point that is at least a bound: (rows,) gives (rows, points)."""
     width = np.where(_UPPER > _LOWER, _UPPER - _LOWER, 1)
     share: NDArray[np.float64] = np.clip((_UPPER - bound[:, None]) / width, 0, 1)
     share[:, 0], share[:, -1] = bound <= 0, bound <= 1
@@ -90,7 +91,7 @@ def share_above(bound: NDArray[np.float64]) -> NDArray[np.float64]:
 def _likelihood(
     successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """The binomial probability of each outcome under each p, of shape (outcomes, points)."""
+    """Return the binomial probability of each outcome under each p, of shape (outcomes, points)."""
     k, n = successes[:, None].astype(np.float64), follow_ups[:, None].astype(np.float64)
     ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     probability: NDArray[np.float64] = np.exp(ways + xlogy(k, GRID) + xlog1py(n - k, -GRID))

@@ -1,4 +1,4 @@
-"""What the calibration metrics are computed from: prefixes with a predicted reward and measured successes."""
+"""The input of the calibration metrics: prefixes with a predicted reward and measured successes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class PrefixRows:
     Parameters
     ----------
     reward : ndarray of shape (rows,), float64
-        Predicted probability of success r in [0, 1]. Prefixes that the PRM could not read (NaN) are to be
-        left out, and counted, by the caller.
+        Predicted probability of success r in [0, 1]. The caller leaves out prefixes that are too long for the PRM
+        (NaN).
     successes, follow_ups : ndarray of shape (rows,), int
         k of n: 0 <= k <= n, n >= 1.
     question : ndarray of shape (rows,)
-        The question of each row: a number or an identifier.
+        The question of each row, as a number or an identifier.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class PrefixRows:
     question_ids : ndarray of shape (questions,)
         The questions, sorted.
     question_index : ndarray of shape (rows,), int
-        Where each row's question is in `question_ids`.
+        The position of each row's question in `question_ids`.
 
     Raises
     ------
     ValueError
-        If there are no rows, the shapes differ or a value is out of range.
+        If there are no rows, the shapes differ, or a value is out of range.
     """
 
     reward: NDArray[np.float64]
@@ -56,10 +56,10 @@ class PrefixRows:
             raise ValueError(f"All columns must have shape (rows,). Got {shapes}.")
         if not rows:
             raise ValueError("There are no rows to measure. Measure the success of at least one prefix.")
-        # Written so that NaN, which compares as false, is refused too.
+        # This form also refuses NaN, for which all comparisons are false.
         if not np.all((self.reward >= 0) & (self.reward <= 1)):
             raise ValueError(
-                "Rewards must be in [0, 1]; leave out prefixes that the PRM could not read (NaN)."
+                "Rewards must be in [0, 1]. Leave out prefixes that are too long for the PRM (NaN)."
             )
         if not np.all((self.follow_ups >= 1) & (self.successes >= 0) & (self.successes <= self.follow_ups)):
             raise ValueError("Each row needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")

@@ -1,9 +1,10 @@
-"""Selective answering: what is gained by saying "I don't know" where the calibrated reward is low.
+"""Selective answering: the model says "I don't know" to questions with low calibrated rewards.
 
-Questions are answered from the highest reward down. At a coverage c, the share that is answered, the risk is the share
-of wrong answers among them. The area under risk against coverage is the mean risk over all coverages (Geifman and
-El-Yaniv, 2017): the risk of answering all where rewards say nothing, and the smaller the better they order questions.
-It does not say whether the rewards are right as numbers: a calibrator that keeps their order keeps the area.
+Questions are answered in descending order of reward. The coverage c is the share of questions that are answered, and
+the risk is the share of wrong answers among them. The area under risk against coverage is the mean risk over all
+coverages (Geifman and El-Yaniv, 2017). If rewards are uninformative, it is the risk of answering all questions; it is
+smaller the better the rewards order the questions. The area depends only on the order of the rewards and not on their
+values.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.statistics.bootstrap import Metric, weighted_totals
+from prmcal.db.statistics.bootstrap import Statistic, weighted_totals
 
 __all__ = ["Answering", "RiskCoverageArea"]
 
 
-class _Selective(Metric):
-    """Questions in groups of equal reward, from the highest down.
+class _Selective(Statistic):
+    """The base of the metrics of selective answering.
 
     Parameters
     ----------
     rewards : array-like of shape (questions,)
-        Higher is answered first; NaN, a question that could not be read, last.
+        Questions with higher rewards are answered first. NaN, a question that is too long for the PRM, is last.
     accuracy : array-like of shape (questions,)
-        Chance in [0, 1] that the question is answered right.
+        Probability in [0, 1] that the question is answered correctly.
     question_ids : array-like of shape (questions,)
     """
 
@@ -38,18 +39,20 @@ class _Selective(Metric):
 
 
 class RiskCoverageArea(_Selective):
-    """The area under risk against coverage; questions of equal reward are answered in random order."""
+    """The area under risk against coverage. Questions with equal rewards are answered in random order."""
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the area under each row of `weights`."""
         order = np.argsort(-self.rewards, kind="stable")
-        ends = np.flatnonzero(np.diff(self.rewards[order], append=-2.0))  # of each group of equal rewards
+        ends = np.flatnonzero(
+            np.diff(self.rewards[order], append=-2.0)
+        )  # The end of each group of equal rewards.
         drawn = weights[:, order] / weights.sum(axis=1, keepdims=True)
         answered = np.cumsum(drawn, axis=1)[:, ends]
         wrong = np.cumsum(drawn * self.risk[order], axis=1)[:, ends]
         before, lost = (np.pad(each, ((0, 0), (1, 0)))[:, :-1] for each in (answered, wrong))
         width = answered - before
-        # Within a group the risk adds up evenly: the integral of (lost + m (c - before)) / c.
+        # Within a group of equal rewards the risk is the integral of (lost + m (c - before)) / c.
         mean = np.divide(wrong - lost, width, out=np.zeros_like(width), where=width > 0)
         ratio = np.divide(answered, before, out=np.ones_like(width), where=before > 0)
         parts = (lost - mean * before) * np.log(ratio) + mean * width
@@ -58,14 +61,14 @@ class RiskCoverageArea(_Selective):
 
 
 class Answering(_Selective):
-    """Coverage, or risk, of answering the questions whose reward is at least a threshold.
+    """The coverage or the risk of answering the questions whose rewards are at least a threshold.
 
     Parameters
     ----------
     threshold : float
         In [0, 1].
     wanted : {"coverage", "risk"}
-        Risk is 0 where nothing is answered.
+        The risk is 0 if no question is answered.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""From a grid file to its plan: which jobs there are and what they depend on. What they cost belongs in `costs`."""
+"""From a grid file to its plan: the jobs and their dependencies. What they cost belongs in `prmcal.harness.costs`."""

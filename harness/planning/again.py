@@ -1,4 +1,4 @@
-"""The plan of a run that is already in a folder."""
+"""The plan of an existing run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["plan_again"]
 
 
 def plan_again(record: RunRecord) -> Plan:
-    """Load the run's plugin files and plan its grid as it was then, limit included.
+    """Load the plugin files of a run and plan its grid, with the limit that it was run with.
 
     Raises
     ------
     PluginError, DataError, GridError
-        If a plugin or a data set cannot be had any more.
+        If a plugin or a data set is no longer available.
     """
     for file in record.plugin_files:
         load_plugin_file(Path(file))

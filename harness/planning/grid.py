@@ -1,4 +1,4 @@
-"""The grid file: which LLMs, PRMs, calibrators, data sets and strategies, and how they are sampled and measured."""
+"""The grid file: LLMs, PRMs, calibrators, data sets and strategies, and how they are sampled and measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from pydantic import (
 )
 
 from prmcal.errors import GridError
+from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.data import Sampling
+from prmcal.registry.contracts.ranges import Count, Positive, Seed, Share, ShareOrOne
 
 __all__ = [
     "CalibrationSpec",
@@ -28,8 +30,6 @@ __all__ = [
     "read_grid",
 ]
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 StrategyName = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
 
@@ -41,9 +41,9 @@ class _Spec(BaseModel):
 
 
 class PluginSpec(_Spec):
-    """A plugin under the name that the leaderboard shows.
+    """A plugin and the name that the leaderboard shows.
 
-    A bare string ``isotonic`` in the file is the plugin of that name with its default arguments.
+    In the file a string such as ``isotonic`` stands for the plugin of that name with its default arguments.
     """
 
     name: Name
@@ -59,12 +59,16 @@ class PluginSpec(_Spec):
             return {**value, "plugin": value["name"]}
         return value
 
+    def reference(self) -> PluginReference:
+        """Return the entry as the plain data from which a shard builds the plugin."""
+        return PluginReference(self.name, self.plugin, dict(self.arguments))
+
 
 class StrategySpec(PluginSpec):
-    """A strategy under the name that the leaderboard shows.
+    """A strategy and the name that the leaderboard shows.
 
-    One that reads scores is run for every PRM, or for those that `prms` names; one that reads calibrated rewards
-    for every calibrator, or for those that `calibrators` names.
+    A strategy that reads scores is run for every PRM, or for those in `prms`. A strategy that reads calibrated rewards
+    is run for every calibrator, or for those in `calibrators`.
     """
 
     name: StrategyName
@@ -72,7 +76,7 @@ class StrategySpec(PluginSpec):
     calibrators: Annotated[list[Name], Field(min_length=1)] | None = None
 
     def is_for(self, prm: str, calibrator: str) -> bool:
-        """Whether it is run for a PRM and a calibrator, each empty where the strategy reads nothing of one."""
+        """Return whether it is run for a PRM and a calibrator. The name of one that it does not read is empty."""
         return all(
             not name or chosen is None or name in chosen
             for name, chosen in ((prm, self.prms), (calibrator, self.calibrators))
@@ -80,7 +84,7 @@ class StrategySpec(PluginSpec):
 
 
 class DatasetSpec(PluginSpec):
-    """A data set to test on: its split and how many of its questions (all if absent)."""
+    """A data set to test on: its split, and the number of its questions (by default all)."""
 
     split: str = "test"
     questions: Count | None = None
@@ -89,7 +93,8 @@ class DatasetSpec(PluginSpec):
 class CalibrationSpec(DatasetSpec):
     """The data that calibrators are fitted to (section 3.1 of the paper).
 
-    `trajectories` per question, all their prefixes, and `follow_ups` Monte Carlo completions per prefix.
+    It consists of `trajectories` per question with all of their prefixes, and `follow_ups` Monte Carlo completions per
+    prefix.
     """
 
     split: str = "calibration"
@@ -100,21 +105,21 @@ class CalibrationSpec(DatasetSpec):
 class SamplingSpec(_Spec):
     """How every LLM of the grid is sampled."""
 
-    temperature: Annotated[float, Field(gt=0)] = 0.7
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    temperature: Positive = 0.7
+    top_p: ShareOrOne = 1.0
     max_tokens: Count = 2048
     stop: list[str] = []
 
     def sampling(self) -> Sampling:
-        """The same as the contract's data class."""
+        """Return the values as the type that LLMs receive."""
         return Sampling(self.temperature, self.top_p, self.max_tokens, tuple(self.stop))
 
 
 class MeasurementSpec(_Spec):
     """What is measured on the test questions.
 
-    The first `measured` of the pool's trajectories get `follow_ups` per prefix: their success rates are what
-    rewards are compared with. `bins` of the calibration errors; `replicates` of the bootstrap.
+    The first `measured` trajectories of the pool get `follow_ups` per prefix. Rewards are compared with the success
+    rates of these prefixes. `bins` is the number of bins of the calibration errors, `replicates` that of the bootstrap.
     """
 
     measured: Count = 8
@@ -124,7 +129,7 @@ class MeasurementSpec(_Spec):
 
 
 class ScalingSpec(_Spec):
-    """What strategies are run with: the fixed budget N (`samples`), every target C and every quantile level beta."""
+    """The settings of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
 
     samples: Count = 64
     targets: Annotated[list[Share], Field(min_length=1)] = [0.99]
@@ -135,7 +140,7 @@ AnySpec = TypeVar("AnySpec", bound=PluginSpec)
 
 
 class ShardSpec(_Spec):
-    """The size of a shard, the unit of work and of resume. Changing it changes the samples."""
+    """The size of a shard, the unit of work and of resume. Another size gives other samples."""
 
     questions: Count = 50
     trajectories: Count = 8
@@ -145,7 +150,7 @@ def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
     names = [spec.name for spec in specs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"the name '{twice[0]}' stands twice; give each entry a name of its own")
+        raise ValueError(f"the name '{twice[0]}' is used twice; give each entry its own name")
     return specs
 
 
@@ -155,13 +160,13 @@ Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_
 
 
 class GridSpec(_Spec):
-    """A whole grid. Every LLM meets every PRM, every calibrator, every data set and every strategy.
+    """A whole grid. Every LLM is combined with every PRM, calibrator, data set and strategy.
 
-    `limit` cuts every data set to its first questions, for a quick look.
+    `limit` restricts every data set to its first questions, for a quick test.
     """
 
     name: Name
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     limit: Count | None = None
     llms: Plugins
     prms: Plugins
@@ -179,7 +184,7 @@ class GridSpec(_Spec):
         if self.measurement.measured > self.scaling.samples:
             raise ValueError(
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
-                f"scaling.samples ({self.scaling.samples}): measured trajectories come from the pool"
+                f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
             )
         for strategy in self.strategies:
             for kind, named, there in (
@@ -204,7 +209,7 @@ class GridSpec(_Spec):
         return self
 
     def limited(self, questions: int | None) -> GridSpec:
-        """The same grid on the first `questions` questions of every data set at the most."""
+        """Return the same grid on at most the first `questions` questions of every data set."""
         return self if questions is None else self.model_copy(update={"limit": questions})
 
 
@@ -214,7 +219,7 @@ def read_grid(path: Path) -> GridSpec:
     Raises
     ------
     GridError
-        If the file cannot be read, is no YAML, or breaks the schema: the place, what is wrong and what was found.
+        If the file cannot be read, is not YAML, or does not fit the schema. The message says where and what is wrong.
     """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -226,7 +231,7 @@ def read_grid(path: Path) -> GridSpec:
         raise GridError(f"The grid file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(data, dict):
         raise GridError(
-            f"The grid file {path} must hold a mapping with the keys {', '.join(GridSpec.model_fields)}."
+            f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
     try:
         return GridSpec.model_validate(data)
@@ -261,7 +266,7 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
             model = _inner_model(model.model_fields[part].annotation)
     fields = list(getattr(model, "model_fields", {}))
     close = difflib.get_close_matches(str(location[-1]), fields, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"Known here: {', '.join(fields)}."
+    return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}."
 
 
 def _inner_model(annotation: Any) -> Any:

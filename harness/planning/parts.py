@@ -1,146 +1,156 @@
-"""The parts of a plan: shards with their keys, jobs of shards, and the jobs that a grid's cells rest on."""
+"""The parts of a plan: shards with their keys, jobs of shards, and what is built on top of each other."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from prmcal.harness.jobs import JOB_VERSIONS
 from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.planning.grid import CalibrationSpec
+from prmcal.harness.jobs.parameters import (
+    CalibratedParameters,
+    HiddenParameters,
+    ImportedParameters,
+    Parameters,
+    RolloutParameters,
+    ScoreParameters,
+)
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
-from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
+from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
 
-__all__ = [
-    "PoolJobs",
-    "Scored",
-    "first_trajectories",
-    "imported_shards",
-    "make_job",
-    "make_shard",
-    "read_jobs",
-    "refs_of",
-]
+__all__ = ["Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard", "refs_of"]
 
-
-def make_job(kind: str, labels: Labels, shards: Sequence[Shard], inputs: Sequence[Job] = ()) -> Job:
-    """A job of some shards, its key made of theirs."""
-    key = content_key({"job": kind, "shards": [shard.ref.key for shard in shards]})
-    return Job(key, kind, labels, tuple(shards), tuple(inputs), seed_from_key(shards[0].ref.key))
+AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 
 def make_shard(
-    kind: str,
     identity: Mapping[str, Any],
-    parameters: Mapping[str, Any],
+    parameters: AnyParameters,
     inputs: Mapping[str, Sequence[ArtifactRef]],
     resource: str = "",
-) -> Shard:
-    """A shard with the key, and the seed, that follow from `identity` and the inputs."""
-    references = {role: tuple(refs) for role, refs in inputs.items()}
+) -> Shard[AnyParameters]:
+    """Make a shard whose key, and with it the seed, follows from `identity` and the inputs.
+
+    Parameters
+    ----------
+    identity : mapping
+        Everything that decides the output besides the inputs, as JSON data.
+    parameters : Parameters
+    inputs : mapping of str to sequence of ArtifactRef
+        The artifacts that it reads, by role.
+    resource : str
+        The model that it needs loaded, if any.
+    """
     key = content_key(
         {
-            "kind": kind,
-            "version": JOB_VERSIONS[kind],
+            "kind": parameters.kind,
+            "version": parameters.version,
             "identity": identity,
-            "inputs": {role: [ref.key for ref in refs] for role, refs in references.items()},
+            "inputs": {role: [ref.key for ref in refs] for role, refs in inputs.items()},
         }
     )
-    seeded = {**parameters, "seed": seed_from_key(key)}
-    return Shard(ArtifactRef(kind, key), seeded, references, resource, _size(parameters))
+    references = {role: tuple(refs) for role, refs in inputs.items()}
+    return Shard(ArtifactRef(parameters.kind, key), parameters, references, resource)
 
 
-def _size(parameters: Mapping[str, Any]) -> int:
-    ranges = [parameters[name] for name in ("questions", "trajectories", "follow_ups") if name in parameters]
-    return math.prod(stop - start for start, stop in ranges)
+def make_job(
+    labels: Labels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
+) -> Job[AnyParameters]:
+    """Make a job of shards. Its key follows from theirs."""
+    key = content_key({"job": shards[0].ref.kind, "shards": [shard.ref.key for shard in shards]})
+    return Job(key, labels, tuple(shards), tuple(inputs))
 
 
-def refs_of(*jobs: Job) -> list[ArtifactRef]:
-    """The artifacts of all shards of some jobs."""
+def refs_of(*jobs: Job[Parameters]) -> list[ArtifactRef]:
+    """Return the artifacts of all shards of some jobs."""
     return [shard.ref for job in jobs for shard in job.shards]
 
 
-def first_trajectories(rollout: Shard, measured: int) -> list[int]:
-    """Which trajectories of a rollout shard are among the first `measured`."""
-    start, stop = rollout.parameters["trajectories"]
-    return [start, min(stop, measured)]
+@dataclass(frozen=True)
+class Sampled:
+    """The trajectories of an LLM on one data set.
 
+    Attributes
+    ----------
+    measured : int
+        The number of trajectories of each question whose prefixes have success rates.
+    rollout, success : Job
+        The jobs with the trajectories and with the success rates. For imported data both are the same job.
+    """
 
-def imported_shards(llm: GridPlugin, data: GridQuestions, calibration: CalibrationSpec) -> list[Shard]:
-    """Shards of published trajectories of an LLM that were followed up already, in the place of a rollout's."""
-    parameters = {
-        "trajectories": [0, calibration.trajectories],
-        "follow_ups": [0, calibration.follow_ups],
-    }
-    return [
-        make_shard(
-            "imported",
-            {
-                **parameters,
-                "data": data.key(first, last),
-                "published": data.dataset.built.content(llm.spec.name),
-            },
-            {
-                **parameters,
-                "llm": llm.parameters,
-                "dataset": data.dataset.parameters,
-                "split": data.split,
-                "questions": [first, last],
-            },
-            {},
-        )
-        for first, last in data.slices()
-    ]
+    llm: GridPlugin[LLM]
+    data: GridQuestions
+    measured: int
+    rollout: Job[RolloutParameters | ImportedParameters]
+    success: Job[Parameters]
+
+    @property
+    def labels(self) -> Labels:
+        """The LLM and the data set."""
+        return self.rollout.labels
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One data set's jobs under one (LLM, PRM). `hidden` is there if a calibrator of the grid reads it."""
+    """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator of the grid reads hidden states."""
 
-    data: GridQuestions
-    measured: int
-    rollout: Job
-    success: Job
-    scores: Job
-    hidden: Job | None
+    sampled: Sampled
+    prm: GridPlugin[PRM]
+    scores: Job[ScoreParameters]
+    hidden: Job[HiddenParameters] | None
+
+    @property
+    def labels(self) -> Labels:
+        """The LLM, the PRM and the data set."""
+        return self.scores.labels
 
 
 @dataclass(frozen=True)
-class PoolJobs:
-    """The jobs that hold a pool, and what there is to read of it: scores, and rewards at a level beta.
+class Calibrated:
+    """Scored trajectories with the rewards of a calibrator. `fit` is the job that fitted the calibrator."""
 
-    A search starts from the same place, but with the models themselves: LLM, PRM and calibrator, and its fit.
-    """
+    scored: Scored
+    calibrator: GridPlugin[Calibrator]
+    fit: Job[Parameters]
+    rewards: Job[CalibratedParameters]
 
-    data: GridQuestions
-    rollout: Job
-    success: Job
-    scores: Job | None = None
-    calibrated: Job | None = None
+    @property
+    def labels(self) -> Labels:
+        """The LLM, the PRM, the calibrator and the data set."""
+        return self.rewards.labels
+
+
+@dataclass(frozen=True)
+class StrategyInputs:
+    """What a strategy can read: trajectories, their scores if there are any, and rewards at a level beta if any."""
+
+    sampled: Sampled
+    scored: Scored | None = None
+    calibrated: Calibrated | None = None
     level: float | None = None
-    models: tuple[GridPlugin, ...] = ()
-    fit: Job | None = None
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the strategy's job."""
+        return (self.calibrated or self.scored or self.sampled).labels
 
     def suits(self, strategy: Strategy) -> bool:
-        """Whether the strategy reads the last of what is here, so that it is run once for each of them."""
-        if self.calibrated is not None:
-            return "rewards" in strategy.reads
-        if self.scores is not None:
-            return "scores" in strategy.reads and "rewards" not in strategy.reads
-        return "scores" not in strategy.reads and "rewards" not in strategy.reads
+        """Return whether the strategy is run once for each of these: it reads the last of what is here."""
+        reads = "rewards" if "rewards" in strategy.reads else "scores" if "scores" in strategy.reads else ""
+        there = "rewards" if self.calibrated else "scores" if self.scored else ""
+        return reads == there
 
-    def inputs(self, strategy: Strategy) -> dict[str, list[Job]]:
-        """The jobs whose artifacts the strategy reads, by role."""
-        found = {"scores": ("score", self.scores), "rewards": ("calibrated", self.calibrated)}
-        found["success"] = ("success", self.success)
-        read = {role: [job] for name, (role, job) in found.items() if job and name in strategy.reads}
-        return {"rollout": [self.rollout], **read}
-
-
-def read_jobs(data: Scored, calibrator: GridPlugin) -> list[Job]:
-    """The jobs whose artifacts a calibrator reads."""
-    extra = {"hidden": data.hidden, "prm": data.rollout}.get(calibrator.built.reads)
-    return [data.scores, *([extra] if extra is not None else [])]
+    def roles(self, strategy: Strategy) -> dict[str, list[Job[Parameters]]]:
+        """Return the jobs whose artifacts the strategy reads, by role."""
+        found: dict[str, list[Job[Parameters]]] = {"rollout": [self.sampled.rollout]}
+        if self.scored is not None and "scores" in strategy.reads:
+            found["score"] = [self.scored.scores]
+        if self.calibrated is not None and "rewards" in strategy.reads:
+            found["calibrated"] = [self.calibrated.rewards]
+        if "success" in strategy.reads:
+            found["success"] = [self.sampled.success]
+        return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from prmcal.db.cells import cell_id
 from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.keys import ArtifactRef
 
 __all__ = ["Cell", "Plan"]
+
+AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +26,19 @@ class Cell:
     strategy : str
         Empty on the calibration leaderboard.
     target, level : float or None
-        C and beta of IAS.
+        The target probability C and the level beta, if the strategy has one.
     """
 
     leaderboard: Literal["calibration", "scaling"]
     labels: Labels
-    job: Job
+    job: Job[Parameters]
     strategy: str = ""
     target: float | None = None
     level: float | None = None
 
     @property
     def cell_id(self) -> str:
-        """Readable and stable: the same cell of the same grid has the same id in every run."""
+        """A readable name. It is the same in every run of the grid."""
         labels = self.labels
         return cell_id(
             self.leaderboard,
@@ -51,29 +54,42 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """All jobs in an order in which every job follows its inputs, and all cells.
+    """The jobs of a grid and the cells that they fill.
 
     Attributes
     ----------
+    jobs : tuple of Job
+        Every job follows its inputs.
+    cells : tuple of Cell
+    plugins, datasets : tuple of mapping
+        Descriptions of the plugins and of the splits in use, for the database.
     absent : tuple of str
-        Models and data that stand-ins are planned for, since they are not on this machine.
+        Models and data that are not on this machine and that the plan does without.
     """
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[Job[Parameters], ...]
     cells: tuple[Cell, ...]
     plugins: tuple[Mapping[str, Any], ...] = ()
     datasets: tuple[Mapping[str, Any], ...] = ()
     absent: tuple[str, ...] = ()
-    _by_shard: dict[ArtifactRef, Job] = field(default_factory=dict, repr=False)
+    _by_shard: dict[ArtifactRef, Job[Parameters]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self._by_shard.update({shard.ref: job for job in self.jobs for shard in job.shards})
 
-    def shards(self) -> Iterator[Shard]:
-        """All shards, each once, in the jobs' order."""
+    def shards(self) -> Iterator[Shard[Parameters]]:
+        """Yield the shards of all jobs, in their order. A shard that two jobs share is yielded twice."""
         for job in self.jobs:
             yield from job.shards
 
-    def job_of(self, ref: ArtifactRef) -> Job:
-        """The job that a shard belongs to."""
+    def job_of(self, ref: ArtifactRef) -> Job[Parameters]:
+        """Return the job that a shard belongs to."""
         return self._by_shard[ref]
+
+    def jobs_of(self, parameters: type[AnyParameters]) -> list[Job[AnyParameters]]:
+        """Return the jobs of one kind, by the class of their parameters."""
+        return [job for job in self.jobs if _has(job, parameters)]
+
+
+def _has(job: Job[Parameters], parameters: type[AnyParameters]) -> TypeGuard[Job[AnyParameters]]:
+    return isinstance(job.shards[0].parameters, parameters)

@@ -1,60 +1,71 @@
-"""From a grid to its plan: which jobs there are, and the key of each of their shards."""
+"""From a grid to its plan: the jobs, and the cells that they fill."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from typing import TypeVar
 
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.parts import (
-    PoolJobs,
-    Scored,
-    first_trajectories,
-    imported_shards,
-    make_job,
-    make_shard,
-    read_jobs,
-    refs_of,
+from prmcal.harness.jobs.job import Job
+from prmcal.harness.jobs.parameters import FitParameters, Parameters, SearchParameters
+from prmcal.harness.planning.chain import (
+    calibrated_job,
+    fit_job,
+    hidden_job,
+    imported_job,
+    rollout_job,
+    score_job,
+    success_job,
 )
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.measurements import (
+    baseline_of,
+    calibration_metrics_job,
+    curves_job,
+    is_search,
+    search_job,
+    search_results_job,
+    strategy_job,
+)
+from prmcal.harness.planning.parts import Calibrated, Sampled, Scored, StrategyInputs
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, ResolvedGrid, build_plugin, resolve
-from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
+from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import Strategy
 
 __all__ = ["build_plan"]
 
-_SEARCH_ARGUMENTS = ("width", "expansions", "every", "most_steps")
+AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 
 def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
-    """Plan a grid.
+    """Plan a grid. No model is loaded.
 
     Parameters
     ----------
     grid : GridSpec
     stand_ins : bool
-        Whether models and data that are not on this machine are planned for all the same, without asking the hub. The
-        plan then shows what there is to do, but its keys are not those of a run.
+        Whether to plan also with models and data that are not on this machine, without asking the hub. The plan then
+        has the right numbers of jobs and samples, but its keys are not those of a run.
 
     Raises
     ------
     PluginError, DataError, GridError
-        If a plugin or a data set of the grid cannot be had. No model is loaded.
+        If a plugin or a data set of the grid is not available.
     """
     return _Planner(resolve(grid, stand_ins)).plan()
 
 
 class _Planner:
-    def __init__(self, grid: ResolvedGrid) -> None:
-        self.grid = grid.spec
-        self.resolved = grid
-        self.jobs: list[Job] = []
+    def __init__(self, resolved: ResolvedGrid) -> None:
+        self.grid = resolved.spec
+        self.resolved = resolved
+        self.jobs: list[Job[Parameters]] = []
         self.cells: list[Cell] = []
+        self.searches: dict[str, Job[SearchParameters]] = {}
 
     def plan(self) -> Plan:
         for llm in self.resolved.llms:
@@ -67,335 +78,99 @@ class _Planner:
             absent=self.resolved.absent,
         )
 
-    def _plan_llm(self, llm: GridPlugin) -> None:
-        grid = self.grid
-        calibrating = self._fit_data(llm)
-        tested = []
-        for test in self.resolved.tests:
-            rollout = self._rollout(llm, test, grid.scaling.samples)
-            measurement = grid.measurement
-            success = self._success(llm, test, rollout, measurement.measured, measurement.follow_ups)
-            tested.append((test, rollout, success))
-            self._strategies(rollout.labels, PoolJobs(test, rollout, success))
+    def _plan_llm(self, llm: GridPlugin[LLM]) -> None:
+        calibration = self._calibration(llm)
+        tests = []
+        for data in self.resolved.tests:
+            measurement, samples = self.grid.measurement, self.grid.scaling.samples
+            sampled = self._sampled(llm, data, samples, measurement.measured, measurement.follow_ups)
+            tests.append(sampled)
+            self._strategies(StrategyInputs(sampled))
         for prm in self.resolved.prms:
-            fit_on = self._scored(llm, prm, *calibrating, measured=grid.calibration.trajectories)
-            scored = [self._scored(llm, prm, *each, measured=grid.measurement.measured) for each in tested]
-            for each in scored:
-                pool = PoolJobs(each.data, each.rollout, each.success, each.scores, models=(llm, prm))
-                self._strategies(each.scores.labels, pool)
-                self._curves(each.scores.labels, pool)
+            fitted = self._scored(prm, calibration)
+            tested = [self._scored(prm, sampled) for sampled in tests]
+            for scored in tested:
+                self._strategies(StrategyInputs(scored.sampled, scored))
+                self._add(curves_job(self.grid, scored))
             for calibrator in self.resolved.calibrators:
-                fit = self._fit(prm, calibrator, fit_on)
-                for each in scored:
-                    self._test(llm, prm, calibrator, each, fit)
+                fit = self._add(fit_job(calibrator, fitted))
+                for scored in tested:
+                    self._test(calibrator, scored, fit)
 
-    def _fit_data(self, llm: GridPlugin) -> tuple[GridQuestions, Job, Job]:
-        """What is calibrated on: the jobs with its trajectories and with its success rates. Imported ones are both."""
-        calibration, data = self.grid.calibration, self.resolved.calibration
-        if isinstance(data.dataset.built, FollowedUpDataset):
-            labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-            imported = self._add(make_job("imported", labels, imported_shards(llm, data, calibration)))
-            return data, imported, imported
-        rollout = self._rollout(llm, data, calibration.trajectories)
-        success = self._success(llm, data, rollout, calibration.trajectories, calibration.follow_ups)
-        return data, rollout, success
+    def _calibration(self, llm: GridPlugin[LLM]) -> Sampled:
+        """Plan the trajectories that calibrators are fitted to, with their success rates."""
+        spec, data = self.grid.calibration, self.resolved.calibration
+        published = data.dataset.built
+        if not isinstance(published, FollowedUpDataset):
+            return self._sampled(llm, data, spec.trajectories, spec.trajectories, spec.follow_ups)
+        imported = self._add(imported_job(self.grid, llm, data, published))
+        return Sampled(llm, data, spec.trajectories, imported, imported)
 
-    def _add(self, job: Job) -> Job:
-        self.jobs.append(job)
-        return job
+    def _sampled(
+        self, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int, measured: int, follow_ups: int
+    ) -> Sampled:
+        rollout = self._add(rollout_job(self.grid, llm, data, trajectories))
+        success = self._add(success_job(self.grid, llm, rollout, measured, follow_ups))
+        return Sampled(llm, data, measured, rollout, success)
 
-    def _rollout(self, llm: GridPlugin, data: GridQuestions, trajectories: int) -> Job:
-        size = self.grid.shards.trajectories
-        sampling = asdict(self.grid.sampling.sampling())
-        shards = [
-            make_shard(
-                "rollout",
-                {
-                    "llm": llm.identity,
-                    "data": data.key(first, last),
-                    "trajectories": [start, min(start + size, trajectories)],
-                    "sampling": sampling,
-                    "seed": self.grid.seed,
-                },
-                {
-                    "llm": llm.parameters,
-                    "dataset": data.dataset.parameters,
-                    "split": data.split,
-                    "questions": [first, last],
-                    "trajectories": [start, min(start + size, trajectories)],
-                    "sampling": sampling,
-                },
-                {},
-                resource=f"llm:{llm.spec.name}",
-            )
-            for start in range(0, trajectories, size)
-            for first, last in data.slices()
-        ]
-        labels = Labels(llm=llm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-        return self._add(make_job("rollout", labels, shards))
-
-    def _success(
-        self, llm: GridPlugin, data: GridQuestions, rollout: Job, measured: int, follow_ups: int
-    ) -> Job:
-        sampling = asdict(self.grid.sampling.sampling())
-        size = self.grid.shards.trajectories
-        shards = [
-            make_shard(
-                "success",
-                {
-                    "llm": llm.identity,
-                    "trajectories": first_trajectories(source, measured),
-                    "follow_ups": [start, min(start + size, follow_ups)],
-                    "sampling": sampling,
-                    "seed": self.grid.seed,
-                },
-                {
-                    "llm": llm.parameters,
-                    "dataset": data.dataset.parameters,
-                    "split": data.split,
-                    "questions": source.parameters["questions"],
-                    "trajectories": first_trajectories(source, measured),
-                    "follow_ups": [start, min(start + size, follow_ups)],
-                    "sampling": sampling,
-                },
-                {"rollout": [source.ref]},
-                resource=f"llm:{llm.spec.name}",
-            )
-            for source in rollout.shards
-            if source.parameters["trajectories"][0] < measured
-            for start in range(0, follow_ups, size)
-        ]
-        return self._add(make_job("success", rollout.labels, shards, [rollout]))
-
-    def _score(self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job) -> Job:
-        shards = [
-            make_shard(
-                "score",
-                {"prm": prm.identity},
-                {
-                    "prm": prm.parameters,
-                    "dataset": data.dataset.parameters,
-                    "split": data.split,
-                    "questions": source.parameters["questions"],
-                    "trajectories": source.parameters["trajectories"],
-                },
-                {"rollout": [source.ref]},
-                resource=f"prm:{prm.spec.name}",
-            )
-            for source in rollout.shards
-        ]
-        labels = Labels(llm.spec.name, prm.spec.name, dataset=data.dataset.spec.name, split=data.split)
-        return self._add(make_job("score", labels, shards, [rollout]))
-
-    def _scored(
-        self, llm: GridPlugin, prm: GridPlugin, data: GridQuestions, rollout: Job, success: Job, measured: int
-    ) -> Scored:
-        scores = self._score(llm, prm, data, rollout)
+    def _scored(self, prm: GridPlugin[PRM], sampled: Sampled) -> Scored:
+        scores = self._add(score_job(sampled, prm))
         hidden = None
         if any(calibrator.built.reads == "hidden" for calibrator in self.resolved.calibrators):
-            hidden = self._hidden(prm, data, rollout, scores, measured)
-        return Scored(data, measured, rollout, success, scores, hidden)
+            hidden = self._add(hidden_job(sampled, prm, scores))
+        return Scored(sampled, prm, scores, hidden)
 
-    def _hidden(self, prm: GridPlugin, data: GridQuestions, rollout: Job, scores: Job, measured: int) -> Job:
-        shards = [
-            make_shard(
-                "hidden",
-                {"prm": prm.identity, "measured": measured},
-                {
-                    "prm": prm.parameters,
-                    "dataset": data.dataset.parameters,
-                    "split": data.split,
-                    "questions": source.parameters["questions"],
-                    "trajectories": first_trajectories(source, measured),
-                },
-                {"rollout": [source.ref], "score": [scored.ref]},
-                resource=f"prm:{prm.spec.name}",
-            )
-            for source, scored in zip(rollout.shards, scores.shards, strict=True)
-            if source.parameters["trajectories"][0] < measured
-        ]
-        return self._add(make_job("hidden", scores.labels, shards, [rollout, scores]))
-
-    def _fit(self, prm: GridPlugin, calibrator: GridPlugin, data: Scored) -> Job:
-        shard = self._read("fit", prm, calibrator, data, {"success": refs_of(data.success)})
-        labels = replace(data.scores.labels, calibrator=calibrator.spec.name)
-        return self._add(make_job("fit", labels, [shard], [*read_jobs(data, calibrator), data.success]))
-
-    def _test(self, llm: GridPlugin, prm: GridPlugin, calibrator: GridPlugin, test: Scored, fit: Job) -> None:
-        shard = self._read("calibrated", prm, calibrator, test, {"fit": refs_of(fit)})
-        labels = replace(test.scores.labels, calibrator=calibrator.spec.name)
-        calibrated = self._add(make_job("calibrated", labels, [shard], [fit, *read_jobs(test, calibrator)]))
-        self._calibration_metrics(labels, test.data, calibrated, test.success)
-        self._curves(labels, PoolJobs(test.data, test.rollout, test.success, test.scores, calibrated))
+    def _test(self, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]) -> None:
+        """Plan everything that is measured of a calibrator on one data set."""
+        rewards = self._add(calibrated_job(calibrator, scored, fit))
+        calibrated = Calibrated(scored, calibrator, fit, rewards)
+        metrics = self._add(calibration_metrics_job(self.grid, calibrated))
+        self.cells.append(Cell("calibration", calibrated.labels, metrics))
+        self._add(curves_job(self.grid, scored, calibrated))
         for level in self._levels(calibrator.built):
-            models = (llm, prm, calibrator)
-            jobs = (test.rollout, test.success, test.scores, calibrated)
-            pool = PoolJobs(test.data, *jobs, level, models, fit)
-            self._strategies(labels, pool)
-
-    def _read(
-        self,
-        kind: str,
-        prm: GridPlugin,
-        calibrator: GridPlugin,
-        data: Scored,
-        inputs: Mapping[str, Sequence[ArtifactRef]],
-    ) -> Shard:
-        """A shard that hands a calibrator what it reads of the measured trajectories."""
-        reads = calibrator.built.reads
-        measured = [
-            index
-            for index, source in enumerate(data.rollout.shards)
-            if source.parameters["trajectories"][0] < data.measured
-        ]
-        read = {"score": [data.scores.shards[index].ref for index in measured]}
-        if reads == "hidden" and data.hidden is not None:
-            read["hidden"] = refs_of(data.hidden)
-        if reads == "prm":
-            read["rollout"] = [data.rollout.shards[index].ref for index in measured]
-        return make_shard(
-            kind,
-            {"calibrator": calibrator.identity, "measured": data.measured},
-            {
-                "calibrator": calibrator.parameters,
-                "prm": prm.parameters,
-                "dataset": data.data.dataset.parameters,
-                "split": data.data.split,
-                "questions": [0, len(data.data.questions)],
-                "trajectories": [0, data.measured],
-            },
-            {**read, **inputs},
-            resource=f"prm:{prm.spec.name}" if reads == "prm" else "",
-        )
+            self._strategies(StrategyInputs(scored.sampled, scored, calibrated, level))
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
-        """The grid's beta that this calibrator predicts; for a point estimate its only one, the median."""
+        """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
         if calibrator.levels == (0.5,):
             return [0.5]
         missing = [level for level in self.grid.scaling.levels if level not in calibrator.levels]
         if missing:
             raise GridError(
-                f"'scaling.levels' asks for beta = {missing[0]}, which the calibrator '{calibrator.plugin_name}' does "
+                f"'scaling.levels' contains beta = {missing[0]}, which the calibrator '{calibrator.plugin_name}' does "
                 f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}."
             )
         return list(self.grid.scaling.levels)
 
-    def _measure(
-        self,
-        kind: str,
-        labels: Labels,
-        test: GridQuestions,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Sequence[Job]],
-        identity: Mapping[str, Any] | None = None,
-    ) -> Job:
-        """A job of pure computation. Its bootstrap seed hangs on the questions only: comparisons are paired.
-
-        `identity` stands for the parameters in its key where they hold names that are no part of it.
-        """
-        replicates = self.grid.measurement.replicates
-        bootstrap = {
-            "replicates": replicates,
-            "seed": seed_from_key(content_key([test.content(0, len(test.questions))])),
-        }
-        shard = make_shard(
-            kind,
-            {
-                "parameters": dict(parameters if identity is None else identity),
-                "bootstrap": bootstrap,
-                "data": test.key(0, len(test.questions)),
-            },
-            {
-                **parameters,
-                "bootstrap": bootstrap,
-                "dataset": test.dataset.parameters,
-                "split": test.split,
-                "questions": [0, len(test.questions)],
-            },
-            {role: refs_of(*jobs) for role, jobs in inputs.items()},
-        )
-        return self._add(make_job(kind, labels, [shard], [job for jobs in inputs.values() for job in jobs]))
-
-    def _calibration_metrics(
-        self, labels: Labels, test: GridQuestions, calibrated: Job, success: Job
-    ) -> None:
-        parameters = {"bins": self.grid.measurement.bins}
-        inputs = {"calibrated": [calibrated], "success": [success]}
-        job = self._measure("calibration_metrics", labels, test, parameters, inputs)
-        self.cells.append(Cell("calibration", labels, job))
-
-    def _strategies(self, labels: Labels, pool: PoolJobs) -> None:
-        """Every strategy that is run once for each such pool, with every target C if it has one."""
+    def _strategies(self, inputs: StrategyInputs) -> None:
+        """Plan every strategy that is run once for these inputs, with every target C if it has one."""
+        labels = inputs.labels
         for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
-            if pool.suits(strategy.built) and spec.is_for(labels.prm, labels.calibrator):
-                plan = self._searched if isinstance(strategy.built, SearchStrategy) else self._strategy
+            if inputs.suits(strategy.built) and spec.is_for(labels.prm, labels.calibrator):
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
-                    plan(labels, pool, strategy, target)
+                    job = self._strategy(inputs, strategy, target)
+                    self.cells.append(Cell("scaling", labels, job, strategy.name, target, inputs.level))
 
-    def _strategy(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> None:
-        setting = {"samples": self.grid.scaling.samples, "target": target, "level": pool.level}
-        job = self._measure(
-            "strategy",
-            labels,
-            pool.data,
-            {**setting, "strategy": strategy.parameters},
-            pool.inputs(strategy.built),
-            {**setting, "strategy": strategy.identity},
-        )
-        self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
+    def _strategy(
+        self, inputs: StrategyInputs, strategy: GridPlugin[Strategy], target: float | None
+    ) -> Job[Parameters]:
+        """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
+        if not is_search(strategy):
+            return self._add(strategy_job(self.grid, inputs, strategy, target))
+        search = self._search(inputs, strategy, target)
+        plain = StrategyInputs(inputs.sampled, inputs.scored)
+        fixed = self._search(plain, baseline_of(strategy), None)
+        return self._add(search_results_job(self.grid, inputs, search, fixed))
 
-    def _curves(self, labels: Labels, pool: PoolJobs) -> None:
-        """Accuracy against budget, all settings at once: of fixed n, and of IAS with each calibrator."""
-        found = {"rollout": pool.rollout, "score": pool.scores, "calibrated": pool.calibrated}
-        inputs = {role: [job] for role, job in found.items() if job is not None}
-        self._measure("curves", labels, pool.data, {"samples": self.grid.scaling.samples}, inputs)
+    def _search(
+        self, inputs: StrategyInputs, strategy: GridPlugin[SearchStrategy], target: float | None
+    ) -> Job[SearchParameters]:
+        """Plan a search. Equal searches are one job, so the baseline of several searches is run once."""
+        job = search_job(self.grid, inputs, strategy, target)
+        if job.key not in self.searches:
+            self.searches[job.key] = self._add(job)
+        return self.searches[job.key]
 
-    def _searched(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> None:
-        """A search, and beside it the one of fixed width that its budget is measured by."""
-        found = self._search(labels, pool, strategy, target)
-        arguments = {name: getattr(strategy.built, name) for name in _SEARCH_ARGUMENTS}
-        fixed = build_plugin(
-            "strategy", PluginSpec(name="beam-search", plugin="beam search", arguments=arguments)
-        )
-        plain = replace(pool, level=None, models=pool.models[:2], fit=None)
-        baseline = self._search(replace(labels, calibrator=""), plain, fixed, None)
-        inputs = {"search": [found], "fixed": [baseline]}
-        job = self._measure("search_results", labels, pool.data, {}, inputs)
-        self.cells.append(Cell("scaling", labels, job, strategy.spec.name, target, pool.level))
-
-    def _search(self, labels: Labels, pool: PoolJobs, strategy: GridPlugin, target: float | None) -> Job:
-        """Equal searches are one job: the search of fixed width is there once for all that rest on it."""
-        setting = {
-            "sampling": asdict(self.grid.sampling.sampling()),
-            "target": target,
-            "level": pool.level,
-        }
-        named = dict(zip(("llm", "prm", "calibrator"), pool.models, strict=False))
-        llm, prm = pool.models[:2]
-        shards = [
-            make_shard(
-                "search",
-                {
-                    **setting,
-                    **{kind: model.identity for kind, model in named.items()},
-                    "strategy": strategy.identity,
-                    "data": pool.data.key(first, last),
-                    "seed": self.grid.seed,
-                },
-                {
-                    **setting,
-                    **{kind: model.parameters for kind, model in named.items()},
-                    "strategy": strategy.parameters,
-                    "candidates": strategy.built.width * strategy.built.expansions,
-                    "dataset": pool.data.dataset.parameters,
-                    "split": pool.data.split,
-                    "questions": [first, last],
-                },
-                {"fit": refs_of(pool.fit)} if pool.fit is not None else {},
-                resource=f"search:{llm.spec.name}+{prm.spec.name}",
-            )
-            for first, last in pool.data.slices()
-        ]
-        job = make_job("search", labels, shards, [pool.fit] if pool.fit is not None else [])
-        known = [each for each in self.jobs if each.key == job.key]
-        return known[0] if known else self._add(job)
+    def _add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
+        self.jobs.append(job)
+        return job

@@ -1,101 +1,146 @@
-"""A grid with its plugins built and its questions read: what the planner makes jobs of. Loads no model."""
+"""A grid whose plugins are built and whose questions are read. The planner makes jobs of it. No model is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, TypeVar
 
 from prmcal.errors import GridError
+from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
 from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.contracts.dataset import Dataset, content_hash
+from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.plugins import KINDS
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms, strategies
 
 __all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "build_plugin", "resolve"]
 
+AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
+AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
+
 
 @dataclass(frozen=True)
-class GridPlugin:
-    """A plugin of the grid, built (which loads no model), with what names it in keys and in shards."""
+class GridPlugin(Generic[AnyPlugin_co]):
+    """A plugin of the grid.
 
-    spec: PluginSpec
-    built: Any
+    Attributes
+    ----------
+    reference : PluginReference
+        Its name in the grid, and what a shard needs to build it.
+    built : Plugin
+        The plugin. No model is loaded yet.
+    identity : mapping
+        What the keys contain of it, as JSON data.
+    absent : str
+        The checkpoint that the plan does without, because it is not on this machine; or empty.
+    """
+
+    reference: PluginReference
+    built: AnyPlugin_co
     identity: Mapping[str, Any]
+    absent: str = ""
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """What a shard needs to build it again."""
-        return {"name": self.spec.name, "plugin": self.spec.plugin, "arguments": dict(self.spec.arguments)}
+    def name(self) -> str:
+        """The name in the grid."""
+        return self.reference.name
 
 
 @dataclass(frozen=True)
 class GridQuestions:
-    """The questions of one data set and split, cut into slices. As a `stand_in` only their number is right."""
+    """The questions of one data set and split. As a `stand_in` only their number is right.
 
-    dataset: GridPlugin
+    Attributes
+    ----------
+    slice_size : int
+        The number of questions of a shard.
+    """
+
+    dataset: GridPlugin[Dataset]
     split: str
     questions: Sequence[Question]
     slice_size: int
     stand_in: bool = False
-    _hashes: dict[tuple[int, int], str] = field(default_factory=dict, repr=False, compare=False)
+    _hashes: dict[range, str] = field(default_factory=dict, repr=False, compare=False)
 
-    def slices(self) -> list[tuple[int, int]]:
-        """Ranges of questions, one for each shard."""
+    @property
+    def whole(self) -> QuestionSlice:
+        """All questions as one slice."""
+        return self._slice(range(len(self.questions)))
+
+    def slices(self) -> list[QuestionSlice]:
+        """Cut the questions into slices, one for each shard."""
         count = len(self.questions)
-        return [(first, min(first + self.slice_size, count)) for first in range(0, count, self.slice_size)]
+        return [
+            self._slice(range(first, min(first + self.slice_size, count)))
+            for first in range(0, count, self.slice_size)
+        ]
 
-    def content(self, first: int, last: int) -> str:
-        """Hash of a slice's questions; every job over the slice asks for it."""
-        if (first, last) not in self._hashes:
-            self._hashes[first, last] = content_hash(self.questions[first:last])
-        return self._hashes[first, last]
+    def content(self, questions: range) -> str:
+        """Return the hash of some questions. It is kept, because every job over a slice asks for it."""
+        if questions not in self._hashes:
+            self._hashes[questions] = content_hash(self.questions[questions.start : questions.stop])
+        return self._hashes[questions]
 
-    def key(self, first: int, last: int) -> dict[str, Any]:
-        """What a slice adds to the keys of graded work: its content and its grader, not its name."""
+    def key(self, data: QuestionSlice) -> dict[str, Any]:
+        """Return what the keys of graded work contain of a slice: its content and its grader, and not its name."""
         return {
-            "questions": self.content(first, last),
+            "questions": self.content(data.questions),
             "grader": [self.dataset.built.grader_version, self.dataset.identity.get("source", "")],
         }
+
+    def _slice(self, questions: range) -> QuestionSlice:
+        return QuestionSlice(self.dataset.reference, self.split, questions)
 
 
 @dataclass(frozen=True)
 class ResolvedGrid:
-    """Everything that a grid names."""
+    """All plugins and questions of a grid."""
 
     spec: GridSpec
-    llms: tuple[GridPlugin, ...]
-    prms: tuple[GridPlugin, ...]
-    calibrators: tuple[GridPlugin, ...]
-    strategies: tuple[GridPlugin, ...]
+    llms: tuple[GridPlugin[LLM], ...]
+    prms: tuple[GridPlugin[PRM], ...]
+    calibrators: tuple[GridPlugin[Calibrator], ...]
+    strategies: tuple[GridPlugin[Strategy], ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Models and data sets of the hub that are not on this machine, each once."""
-        models = [plugin.identity.get("absent") for plugin in (*self.llms, *self.prms)]
-        data = [each.dataset.spec.name for each in (*self.tests, self.calibration) if each.stand_in]
+        """Models and data sets that are not on this machine, each once."""
+        models = [plugin.absent for plugin in (*self.llms, *self.prms)]
+        data = [each.dataset.name for each in (*self.tests, self.calibration) if each.stand_in]
         return tuple(dict.fromkeys(name for name in (*models, *data) if name))
 
     def plugin_rows(self) -> tuple[Mapping[str, Any], ...]:
-        """What the names stand for, with their places in the grid's lists."""
-        datasets = {each.dataset.spec.name: each.dataset for each in (*self.tests, self.calibration)}
+        """Return what the names stand for, with their positions in the lists of the grid."""
+        used = {each.dataset.name: each.dataset for each in (*self.tests, self.calibration)}
+        kinds: tuple[Sequence[GridPlugin[Plugin]], ...] = (
+            self.llms,
+            self.prms,
+            self.calibrators,
+            tuple(used.values()),
+            self.strategies,
+        )
         return tuple(
-            {"position": position, **plugin.parameters, "identity": dict(plugin.identity)}
-            for plugins in (self.llms, self.prms, self.calibrators, datasets.values(), self.strategies)
+            {"position": position, **asdict(plugin.reference), "identity": dict(plugin.identity)}
+            for plugins in kinds
             for position, plugin in enumerate(plugins)
         )
 
     def dataset_rows(self) -> tuple[Mapping[str, Any], ...]:
-        """The splits in use, with their questions."""
+        """Return the splits in use, with their questions."""
         return tuple(
             {
-                "name": each.dataset.spec.name,
+                "name": each.dataset.name,
                 "split": each.split,
-                "content_hash": each.content(0, len(each.questions)),
+                "content_hash": each.content(each.whole.questions),
                 "grader_version": each.dataset.built.grader_version,
                 "questions": each.questions,
             }
@@ -104,19 +149,25 @@ class ResolvedGrid:
 
 
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
-    """Build the plugins and read the questions; with `stand_ins`, do without models and data that are not here.
+    """Build the plugins and read the questions of a grid.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    stand_ins : bool
+        Whether to continue without the models and the data that are not on this machine.
 
     Raises
     ------
     PluginError, DataError, GridError
-        If a plugin or a data set cannot be had, or a question is both calibrated and tested on.
+        If a plugin or a data set is not available, or a question is used both to calibrate and to test.
     """
     resolved = ResolvedGrid(
         spec=grid,
-        llms=tuple(build_plugin("llm", spec, stand_ins) for spec in grid.llms),
-        prms=tuple(build_plugin("prm", spec, stand_ins) for spec in grid.prms),
-        calibrators=tuple(build_plugin("calibrator", spec) for spec in grid.calibrators),
-        strategies=tuple(build_plugin("strategy", spec) for spec in grid.strategies),
+        llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
+        prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
+        calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
+        strategies=tuple(build_plugin(strategies, spec) for spec in grid.strategies),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
@@ -125,17 +176,21 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     return resolved
 
 
-def build_plugin(kind: str, spec: PluginSpec, stand_ins: bool = False) -> GridPlugin:
-    """Build one plugin of a grid, or one that a plan adds to it."""
-    built: Plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
+def build_plugin(
+    registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False
+) -> GridPlugin[AnyPlugin]:
+    """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
+    reference = spec.reference()
+    built = reference.build(registry)
     absent = absent_checkpoint(built) if stand_ins else None
-    if absent is not None:
-        return GridPlugin(spec, built, {"kind": kind, "absent": absent, "arguments": dict(spec.arguments)})
-    return GridPlugin(spec, built, {"kind": kind, **built.identity()})
+    if absent is None:
+        return GridPlugin(reference, built, {"kind": registry.kind, **built.identity()})
+    identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
+    return GridPlugin(reference, built, identity, absent)
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
-    dataset = build_plugin("dataset", spec)
+    dataset = build_plugin(datasets, spec)
     if spec.split not in dataset.built.splits:
         raise GridError(
             f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
@@ -149,12 +204,12 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
     questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
     if not questions:
-        raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' holds no questions.")
+        raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
 
 
 def _check_shards(grid: ResolvedGrid) -> None:
-    repeating = [llm.spec.name for llm in grid.llms if llm.built.repeats]
+    repeating = [llm.name for llm in grid.llms if llm.built.repeats]
     spec = grid.spec
     most = max(
         spec.scaling.samples,
@@ -164,8 +219,8 @@ def _check_shards(grid: ResolvedGrid) -> None:
     )
     if repeating and spec.shards.trajectories < most:
         raise GridError(
-            f"The LLM '{repeating[0]}' gives the same completions to every shard, so that one has to ask for all of "
-            f"them: set 'shards.trajectories' to {most} or more. It is {spec.shards.trajectories}."
+            f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
+            f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.trajectories}."
         )
 
 
@@ -175,6 +230,6 @@ def _check_disjoint(grid: ResolvedGrid) -> None:
         shared = [question.id for question in test.questions if question.text in fitted]
         if shared:
             raise GridError(
-                f"The question '{shared[0]}' of the data set '{test.dataset.spec.name}' is among the calibration "
-                f"questions too ({len(shared)} such). Calibrate on other questions than you test on."
+                f"The question '{shared[0]}' of the data set '{test.dataset.name}' is also a calibration question, as "
+                f"are {len(shared)} questions in total. Calibrate and test on different questions."
             )

@@ -1,15 +1,16 @@
-"""``prmcal report``: twins of the paper's tables and figures, written from the published database alone.
+"""``prmcal report``: the tables and figures of the paper, made from a published database. The database is not changed.
 
-    evidence   what the database says, read once
-    exhibits   what an exhibit is (a table, a figure), and the list of those that a report has
-    tables     the tables, each one function
-    figures    the figures, each one function
-    style      colours, markers and type, in one place
-    formats    a table as Markdown, CSV and LaTeX
-    index      the report's README
-    writer     the folder: written whole or not at all
+    evidence, scaling_evidence   the contents of the database, read once
+    exhibits                     the types of exhibits: tables and charts
+    contents                     the exhibits of a report, in their order
+    tables, scaling_tables       the tables, one function each
+    figures, scaling_figures     the figures, one function each
+    multiples, style             the layout, colours and markers of figures
+    formats                      a table as Markdown, CSV and LaTeX
+    index                        the README of the report
+    writer                       the folder of the report
 
-The same database gives the same bytes: nothing here reads the clock.
+Equal databases give equal bytes: nothing here reads the clock.
 """
 
 from prmcal.harness.report.writer import write_report

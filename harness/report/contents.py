@@ -1,7 +1,4 @@
-"""What a report contains, in its order. A new table or figure is one function and one entry here.
-
-A function gives nothing where the grid has nothing of the kind to show.
-"""
+"""The exhibits of a report, in their order. A new table or figure needs one function and one entry here."""
 
 from __future__ import annotations
 
@@ -28,3 +25,4 @@ CONTENTS: tuple[Callable[[Evidence], Exhibit | None], ...] = (
     ablation_of_target,
     ablation_of_beta,
 )
+"""Functions that make an exhibit. A function returns None if the grid has no results for its exhibit."""

@@ -1,4 +1,4 @@
-"""What the database says about a grid, read once for all tables and figures."""
+"""The calibration results of a grid, read once for all tables and figures."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.queries.catalog import METRICS, comparisons, datasets, measurements, plugins, reading, runs
-from prmcal.db.queries.report import measured_by, reward_errors
-from prmcal.db.statistics.bootstrap import Bootstrap, Metric, estimate, weighted_totals
+from prmcal.db.metrics import METRICS
+from prmcal.db.queries import catalog
+from prmcal.db.reader import reading
+from prmcal.db.roles import with_role
+from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate, weighted_totals
 from prmcal.db.statistics.standings import standings
+from prmcal.db.text.presentation import metric_title
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.scaling_evidence import ScalingEvidence, read_scaling
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Evidence", "Place", "RewardErrors", "Value", "read_evidence", "title_of"]
+__all__ = ["Evidence", "Group", "RewardErrors", "Value", "read_evidence"]
 
-_UNCALIBRATED = "uncalibrated"
 _BARS = 20
-_DIGITS = 9  # the order in which a database adds numbers up may change those that follow
+_DIGITS = 9  # later digits may change with the order of summation in the database
 
 
 @dataclass(frozen=True, order=True)
-class Place:
-    """One (data set, PRM, LLM): what the calibrators of a grid compete in."""
+class Group:
+    """A data set, PRM and LLM. Cells of the same group compete."""
 
     dataset: str
     prm: str
@@ -39,23 +41,23 @@ class Place:
 
 @dataclass(frozen=True)
 class Value:
-    """A metric of a cell, or why there is none.
+    """The value of a metric of a cell, or the reason why there is none.
 
     Attributes
     ----------
-    place : Place
+    group : Group
     calibrator, metric, status : str
     value, low, high : float or None
-        With its 95% interval by bootstrap over questions; no interval for a single question.
+        The value with its 95% interval by bootstrap over questions. A single question has no interval.
     prefixes, questions : int or None
-        What it rests on.
+        Number of prefixes and questions behind the value.
     standing : {"best", "tied", "worse"} or None
-        Among the values it is shown with.
+        Rank among the values in its row.
     reason : str or None
         Why there is no value, in one line.
     """
 
-    place: Place
+    group: Group
     calibrator: str
     metric: str
     status: str
@@ -70,17 +72,18 @@ class Value:
 
 @dataclass(frozen=True)
 class RewardErrors:
-    """Reward minus success rate of a PRM as it is.
+    """Errors of the uncalibrated rewards of a PRM: reward minus success rate.
 
     Attributes
     ----------
     counts : tuple of int
-        Prefixes in each bar of equal width over [-1, 1].
+        Number of prefixes in each bar of equal width over [-1, 1].
     mean : float
-        In [-1, 1]; above 0 the PRM overestimates.
+        Mean error in [-1, 1]. Above 0, the PRM overestimates.
     low, high : float or None
         95% interval of the mean by bootstrap over questions.
     prefixes, questions : int
+        Number of prefixes and questions.
     """
 
     counts: tuple[int, ...]
@@ -98,23 +101,23 @@ class Evidence:
     Attributes
     ----------
     run : dict
-        The latest run, columns of the table of runs.
+        The row of the latest run in the table ``runs``.
     splits : DataFrame
-        The splits of data sets that were used.
+        The splits of data sets that the run uses.
     datasets, prms, llms, calibrators : tuple of str
-        Labels, in the order of the grid.
+        Names in the order of the grid.
     metrics : tuple of str
-        Metrics that were measured at all, in the order of the leaderboard.
+        The measured metrics, in the order of the leaderboard.
     uncalibrated : str or None
-        Label of the calibrator that leaves rewards as they are, if the grid has it.
+        Name of the calibrator that leaves rewards unchanged; None if the grid has none.
     registered : dict of str to str
-        The plugin behind each calibrator's label.
-    errors : dict of Place to RewardErrors
-        Of the PRMs' own rewards; without those places where nothing was measured.
+        The registered name of each calibrator.
+    errors : dict of Group to RewardErrors
+        Errors of the uncalibrated rewards. Groups without measured prefixes are left out.
     found, compared : DataFrame
-        Values and paired comparisons, as the database has them.
+        Values and paired comparisons from the database.
     scaling : ScalingEvidence
-        What the strategies made of them.
+        Results of strategies.
     """
 
     run: dict[str, Any]
@@ -126,80 +129,78 @@ class Evidence:
     metrics: tuple[str, ...]
     uncalibrated: str | None
     registered: dict[str, str]
-    errors: dict[Place, RewardErrors]
+    errors: dict[Group, RewardErrors]
     found: pd.DataFrame = field(repr=False)
     compared: pd.DataFrame = field(repr=False)
     scaling: ScalingEvidence = field(repr=False)
 
     @property
-    def places(self) -> list[Place]:
-        """Every (data set, PRM, LLM), in the order of rows."""
+    def groups(self) -> list[Group]:
+        """All groups, in the order of rows."""
         return [
-            Place(dataset, prm, llm) for dataset in self.datasets for prm in self.prms for llm in self.llms
+            Group(dataset, prm, llm) for dataset in self.datasets for prm in self.prms for llm in self.llms
         ]
 
     def among(self, calibrators: Iterable[str]) -> Evidence:
-        """The same with some calibrators only, their standings among themselves."""
+        """Return the results of some calibrators. Their standings are among themselves."""
         kept = tuple(calibrators)
         found = self.found[self.found["calibrator"].isin(kept)].reset_index(drop=True)
         better = {metric.name: metric.better for metric in METRICS.values()}
         found["standing"] = standings(found, self.compared, better)["standing"]
         return replace(self, calibrators=kept, found=found)
 
-    def value(self, place: Place, calibrator: str, metric: str) -> Value:
-        """A metric of a cell; where there is none, what stands in its place says why."""
-        if (place, calibrator, metric) in self._values:
-            return self._values[place, calibrator, metric]
-        status, reason = self._cells.get((place, calibrator), ("missing", None))
+    def value(self, group: Group, calibrator: str, metric: str) -> Value:
+        """Return the value of a metric of a cell. A missing value has the reason."""
+        if (group, calibrator, metric) in self._values:
+            return self._values[group, calibrator, metric]
+        status, reason = self._cells.get((group, calibrator), ("missing", None))
         reasons = {
-            "failed": f"Failed: {reason or 'it left no reason.'}",
+            "failed": f"Failed: {reason or 'no reason was recorded.'}",
             "pending": "Pending: the run is not finished.",
             "missing": "The grid has no such cell.",
         }
-        reason = reasons.get(status, f"The calibrator '{calibrator}' has no {title_of(metric)}.")
-        return Value(place, calibrator, metric, status, reason=" ".join(reason.split()))
+        reason = reasons.get(status, f"The calibrator '{calibrator}' has no {metric_title(metric)}.")
+        return Value(group, calibrator, metric, status, reason=" ".join(reason.split()))
 
     @cached_property
-    def _values(self) -> dict[tuple[Place, str, str], Value]:
+    def _values(self) -> dict[tuple[Group, str, str], Value]:
         rows = self.found.dropna(subset=["metric", "value"]).to_dict("records")
-        return {(each.place, each.calibrator, each.metric): each for each in map(_value, rows)}
+        return {(each.group, each.calibrator, each.metric): each for each in map(_value, rows)}
 
     @cached_property
-    def _cells(self) -> dict[tuple[Place, str], tuple[str, str | None]]:
+    def _cells(self) -> dict[tuple[Group, str], tuple[str, str | None]]:
         rows = self.found[["dataset", "prm", "llm", "calibrator", "status", "reason"]]
         return {
-            (Place(dataset, prm, llm), calibrator): (status, reason)
+            (Group(dataset, prm, llm), calibrator): (status, reason)
             for dataset, prm, llm, calibrator, status, reason in rows.itertuples(index=False)
         }
 
 
-def title_of(metric: str) -> str:
-    """What a metric is called on the leaderboard."""
-    return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
-
-
 def read_evidence(published: Path) -> Evidence:
-    """Read everything at one moment.
+    """Read a published database on one connection, so that all results belong to one state.
 
     Raises
     ------
     DatabaseError
         If there is no database, or it cannot be read.
     PrmcalError
-        If it holds no calibration results.
+        If the database has no calibration results.
     """
     with reading(published) as source:
-        found = measurements(source, "calibration")
-        named, ran, compared = plugins(source), runs(source), comparisons(source)
-        scaling = read_scaling(source)
-        splits, errors, measured = datasets(source), reward_errors(source, _BARS), measured_by(source)
+        found = catalog.measurements(source, "calibration")
+        named, ran, compared = catalog.plugins(source), catalog.runs(source), catalog.comparisons(source)
+        scaling, splits, baselines = (
+            read_scaling(source),
+            catalog.datasets(source),
+            with_role(source, "baseline"),
+        )
+        errors, measured = catalog.reward_errors(source, _BARS), catalog.measured_by(source)
     if found.empty or ran.empty:
         raise PrmcalError(
-            f"{published.parent} holds no calibration results to report. Run a grid into this folder first."
+            f"{published.parent} has no calibration results to report. Run a grid with this output folder first."
         )
     registered = dict(named[named["kind"] == "calibrator"][["name", "plugin"]].itertuples(index=False))
     used = {kind: _in_order(named, found, kind) for kind in ("dataset", "prm", "llm", "calibrator")}
-    plain = [name for name in used["calibrator"] if registered.get(name) == _UNCALIBRATED]
     return Evidence(
         run=ran.to_dict("records")[-1],
         splits=splits,
@@ -208,7 +209,7 @@ def read_evidence(published: Path) -> Evidence:
         llms=used["llm"],
         calibrators=used["calibrator"],
         metrics=_metrics_in_order(found),
-        uncalibrated=plain[0] if plain else None,
+        uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
         registered=registered,
         errors=_errors(errors, measured),
         found=found,
@@ -236,7 +237,7 @@ def _value(row: dict[str, Any]) -> Value:
         return None if pd.isna(row[name]) else row[name]
 
     return Value(
-        place=Place(row["dataset"], row["prm"], row["llm"]),
+        group=Group(row["dataset"], row["prm"], row["llm"]),
         calibrator=row["calibrator"],
         metric=row["metric"],
         status=row["status"],
@@ -249,20 +250,20 @@ def _value(row: dict[str, Any]) -> Value:
     )
 
 
-def _errors(errors: pd.DataFrame, measured: pd.DataFrame) -> dict[Place, RewardErrors]:
+def _errors(errors: pd.DataFrame, measured: pd.DataFrame) -> dict[Group, RewardErrors]:
     bootstraps = {
-        Place(row.dataset, row.prm, row.llm): row.parameters.get("bootstrap") or {}
+        Group(row.dataset, row.prm, row.llm): row.parameters.get("bootstrap") or {}
         for row in measured.itertuples()
     }
     return {
-        place: _summary(group, Bootstrap(**bootstraps.get(place, {})))
-        for (dataset, prm, llm), group in errors.groupby(["dataset", "prm", "llm"])
-        for place in [Place(dataset, prm, llm)]
+        group: _summary(rows, Bootstrap(**bootstraps.get(group, {})))
+        for (dataset, prm, llm), rows in errors.groupby(["dataset", "prm", "llm"])
+        for group in [Group(dataset, prm, llm)]
     }
 
 
-class _MeanError(Metric):
-    """Mean error over prefixes, from the sums that the database made of each question's."""
+class _MeanError(Statistic):
+    """Mean error over prefixes, from the sums over the prefixes of each question."""
 
     def __init__(self, by_question: pd.DataFrame) -> None:
         self.question_ids = by_question.index.to_numpy()
@@ -274,10 +275,12 @@ class _MeanError(Metric):
         return weighted_totals(weights, self._totals) / weighted_totals(weights, self._prefixes)
 
 
-def _summary(group: pd.DataFrame, bootstrap: Bootstrap) -> RewardErrors:
-    """The histogram of a place, and its mean with the interval that the leaderboard gives the signed error."""
-    counts = np.bincount(group["bin"].astype(int), weights=group["prefixes"].astype(int), minlength=_BARS)
-    by_question = group.groupby("question_id")[["prefixes", "total"]].sum()  # sorted, as for the metrics
+def _summary(rows: pd.DataFrame, bootstrap: Bootstrap) -> RewardErrors:
+    """Return the histogram and the mean of the errors of a group. The interval is that of the leaderboard."""
+    counts = np.bincount(rows["bin"].astype(int), weights=rows["prefixes"].astype(int), minlength=_BARS)
+    by_question = rows.groupby("question_id")[
+        ["prefixes", "total"]
+    ].sum()  # sorted by question, as for metrics
     mean = estimate(_MeanError(by_question), bootstrap)
     low, high = (None if np.isnan(end) else round(end, _DIGITS) for end in (mean.low, mean.high))
     return RewardErrors(

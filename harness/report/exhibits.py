@@ -1,4 +1,4 @@
-"""What a report shows: tables and figures, each with its caption and its footnotes."""
+"""Exhibits of a report: tables and charts, with captions and footnotes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prmcal.harness.report.evidence import Place, Value
+from prmcal.harness.report.evidence import Group, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,16 +15,16 @@ __all__ = ["Chart", "Exhibit", "Panel", "Row", "Table", "counts_text", "numbered
 
 
 def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
-    """Number reasons for missing values from 1, in the order in which a reader meets them."""
+    """Number the reasons for missing values from 1, in the order of the values."""
     known = dict.fromkeys(reason for reason in reasons if reason)
     return {reason: number for number, reason in enumerate(known, 1)}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A (data set, PRM, LLM) and its values, one for each column of the panel."""
+    """The values of a group, one for each column of the panel."""
 
-    place: Place
+    group: Group
     values: tuple[Value, ...]
 
 
@@ -35,31 +35,31 @@ class Panel:
     Attributes
     ----------
     name : str
-        Tells it apart within its table, in file names and labels; empty if it is the only one.
+        Name within the table, for labels; empty if it is the only panel.
     title : str
-        What its values are; empty if the columns say so.
+        Title of the values; empty if the heads have it.
     description : str
-        What that measures and which values are good.
-    groups : tuple of (str, tuple of str)
-        Columns under a common head: (head, columns). An empty head is left out.
+        What the values measure, and which values are better.
+    heads : tuple of (str, tuple of str)
+        Columns with a common head: (head, columns). An empty head is not shown.
     rows : tuple of Row
     """
 
     name: str
     title: str
     description: str
-    groups: tuple[tuple[str, tuple[str, ...]], ...]
+    heads: tuple[tuple[str, tuple[str, ...]], ...]
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of one or several panels.
+    """A table of one or more panels.
 
     Attributes
     ----------
     name : str
-        Of its files.
+        Name of its files.
     title, caption : str
         Plain text.
     panels : tuple of Panel
@@ -71,30 +71,30 @@ class Table:
     panels: tuple[Panel, ...]
 
     def values(self) -> list[Value]:
-        """Every value of the table, panel by panel and row by row."""
+        """Return all values, panel by panel and row by row."""
         return [value for panel in self.panels for row in panel.rows for value in row.values]
 
     def notes(self) -> dict[str, int]:
-        """The reasons for missing values, with their numbers."""
+        """Return the reasons for missing values, with their numbers."""
         return numbered(value.reason for value in self.values())
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of one or several pictures.
+    """A figure of one or more pictures.
 
     Attributes
     ----------
     name : str
-        Of its files.
+        Name of its files.
     title, caption : str
         Plain text.
     alternative : str
-        What a reader who cannot see the picture is told.
+        Text for readers who cannot see the pictures.
     pictures : sequence of matplotlib Figure
-        More than one where all panels would not fit on one.
+        More than one if the panels do not fit on one.
     notes : dict of str to int
-        Reasons for what is missing, with the numbers that the pictures give them.
+        Reasons for missing values, with their numbers in the pictures.
     """
 
     name: str
@@ -109,7 +109,7 @@ Exhibit = Table | Chart
 
 
 def counts_text(values: Sequence[Value]) -> str:
-    """``prefixes / questions`` behind some values, from the smallest to the largest; empty if there are none."""
+    """Return ``prefixes / questions`` behind some values, as ranges if they differ; empty if there are no values."""
     measured = [each for each in values if each.value is not None]
     spans = [_span(each.prefixes for each in measured), _span(each.questions for each in measured)]
     return " / ".join(spans) if measured else ""

@@ -1,6 +1,6 @@
-"""The figures of a report, each one function from the evidence to a Chart.
+"""The figures of calibration errors, one function each.
 
-LLMs are rows of small multiples, PRMs and data sets columns; all panels of a figure have the same axes.
+LLMs are rows of panels; PRMs and data sets are columns. All panels of a figure have the same axes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from prmcal.harness.report.evidence import Evidence, Place, RewardErrors, Value, title_of
+from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.text.presentation import direction, metric_title
+from prmcal.harness.report.evidence import Evidence, Group, RewardErrors, Value
 from prmcal.harness.report.exhibits import Chart, numbered
 from prmcal.harness.report.multiples import crowded, small_multiples
 from prmcal.harness.report.style import GUIDE, INK, MEAN, RAW, colours, markers
@@ -22,22 +24,22 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def figure_2(evidence: Evidence) -> Chart:
-    """Histograms of reward minus success rate of the PRMs as they are: Figure 2 of the paper."""
+    """Make Figure 2 of the paper: histograms of the errors of uncalibrated rewards."""
     errors = evidence.errors
-    reasons = {place: _no_errors(evidence, place) for place in evidence.places if place not in errors}
+    reasons = {group: _no_errors(evidence, group) for group in evidence.groups if group not in errors}
     notes = numbered(reasons.values())
     highest = max((max(each.counts) / each.prefixes for each in errors.values()), default=1.0)
 
-    def draw(axes: Axes, place: Place) -> None:
+    def draw(axes: Axes, group: Group) -> None:
         axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         axes.set(xlim=(-1.05, 1.05), ylim=(0, 100 * highest * 1.05), xticks=(-1, 0, 1))
-        if place in errors:
-            _draw_errors(axes, errors[place])
+        if group in errors:
+            _draw_errors(axes, errors[group])
         else:
             axes.text(
                 0.5,
                 0.5,
-                f"no rewards ({notes[reasons[place]]})",
+                f"no rewards ({notes[reasons[group]]})",
                 ha="center",
                 transform=axes.transAxes,
                 color=GUIDE,
@@ -49,10 +51,10 @@ def figure_2(evidence: Evidence) -> Chart:
         picture.supylabel("prefixes (%)", fontsize=11)
     return Chart(
         "figure-2",
-        "Figure 2: errors of the PRMs as they are",
-        "How far each PRM's own reward of a prefix lies from the success rate of its follow-ups: to the right of the "
-        "dashed line it promises too much. The solid line is the mean, given above each panel with its 95% interval "
-        "by bootstrap over questions; n counts prefixes / questions. All panels have the same axes.",
+        "Figure 2: errors of uncalibrated rewards",
+        "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
+        "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval by "
+        "bootstrap over questions; n is the number of prefixes / questions. All panels have the same axes.",
         f"Histograms of reward minus success rate for {_listed(evidence)}.",
         pictures,
         notes,
@@ -60,24 +62,24 @@ def figure_2(evidence: Evidence) -> Chart:
 
 
 def figure_3(evidence: Evidence) -> Chart:
-    """Brier score of every calibrator with its interval: Figure 3 of the paper."""
+    """Make Figure 3 of the paper: the Brier score of every calibrator with its interval."""
     return _compared(evidence, "figure-3", "Figure 3: calibrators compared by Brier score", "brier")
 
 
 def figure_3_adaptive_ce(evidence: Evidence) -> Chart:
-    """As Figure 3, by AdaptiveCE."""
+    """Make Figure 3 with AdaptiveCE instead of the Brier score."""
     return _compared(
         evidence,
         "figure-3-adaptive-ce",
-        "Figure 3, by another metric: adaptive calibration error",
+        "Figure 3, with another metric: adaptive calibration error",
         "adaptive_ce",
     )
 
 
 def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     values = {
-        (place, calibrator): evidence.value(place, calibrator, metric)
-        for place in evidence.places
+        (group, calibrator): evidence.value(group, calibrator, metric)
+        for group in evidence.groups
         for calibrator in evidence.calibrators
     }
     notes = numbered(value.reason for value in values.values())
@@ -85,7 +87,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     lowest, highest = min([0.0, *ends]), max(ends, default=1.0)
     room = 0.06 * (highest - lowest)
 
-    def draw(axes: Axes, place: Place) -> None:
+    def draw(axes: Axes, group: Group) -> None:
         axes.set(xlim=(lowest - room, highest + room), ylim=(len(evidence.calibrators) - 0.4, -0.6))
         axes.set_yticks(range(len(evidence.calibrators)), evidence.calibrators)
         axes.tick_params(axis="y", length=0)
@@ -93,22 +95,22 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         axes.grid(axis="x", color=GUIDE, alpha=0.3, linewidth=0.8)
         axes.set_axisbelow(True)
         if evidence.uncalibrated is not None:
-            raw = values[place, evidence.uncalibrated].value
+            raw = values[group, evidence.uncalibrated].value
             if raw is not None:
                 axes.axvline(raw, color=RAW, linewidth=1, linestyle=(0, (1, 2)))
-        _draw_values(axes, [values[place, calibrator] for calibrator in evidence.calibrators], notes)
+        _draw_values(axes, [values[group, calibrator] for calibrator in evidence.calibrators], notes)
 
     pictures = small_multiples(evidence, draw, row_height=0.45 + 0.24 * len(evidence.calibrators))
     for picture in pictures:
-        picture.supxlabel(f"{title_of(metric)} (lower is better)", fontsize=11)
+        picture.supxlabel(f"{metric_title(metric)} ({direction(metric)})", fontsize=11)
     return Chart(
         name,
         title,
-        f"{title_of(metric)} of each calibrator on the test questions, with its 95% interval by bootstrap over "
-        "questions. Filled: the best of its panel, or not to be told from it (paired bootstrap, p at least 0.05 after "
-        "Holm's correction); hollow: the difference from the best is real. The dotted line marks the rewards as the "
-        f"PRM gives them. {_counts(values.values())} All panels have the same axes.",
-        f"{title_of(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {_listed(evidence)}.",
+        f"{metric_title(metric)} of each calibrator on the test questions, with its 95% interval by bootstrap over "
+        "questions. Filled: best of its panel, or not significantly different from the best (paired bootstrap, "
+        f"p >= {SIGNIFICANCE} after Holm's correction). Hollow: significantly worse than the best. Dotted line: "
+        f"uncalibrated rewards. {_counts(values.values())} All panels have the same axes.",
+        f"{metric_title(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {_listed(evidence)}.",
         pictures,
         notes,
     )
@@ -116,7 +118,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
 
 def _draw_errors(axes: Axes, errors: RewardErrors) -> None:
     width = 2 / len(errors.counts)
-    edges = [-1 + width * place for place in range(len(errors.counts))]
+    edges = [-1 + width * bar for bar in range(len(errors.counts))]
     shares = [100 * count / errors.prefixes for count in errors.counts]
     axes.bar(
         edges, shares, width=width, align="edge", color=RAW, alpha=0.75, edgecolor="white", linewidth=0.6
@@ -154,13 +156,13 @@ def _draw_values(axes: Axes, values: Sequence[Value], notes: dict[str, int]) -> 
         )
 
 
-def _no_errors(evidence: Evidence, place: Place) -> str:
-    """Why a place has no rewards: what its cells say."""
+def _no_errors(evidence: Evidence, group: Group) -> str:
+    """Return the reason why a group has no rewards, from its cells."""
     for calibrator in evidence.calibrators:
-        reason = evidence.value(place, calibrator, "signed_error").reason
+        reason = evidence.value(group, calibrator, "signed_error").reason
         if reason is not None:
             return reason
-    return "The PRM has no reward of a prefix with follow-ups."
+    return "The PRM has no reward for a prefix with follow-ups."
 
 
 def _signed(number: float) -> str:
@@ -172,7 +174,7 @@ def _counts(values: Any) -> str:
     if not questions:
         return ""
     span = f"{questions[0]:,}" if len(questions) == 1 else f"{questions[0]:,} to {questions[-1]:,}"
-    return f"Each rests on {span} questions; table 5 has all numbers."
+    return f"Each value is measured on {span} questions; Table 5 has the numbers."
 
 
 def _listed(evidence: Evidence) -> str:

@@ -1,4 +1,4 @@
-"""A table of a report as Markdown, CSV and LaTeX."""
+"""Tables of a report as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable
 from itertools import chain
 
 from prmcal.db.text.formats import escape_latex, escape_markdown, latex_line, markdown_grid
+from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
 from prmcal.harness.report.evidence import Value
 from prmcal.harness.report.exhibits import Panel, Row, Table, counts_text
 
 __all__ = ["csv_text", "latex", "markdown", "markdown_notes"]
 
-_COORDINATES = ("Data set", "PRM", "LLM")
+_COORDINATES = tuple(COORDINATE_TITLES[name] for name in ("dataset", "prm", "llm"))
 _COLUMNS = (
     *("dataset", "prm", "llm", "calibrator", "metric", "value", "low", "high", "prefixes", "questions"),
     *("standing", "status", "reason"),
@@ -21,20 +22,20 @@ _COLUMNS = (
 
 
 def csv_text(table: Table) -> str:
-    """One line per value, with everything that is known about it; for programs."""
+    """Return a table as CSV for programs, with one line per value."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for each in table.values():
         numbers = ["" if number is None else f"{number:.6f}" for number in (each.value, each.low, each.high)]
-        place = (each.place.dataset, each.place.prm, each.place.llm)
+        group = (each.group.dataset, each.group.prm, each.group.llm)
         rest = (each.prefixes, each.questions, each.standing, each.status, each.reason)
-        writer.writerow([*place, each.calibrator, each.metric, *numbers, *rest])
+        writer.writerow([*group, each.calibrator, each.metric, *numbers, *rest])
     return buffer.getvalue()
 
 
 def markdown(table: Table) -> str:
-    """The table with title, caption and footnotes; headings from the second level."""
+    """Return a table in Markdown with title, caption and footnotes. Its headings start at level 2."""
     parts = [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
     for panel in table.panels:
         if panel.title:
@@ -43,7 +44,7 @@ def markdown(table: Table) -> str:
             parts.append(escape_markdown(panel.description))
         heads = [
             f"{escape_markdown(head)}<br>{escape_markdown(column)}" if head else escape_markdown(column)
-            for head, columns in panel.groups
+            for head, columns in panel.heads
             for column in columns
         ]
         parts.append(
@@ -64,24 +65,24 @@ def markdown(table: Table) -> str:
 
 
 def markdown_notes(notes: dict[str, int]) -> list[str]:
-    """The footnotes, as one paragraph; none if there are none."""
+    """Return the footnotes as a list of one paragraph, or an empty list."""
     lines = [f"<sup>{number}</sup> {escape_markdown(reason)}" for reason, number in notes.items()]
     return ["<br>\n".join(lines)] if lines else []
 
 
 def latex(table: Table) -> str:
-    """A float for each panel, for a document to input."""
+    r"""Return a table in LaTeX for ``\input``, with one float for each panel."""
     first = f"% {table.name}. The preamble needs \\usepackage{{booktabs,graphicx}} and \\usepackage[T1]{{fontenc}}.\n"
     return first + "\n".join(_latex_float(table, panel) for panel in table.panels)
 
 
 def _latex_float(table: Table, panel: Panel) -> str:
-    # "Table 2: best-of-n": a document numbers its tables itself.
+    # LaTeX numbers tables itself, so the number in "Table 2: best-of-n" is dropped.
     subject = table.title.partition(": ")[2] or table.title
     named = f"{subject[0].upper()}{subject[1:]}{f' ({panel.title})' if panel.title else ''}."
     texts = [named, panel.description, table.caption]
     label = "-".join(part for part in ("tab:prmcal", table.name, panel.name) if part)
-    columns = list(chain.from_iterable(columns for _, columns in panel.groups))
+    columns = list(chain.from_iterable(columns for _, columns in panel.heads))
     lines = [
         r"\begin{table}[htbp]",
         r"\centering",
@@ -102,15 +103,13 @@ def _latex_float(table: Table, panel: Panel) -> str:
 
 
 def _latex_heads(panel: Panel) -> list[str]:
-    if not any(head for head, _ in panel.groups):
+    if not any(head for head, _ in panel.heads):
         return []
-    heads = [
-        rf"\multicolumn{{{len(columns)}}}{{c}}{{{escape_latex(head)}}}" for head, columns in panel.groups
-    ]
-    rules, place = [], len(_COORDINATES) + 1
-    for _, columns in panel.groups:
-        rules.append(rf"\cmidrule(lr){{{place}-{place + len(columns) - 1}}}")
-        place += len(columns)
+    heads = [rf"\multicolumn{{{len(columns)}}}{{c}}{{{escape_latex(head)}}}" for head, columns in panel.heads]
+    rules, start = [], len(_COORDINATES) + 1
+    for _, columns in panel.heads:
+        rules.append(rf"\cmidrule(lr){{{start}-{start + len(columns) - 1}}}")
+        start += len(columns)
     return [latex_line([*[""] * len(_COORDINATES), *heads, ""]), " ".join(rules)]
 
 
@@ -145,15 +144,15 @@ def _latex_value(value: Value, table: Table) -> str:
 
 
 def _latex_number(number: float) -> str:
-    return f"{number:.3f}".replace("-", r"\textminus{}")
+    return f"{number:.{DIGITS}f}".replace("-", r"\textminus{}")
 
 
 def _markdown_value(value: Value, table: Table) -> str:
     if value.value is None:
         return f"–<sup>{table.notes()[value.reason or '']}</sup>"  # noqa: RUF001
-    number = f"{value.value:.3f}"
+    number = f"{value.value:.{DIGITS}f}"
     number = {"best": f"**{number}**", "tied": f"{number} ="}.get(value.standing or "", number)
-    return number + _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.3f}")
+    return number + _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.{DIGITS}f}")
 
 
 def _interval(value: Value, pattern: str, number: Callable[[float], str]) -> str:
@@ -165,11 +164,11 @@ def _interval(value: Value, pattern: str, number: Callable[[float], str]) -> str
 
 
 def _without_repetition(panel: Panel) -> list[tuple[Row, list[str]]]:
-    """Rows with their coordinates, left out where the row above has the same."""
+    """Return rows with their coordinates. Coordinates that repeat the row above are empty."""
     shown, before = [], ("", "", "")
     for row in panel.rows:
-        place = (row.place.dataset, row.place.prm, row.place.llm)
-        changed = next(index for index in range(3) if place[index] != before[index])
-        shown.append((row, [name if index >= changed else "" for index, name in enumerate(place)]))
-        before = place
+        group = (row.group.dataset, row.group.prm, row.group.llm)
+        changed = next(index for index in range(3) if group[index] != before[index])
+        shown.append((row, [name if index >= changed else "" for index, name in enumerate(group)]))
+        before = group
     return shown

@@ -1,4 +1,4 @@
-"""The report's README: what it is about, and every table and figure."""
+"""The README of a report: its provenance, and all tables and figures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["index", "picture_names", "provenance"]
 
 
 def picture_names(chart: Chart) -> list[str]:
-    """Names of a chart's files without their ending: numbered where there are several."""
+    """Return the names of the files of a chart without suffix. Several pictures are numbered."""
     if len(chart.pictures) == 1:
         return [chart.name]
     return [f"{chart.name}-{number}" for number in range(1, len(chart.pictures) + 1)]
 
 
 def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Which run of which grid something is about, from its row of the table of runs."""
+    """Return the provenance of a report or site, from the row of the run in the table ``runs``."""
     return {
         "grid": run["grid_name"],
         "grid_key": run["grid_key"],
@@ -36,7 +36,7 @@ def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
-    """The whole page."""
+    """Return the README."""
     about = provenance(evidence.run)
     parts = [
         f"# Calibration of the grid '{escape_markdown(about['grid'])}'",
@@ -59,7 +59,7 @@ def _about(evidence: Evidence, about: dict[str, Any]) -> str:
     ]
     if about["status"] != "done":
         lines.append(
-            "- **The run is not complete:** a dash stands where a value is missing, with its reason below."
+            "- **The run is not complete.** A missing value is shown as a dash, with the reason below the table."
         )
     return "\n".join(lines)
 

@@ -1,11 +1,11 @@
-"""The figures of inference: accuracy by difficulty, and against budget for every C and every beta."""
+"""The figures of strategies: accuracy by difficulty, and accuracy against budget for every C and beta."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from prmcal.harness.report.evidence import Evidence, Place
+from prmcal.harness.report.evidence import Evidence, Group
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.multiples import small_multiples
 from prmcal.harness.report.style import GUIDE, INK, colours, markers
@@ -22,14 +22,14 @@ _DASHES = ((0, (1, 2)), (0, (3, 2)), (0, (6, 2)), (0, (9, 1)))
 
 
 def figure_4(evidence: Evidence) -> Chart | None:
-    """Accuracy by difficulty for several fixed n and for IAS: Figure 4 of the paper, for every place."""
+    """Make Figure 4 of the paper for every group: accuracy by difficulty, with fixed n and with IAS."""
     method = calibrated(evidence)
     if evidence.scaling.points["question_level"].dropna().empty or method is None:
         return None
     colour = colours(evidence.calibrators)[method]
 
-    def draw(axes: Axes, place: Place) -> None:
-        points = _of(evidence, place)
+    def draw(axes: Axes, group: Group) -> None:
+        points = _of(evidence, group)
         levels = points[points["question_level"].notna()]
         fixed = levels[levels["calibrator"].isna()]
         for n, dashes in zip(_FIXED, _DASHES, strict=True):
@@ -55,18 +55,19 @@ def figure_4(evidence: Evidence) -> Chart | None:
         draw,
         "figure-4",
         "Figure 4: accuracy by difficulty",
-        f"Accuracy of best-of-n for questions of each difficulty, 1 (easy) to 5. Lines: a fixed n of "
-        f"{', '.join(map(str, _FIXED))} (longer dashes for more, where the pool has so many). Stars: best-of-n + IAS "
-        f"with '{method}' at its lowest level and log(1 - C) = -5; below each the mean number of samples.",
+        f"Accuracy of best-of-n by difficulty of the questions, from 1 (easy) to 5. Lines: a fixed n of "
+        f"{', '.join(map(str, _FIXED))}, as far as the pool has so many samples; longer dashes mean larger n. Stars: "
+        f"best-of-n + IAS with '{method}' at its lowest level beta and log(1 - C) = -5. Below each star is the "
+        "mean number of samples.",
         ("difficulty", "accuracy"),
     )
 
 
 def ablation_of_target(evidence: Evidence) -> Chart | None:
-    """Accuracy against budget for eight values of C, every calibrator: the paper's ablation of C."""
+    """Make the ablation of C of the paper: accuracy against budget for eight values of C and every calibrator."""
 
-    def draw(axes: Axes, place: Place) -> None:
-        points = _of(evidence, place)
+    def draw(axes: Axes, group: Group) -> None:
+        points = _of(evidence, group)
         _fixed_line(axes, points)
         own = points[points["question_level"].isna() & points["calibrator"].notna()]
         for calibrator in evidence.calibrators:
@@ -89,7 +90,7 @@ def ablation_of_target(evidence: Evidence) -> Chart | None:
 
 
 def ablation_of_beta(evidence: Evidence) -> Chart | None:
-    """Accuracy against budget for every level beta of the proposed calibrator: the paper's ablation of beta."""
+    """Make the ablation of beta of the paper: accuracy against budget for every level of one calibrator."""
     method = calibrated(evidence)
     points = evidence.scaling.points
     levels = sorted(points[points["calibrator"] == method]["level"].dropna().unique())
@@ -97,8 +98,8 @@ def ablation_of_beta(evidence: Evidence) -> Chart | None:
         return None
     named = [f"{level:g}" for level in levels]
 
-    def draw(axes: Axes, place: Place) -> None:
-        points = _of(evidence, place)
+    def draw(axes: Axes, group: Group) -> None:
+        points = _of(evidence, group)
         _fixed_line(axes, points)
         own = points[points["question_level"].isna() & (points["calibrator"] == method)]
         for level, name in zip(levels, named, strict=True):
@@ -131,7 +132,7 @@ def _key(evidence: Evidence) -> str:
 
 
 def _ablation(
-    evidence: Evidence, draw: Callable[[Axes, Place], None], name: str, title: str, lines: str
+    evidence: Evidence, draw: Callable[[Axes, Group], None], name: str, title: str, lines: str
 ) -> Chart | None:
     points = evidence.scaling.points
     if points["calibrator"].dropna().empty:
@@ -139,11 +140,11 @@ def _ablation(
     most = points["samples"].max()
     ticks = [4**power for power in range(20) if 4**power <= most]
 
-    def limited(axes: Axes, place: Place) -> None:
+    def limited(axes: Axes, group: Group) -> None:
         axes.set_xscale("log", base=2)
-        draw(axes, place)
+        draw(axes, group)
         axes.set(xlim=(0.9, most * 1.1), ylim=(-0.03, 1.05))
-        # As numbers: powers would be set as formulas, which names must not be.
+        # Plain numbers: powers need formulas, which are switched off because names may contain dollar signs.
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
 
     return _chart(
@@ -152,15 +153,15 @@ def _ablation(
         name,
         title,
         "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
-        f"-2, -3, -4 and -5 from left to right. {lines} The dashed line is a fixed n of 1, 2, 4 and so on. Computed "
-        "exactly from the pool; shaded: 95% intervals of the accuracy by bootstrap over questions.",
+        f"-2, -3, -4 and -5 from left to right. {lines} Dashed line: a fixed n of 1, 2, 4 and so on. All points are "
+        "computed exactly from the pool. Shaded: 95% intervals of the accuracy by bootstrap over questions.",
         ("samples per question", "accuracy"),
     )
 
 
 def _chart(
     evidence: Evidence,
-    draw: Callable[[Axes, Place], None],
+    draw: Callable[[Axes, Group], None],
     name: str,
     title: str,
     caption: str,
@@ -176,8 +177,8 @@ def _chart(
     return Chart(name, title, caption, f"{labels[1]} against {labels[0]} for {where}.", pictures)
 
 
-def _of(evidence: Evidence, place: Place) -> pd.DataFrame:
-    return evidence.scaling.curves(place.dataset, place.prm, place.llm)
+def _of(evidence: Evidence, group: Group) -> pd.DataFrame:
+    return evidence.scaling.curves(group.dataset, group.prm, group.llm)
 
 
 def _fixed_line(axes: Axes, points: pd.DataFrame) -> None:

@@ -1,62 +1,53 @@
-"""The tables of inference: what calibrated rewards buy with best-of-n and with beam search."""
+"""The tables of strategies: best-of-n and beam search, with and without IAS."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.db.queries.catalog import METRICS
-from prmcal.harness.report.evidence import Evidence, Place, Value, title_of
+from prmcal.db.metrics import METRICS
+from prmcal.db.queries.reported import reported
+from prmcal.db.text.presentation import metric_title
+from prmcal.harness.report.evidence import Evidence, Group, Value
 from prmcal.harness.report.exhibits import Panel, Row, Table
+from prmcal.harness.report.tables import legend
 
 __all__ = ["table_2", "table_3"]
 
 _METRICS = ("accuracy", "budget_ratio", "samples")
-_OLDER = "The grid has no such cell."
+_NO_CELL = "The grid has no such cell."
 
 
 def table_2(evidence: Evidence) -> Table | None:
-    """Best-of-n, fixed and with IAS: Table 2 of the paper, and Tables 6 and 7, for every PRM of the grid."""
-    return _table(
-        evidence,
-        "table-2",
-        "Table 2: best-of-n with instance-adaptive scaling",
-        ("pass@1", "best-of-n"),
-        ("best-of-n + IAS",),
-    )
+    """Make the table of best-of-n for every PRM of the grid: Tables 2, 6 and 7 of the paper."""
+    return _table(evidence, "table-2", "Table 2: best-of-n with instance-adaptive scaling", "bon_qwen")
 
 
 def table_3(evidence: Evidence) -> Table | None:
-    """Beam search, fixed and with IAS: Table 3 of the paper, and Tables 8 and 9, for every PRM of the grid."""
-    return _table(
-        evidence,
-        "table-3",
-        "Table 3: beam search with instance-adaptive scaling",
-        ("beam search",),
-        ("beam search + IAS-of-K", "beam search + IAS-of-M"),
+    """Make the table of beam search for every PRM of the grid: Tables 3, 8 and 9 of the paper."""
+    return _table(evidence, "table-3", "Table 3: beam search with instance-adaptive scaling", "bs_qwen")
+
+
+def _table(evidence: Evidence, name: str, title: str, label: str) -> Table | None:
+    """Make a table with the strategies of a table of the paper; None if the grid has none with a calibrator."""
+    rows = reported(table=label)
+    calibrated = rows["calibrator"].notna()
+    fixed, heads = (
+        [each for plugin in used["strategy"].unique() for each in evidence.scaling.named(plugin)]
+        for used in (rows[~calibrated], rows[calibrated])
     )
-
-
-def _table(
-    evidence: Evidence, name: str, title: str, plain: Sequence[str], adaptive: Sequence[str]
-) -> Table | None:
-    """Nothing if the grid has none of the adaptive strategies."""
-    fixed = [label for plugin in plain for label in evidence.scaling.labels(plugin)]
-    groups = [label for plugin in adaptive for label in evidence.scaling.labels(plugin)]
-    if not groups:
+    if not heads:
         return None
     return Table(
         name,
         title,
-        f"Accuracy on the test questions, and what it costs, for C = {evidence.scaling.target:g} and the level beta "
-        "nearest to 0.1 (a calibrator that gives a point estimate: its median). The budget ratio is the mean number of "
-        "LLM calls over that of the fixed budget. Below each value its 95% interval, by bootstrap over questions; n "
-        "counts trajectories / questions. Bold is the most accurate of its row; = cannot be told from it (paired "
-        "bootstrap, p at least 0.05 after Holm's correction).",
-        tuple(_panel(evidence, metric, fixed, groups) for metric in _METRICS),
+        f"Accuracy and cost on the test questions, for C = {evidence.scaling.target:g} and the level beta nearest to "
+        "0.1 (the median for calibrators with a point estimate). The budget ratio is the mean number of LLM calls, "
+        f"divided by that of the fixed budget. {legend('trajectories', 'its row')}",
+        tuple(_panel(evidence, metric, fixed, heads) for metric in _METRICS),
     )
 
 
-def _panel(evidence: Evidence, metric: str, fixed: Sequence[str], groups: Sequence[str]) -> Panel:
+def _panel(evidence: Evidence, metric: str, fixed: Sequence[str], heads: Sequence[str]) -> Panel:
     used = evidence.scaling.cells
     calibrators = {
         label: tuple(
@@ -64,58 +55,58 @@ def _panel(evidence: Evidence, metric: str, fixed: Sequence[str], groups: Sequen
             for each in evidence.calibrators
             if ((used["strategy"] == label) & (used["calibrator"] == each)).any()
         )
-        for label in groups
+        for label in heads
     }
     return Panel(
         name=metric.replace("_", "-"),
-        title=title_of(metric),
+        title=metric_title(metric),
         description=METRICS[metric].description,
-        groups=(
+        heads=(
             *(((("", tuple(fixed))),) if fixed else ()),
-            *((label, calibrators[label]) for label in groups),
+            *((label, calibrators[label]) for label in heads),
         ),
         rows=tuple(
             Row(
-                place,
+                group,
                 (
-                    *(_value(evidence, place, label, None, metric) for label in fixed),
+                    *(_value(evidence, group, label, None, metric) for label in fixed),
                     *(
-                        _value(evidence, place, label, each, metric)
-                        for label in groups
+                        _value(evidence, group, label, each, metric)
+                        for label in heads
                         for each in calibrators[label]
                     ),
                 ),
             )
-            for place in evidence.places
+            for group in evidence.groups
         ),
     )
 
 
-def _value(evidence: Evidence, place: Place, strategy: str, calibrator: str | None, metric: str) -> Value:
-    """A value of a strategy; `calibrator` names its column where there is one, else the strategy does."""
+def _value(evidence: Evidence, group: Group, strategy: str, calibrator: str | None, metric: str) -> Value:
+    """Return the value of a strategy. Its column has the name of the calibrator, or else of the strategy."""
     import pandas as pd
 
     cells = evidence.scaling.cells
     here = cells[
-        (cells["dataset"] == place.dataset)
-        & (cells["llm"] == place.llm)
+        (cells["dataset"] == group.dataset)
+        & (cells["llm"] == group.llm)
         & (cells["strategy"] == strategy)
-        & (cells["prm"].isna() | (cells["prm"] == place.prm))
+        & (cells["prm"].isna() | (cells["prm"] == group.prm))
         & (cells["calibrator"].isna() if calibrator is None else cells["calibrator"] == calibrator)
     ]
     column = calibrator or strategy
     if here.empty:
-        return Value(place, column, metric, "missing", reason=_OLDER)
+        return Value(group, column, metric, "missing", reason=_NO_CELL)
     found = here[here["metric"] == metric]
     row = (here if found.empty else found).iloc[0]
     if found.empty:
         reason = {"failed": f"Failed: {row['reason']}", "pending": "Pending: the run is not finished."}
         return Value(
-            place, column, metric, row["status"], reason=reason.get(row["status"], "It was not measured.")
+            group, column, metric, row["status"], reason=reason.get(row["status"], "It was not measured.")
         )
     known = {
         name: None if pd.isna(row[name]) else row[name]
         for name in ("value", "low", "high", "questions", "standing")
     }
     rows = None if pd.isna(row["rows"]) else row["rows"]
-    return Value(place, column, metric, row["status"], prefixes=rows, **known)
+    return Value(group, column, metric, row["status"], prefixes=rows, **known)

@@ -1,4 +1,4 @@
-"""How figures look: colours and markers of calibrators in one order, type, and what makes files repeatable."""
+"""The style of figures: colours, markers, fonts, and settings that make files reproducible."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ if TYPE_CHECKING:
 
 __all__ = ["DPI", "GUIDE", "INK", "MEAN", "RAW", "WIDTH", "colours", "markers", "new_figure", "styled"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, in the order of the grid's calibrators; the
-# dashboard gives them in the same order.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish. The dashboard uses them in the same order.
 _PALETTE = ("#5F6B7A", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 
 RAW = _PALETTE[0]
-"""Colour of a PRM's rewards as they are."""
+"""Colour of uncalibrated rewards."""
 
 INK, GUIDE, MEAN = "#31333F", "#9AA0AC", "#D55E00"
-"""Colours of type, of lines that guide the eye, and of means."""
+"""Colours of text, of guide lines and of means."""
 
 WIDTH = 10.0
-"""The widest figure, in inches: 1000 pixels at 100 dots per inch, which type is sized for."""
+"""Largest width of a figure, in inches. Font sizes are chosen for 100 dots per inch, which gives 1000 pixels."""
 
 DPI = 200
-"""Dots per inch of PNG files: sharp also on screens with two pixels to a dot."""
+"""Dots per inch of PNG files: twice the resolution that fonts are sized for, for high-density screens."""
 
 _SETTINGS: Any = {
     "axes.edgecolor": GUIDE,
@@ -44,7 +43,7 @@ _SETTINGS: Any = {
     "savefig.dpi": DPI,
     "savefig.facecolor": "white",
     "text.color": INK,
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # names may contain dollar signs
     "xtick.color": INK,
     "xtick.labelsize": 9.5,
     "ytick.color": INK,
@@ -53,18 +52,18 @@ _SETTINGS: Any = {
 
 
 def colours(calibrators: Sequence[str]) -> dict[str, str]:
-    """The colour of each calibrator, by its place in the grid."""
+    """Return the colour of each calibrator, by its position."""
     return {name: _PALETTE[place % len(_PALETTE)] for place, name in enumerate(calibrators)}
 
 
 def markers(calibrators: Sequence[str]) -> dict[str, str]:
-    """The marker of each calibrator, by its place in the grid."""
+    """Return the marker of each calibrator, by its position."""
     return {name: _MARKERS[place % len(_MARKERS)] for place, name in enumerate(calibrators)}
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw and save in our style, whatever the user's own settings are.
+    """Draw and save figures in this style, independent of the settings of the user.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, sizes in inches, that belongs to no window."""
+    """Return an empty figure without a window. Width and height are in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

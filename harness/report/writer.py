@@ -1,4 +1,4 @@
-"""The report's folder: written beside its place, and put there when it is whole."""
+"""The folder of a report. It is replaced in one step when all files are written."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["write_report"]
 
 
 def write_report(directory: Path, out: Path) -> list[Path]:
-    """Write the report of a run, from its published database alone.
+    """Write the report of a run from its published database.
 
     Parameters
     ----------
     directory : Path
         Output folder of a run.
     out : Path
-        The report's folder: new, empty, or an earlier report, which is replaced as a whole.
+        Folder of the report: new, empty, or with an earlier report, which is replaced.
 
     Returns
     -------
     list of Path
-        The files, in order of their names.
+        The files, sorted by name.
 
     Raises
     ------
     RunError, DatabaseError
         If no grid was run in the folder, or its database cannot be read.
     StorageError
-        If `out` holds something else than a report, or cannot be written; nothing in it was changed.
+        If `out` has other files than a report, or cannot be written. Nothing in it is changed.
     PrmcalError
         If matplotlib is missing.
     """
@@ -62,9 +62,9 @@ def _fill(folder: Path, evidence: Evidence, exhibits: list[Exhibit]) -> None:
 
 def _draw(folder: Path, chart: Chart) -> None:
     for name, picture in zip(picture_names(chart), chart.pictures, strict=True):
-        picture.draw_without_rendering()  # which lays it out, once for both files
+        picture.draw_without_rendering()  # compute the layout once for both files
         picture.set_layout_engine("none")
-        # Without the date and the version of matplotlib, equal pictures are equal files.
+        # Leave out the date and the version of matplotlib, so that equal pictures give equal files.
         picture.savefig(folder / f"{name}.png", metadata={"Software": None})
         picture.savefig(
             folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None}

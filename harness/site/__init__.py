@@ -1,10 +1,11 @@
-"""The leaderboards as a static site, without a server: ``prmcal export``.
+"""``prmcal export --html``: the leaderboards as a static site that needs no server. The numbers come from `prmcal.db`.
 
-    prmcal.harness.site.contents   what stands on the page, from the database
-    prmcal.harness.site.writer     the folder
-    page.html, style.css, script.js   what the page is made of; all names and reasons are escaped
+    contents                          the contents of the page, from the database
+    writer                            the folder of the site
+    page.html, style.css, script.js   the template, style and script of the page
 
-One page holds everything but the figures. Its script sorts and filters; without it the tables are all there.
+The site is one page with images. All names and reasons are escaped. The script sorts and filters the tables; without
+it, the page shows them completely.
 """
 
 from __future__ import annotations

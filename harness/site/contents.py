@@ -1,57 +1,47 @@
-"""What stands on the page: both leaderboards with their failures, and the paper's numbers apart from them."""
+"""The contents of the page: both leaderboards with failed cells, and separately the numbers of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from prmcal.db.queries.leaderboard import METRICS, SIGNIFICANCE, Metric
+from prmcal.db.metrics import Leaderboard, Metric
 from prmcal.db.queries.reported import REPORTED_TABLES, reported
+from prmcal.db.statistics.standings import last_places
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    DIGITS,
+    LEADERBOARDS,
+    SYMBOLS,
+    leaderboard_legend,
+    metric_title,
+    metrics_of,
+)
 from prmcal.db.text.readable import missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NAMES", "Board", "Entry", "Line", "PaperTable", "board", "paper_tables"]
+__all__ = ["Board", "Entry", "Line", "PaperTable", "board", "paper_tables"]
 
-NAMES = {
-    "dataset": "Data set",
-    "llm": "LLM",
-    "prm": "PRM",
-    "calibrator": "Calibrator",
-    "strategy": "Strategy",
-    "target": "C",
-    "level": "β",
-}
-"""Coordinates of a cell with their titles, in the order of columns."""
-
-_TITLES: dict[str, str] = {"calibration": "Calibration", "scaling": "Scaling"}
-_MAIN = {
-    "calibration": ("brier", "adaptive_ce", "signed_error"),
-    "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
-}
-_MARKS = {"best": "●", "tied": "○", "worse": "▽"}
 _MINUS, _DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
-_CAPTIONS = {
-    "calibration": "How far rewards are from Monte Carlo success rates, on the test questions.",
-    "scaling": "What strategies reach with how many samples; with IAS each question's budget follows from its reward.",
-}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A number of the table: as it is stored, and as it is shown."""
+    """A number of a leaderboard: its value, and the text that is shown."""
 
     value: float | None
     text: str
     interval: str = ""
     mark: str = ""
+    best: bool = False
 
 
 @dataclass(frozen=True)
 class Line:
-    """A cell of the grid: its coordinates as text, one entry for each metric, and what it rests on."""
+    """A cell of the grid: its coordinates as text, one entry for each metric, and the counts behind them."""
 
     cell_id: str
     names: dict[str, str]
@@ -70,11 +60,15 @@ class Board:
     ----------
     name, title, caption : str
     names : tuple of str
-        Coordinates in which its cells differ.
+        Names of the coordinates that its cells have.
     metrics : tuple of Metric
-        Columns. The names of those that are shown at first are `main`.
+        Columns.
+    main : tuple of str
+        Names of the metrics that are shown first.
+    rows : str
+        Title of the column ``rows``.
     lines : tuple of Line
-        In the order of the grid.
+        Cells in the order of the grid.
     """
 
     name: str
@@ -83,61 +77,61 @@ class Board:
     names: tuple[str, ...]
     metrics: tuple[Metric, ...]
     main: tuple[str, ...]
+    rows: str
     lines: tuple[Line, ...]
 
     @property
     def failed(self) -> list[Line]:
-        """The cells that have a reason instead of numbers."""
+        """The failed cells, which have a reason instead of numbers."""
         return [line for line in self.lines if line.status == "failed"]
 
     def choices(self, name: str) -> list[str]:
-        """The values of a coordinate, in the order of the grid."""
+        """Return the values of a coordinate, in the order of the grid."""
         return list(dict.fromkeys(line.names[name] for line in self.lines if line.names[name]))
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper: heads, and rows of text."""
+    """A table of the paper as text: heads and rows."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def board(frame: pd.DataFrame, name: Literal["calibration", "scaling"]) -> Board:
-    """Arrange a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it."""
+def board(frame: pd.DataFrame, name: Leaderboard) -> Board:
+    """Prepare a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it, for the page."""
     metrics = tuple(
-        metric
-        for metric in METRICS.values()
-        if metric.leaderboard == name and metric.name in frame and frame[metric.name].notna().any()
+        metric for metric in metrics_of(name) if metric.name in frame and frame[metric.name].notna().any()
     )
+    text = LEADERBOARDS[name]
+    last = {metric.name: last_places(frame, metric.name, metric.better) for metric in metrics}
     return Board(
         name=name,
-        title=_TITLES[name],
-        caption=f"{_CAPTIONS[name]} Values with 95% intervals by bootstrap over questions. What competes is one data "
-        f"set, LLM and PRM: {_MARKS['best']} the best, {_MARKS['tied']} not distinguishable from the best, "
-        f"{_MARKS['worse']} really worse (paired, p < {SIGNIFICANCE} after Holm's correction). What shares a letter is "
-        "not distinguishable. Without a mark: not compared.",
-        names=tuple(each for each in NAMES if frame[each].notna().any()),
+        title=text.title,
+        caption=f"{text.description} {leaderboard_legend(SYMBOLS)}",
+        names=tuple(each for each in COORDINATE_TITLES if frame[each].notna().any()),
         metrics=metrics,
-        main=_MAIN[name],
-        lines=tuple(_line(row, metrics) for row in frame.to_dict("records")),
+        main=text.main_metrics,
+        rows=text.rows,
+        lines=tuple(_line(row, last) for row in frame.to_dict("records")),
     )
 
 
 def paper_tables() -> list[PaperTable]:
-    """Return what the paper reports, table by table."""
+    """Return the tables of the paper."""
     numbers = reported()
     return [
         _paper_table(title, numbers[numbers["table"] == label]) for label, title in REPORTED_TABLES.items()
     ]
 
 
-def _line(row: dict[str, Any], metrics: Sequence[Metric]) -> Line:
+def _line(row: dict[str, Any], last: Mapping[str, Set[str]]) -> Line:
+    """Return a cell; `last` has the last places of each metric that is shown."""
     return Line(
         cell_id=row["cell_id"],
-        names={name: _name(row[name]) for name in NAMES},
-        entries=tuple(_entry(row, metric.name) for metric in metrics),
+        names={name: _name(row[name]) for name in COORDINATE_TITLES},
+        entries=tuple(_entry(row, metric, row["cell_id"] in cells) for metric, cells in last.items()),
         questions=_count(row["questions"]),
         rows=_count(row["rows"]),
         status=row["status"],
@@ -145,23 +139,25 @@ def _line(row: dict[str, Any], metrics: Sequence[Metric]) -> Line:
     )
 
 
-def _entry(row: dict[str, Any], metric: str) -> Entry:
+def _entry(row: dict[str, Any], metric: str, last: bool) -> Entry:
     value = row[metric]
     if row["status"] != "done" or missing(value):
         return Entry(None, row["status"] if row["status"] != "done" else _DASH)
     ends = (row[f"{metric}_low"], row[f"{metric}_high"])
-    standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
-    marks = [_MARKS.get(standing, ""), letters if isinstance(letters, str) else ""]
+    standing = "last" if last else row[f"{metric}_standing"]
+    letters = row[f"{metric}_letters"]
+    marks = [SYMBOLS.get(standing, ""), letters if isinstance(letters, str) else ""]
     return Entry(
         value=float(value),
         text=_number(value),
         interval="" if any(map(missing, ends)) else f"[{', '.join(map(_number, ends))}]",
         mark=" ".join(filter(None, marks)),
+        best=standing == "best",
     )
 
 
 def _paper_table(title: str, numbers: pd.DataFrame) -> PaperTable:
-    used = [name for name in NAMES if name in numbers and numbers[name].notna().any()]
+    used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
     metrics = list(dict.fromkeys(numbers["metric"]))
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for row in numbers.to_dict("records"):
@@ -169,7 +165,7 @@ def _paper_table(title: str, numbers: pd.DataFrame) -> PaperTable:
         found.setdefault(place, {})[row["metric"]] = _number(row["value"], row["digits"])
     return PaperTable(
         title=title,
-        heads=(*(NAMES[name] for name in used), *(METRICS[metric].title for metric in metrics)),
+        heads=(*(COORDINATE_TITLES[name] for name in used), *(metric_title(metric) for metric in metrics)),
         rows=tuple(
             (*place, *(values.get(metric, _DASH) for metric in metrics)) for place, values in found.items()
         ),
@@ -186,5 +182,5 @@ def _count(value: Any) -> str:
     return _DASH if missing(value) else f"{int(value):,}"
 
 
-def _number(value: float, digits: int = 3) -> str:
+def _number(value: float, digits: int = DIGITS) -> str:
     return f"{value:.{digits}f}".replace("-", _MINUS)

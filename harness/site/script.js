@@ -31,7 +31,7 @@ for (const board of document.querySelectorAll(".board")) {
     for (const head of heads) head.ariaSort = null;
     body.append(...sorted());
     for (const row of rows) {
-      // What uses none of a kind, such as pass@1 of PRMs, stands beside all of it.
+      // A row without a name of this kind, such as a strategy without a PRM, is always shown.
       row.hidden = filters.some((each) => each.value && row.dataset[each.dataset.filter] && row.dataset[each.dataset.filter] !== each.value);
     }
     board.classList.toggle("all", all.checked);

@@ -1,4 +1,4 @@
-"""The site's folder: one page, the leaderboards as CSV, and the figures of the report."""
+"""The folder of the site: one page, the leaderboards as CSV, and the figures of the report."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from prmcal.db.queries.catalog import leaderboard, reading, runs
+from prmcal.db.metrics import Leaderboard
+from prmcal.db.queries.catalog import leaderboard, runs
+from prmcal.db.reader import reading
+from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.contents import CONTENTS
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.index import picture_names, provenance
 from prmcal.harness.report.style import styled
-from prmcal.harness.site.contents import NAMES, board, paper_tables
+from prmcal.harness.site.contents import board, paper_tables
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["write_site"]
 
 _HERE = Path(__file__).parent
-_BOARDS: tuple[Literal["calibration", "scaling"], ...] = ("calibration", "scaling")
 
 
 @dataclass(frozen=True)
@@ -40,38 +42,38 @@ class _Figure:
 
 
 def write_site(directory: Path, out: Path) -> list[Path]:
-    """Write the leaderboards of a run as a site that needs no server.
+    """Write the leaderboards of a run as a static site.
 
-    The figures of the report are in it where matplotlib is installed.
+    If matplotlib is installed, the site has the figures of the report.
 
     Parameters
     ----------
     directory : Path
         Output folder of a run.
     out : Path
-        The site's folder: new, empty, or an earlier site, which is replaced as a whole.
+        Folder of the site: new, empty, or with an earlier site, which is replaced.
 
     Returns
     -------
     list of Path
-        The files, in order of their names.
+        The files, sorted by name.
 
     Raises
     ------
     RunError, DatabaseError
         If no grid was run in the folder, or its database cannot be read.
     StorageError
-        If `out` holds something else than a site, or cannot be written; nothing in it was changed.
+        If `out` has other files than a site, or cannot be written. Nothing in it is changed.
     PrmcalError
-        If the database holds no run.
+        If the database has no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
     published = RunFolder(directory).results()
     with reading(published) as source:
-        frames = {name: leaderboard(source, name) for name in _BOARDS}
+        frames = {name: leaderboard(source, name) for name in LEADERBOARDS}
         ran = runs(source)
     if ran.empty:
-        raise PrmcalError(f"{directory} holds no run to export. Run a grid into this folder first.")
+        raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
     about = provenance(ran.to_dict("records")[-1])
 
     def fill(fresh: Path) -> None:
@@ -85,7 +87,7 @@ def write_site(directory: Path, out: Path) -> list[Path]:
 
 def _page(
     about: dict[str, Any],
-    frames: dict[Literal["calibration", "scaling"], pd.DataFrame],
+    frames: dict[Leaderboard, pd.DataFrame],
     figures: Sequence[_Figure],
 ) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -101,12 +103,12 @@ def _page(
     style, script = (
         (_HERE / name).read_text(encoding="utf-8").rstrip("\n") for name in ("style.css", "script.js")
     )
-    # A browser runs the page's own script and no other, whatever is in a name or a reason.
+    # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
     return environment.get_template("page.html").render(
         about=about,
         boards=[board(frame, name) for name, frame in frames.items() if len(frame)],
         figures=figures,
-        names=NAMES,
+        names=COORDINATE_TITLES,
         papers=paper_tables(),
         style=Markup(style),
         script=Markup(script),

@@ -1,4 +1,5 @@
-"""What a run's folder holds: artifacts under content keys, the lock, the record.
+"""Writing to folders: the lock, the record and the artifacts of a run, and folders that are replaced as a whole.
 
-What an artifact contains belongs in `prmcal.harness.jobs`.
+What an artifact contains belongs in `prmcal.harness.jobs`. The paths in a run's folder belong in
+`prmcal.db.run_folder`.
 """

@@ -1,4 +1,4 @@
-"""An output folder: whose grid it belongs to, and that one run at a time writes to it."""
+"""The output folder of a run: the grid that it belongs to, and the lock that admits one run at a time."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from typing import IO, Any
 
 import yaml
 
-from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, is_running
+from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, database_path, is_running, published_path
 from prmcal.errors import RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
 
-__all__ = ["RunFolder", "RunRecord"]
+__all__ = ["RunFolder", "RunRecord", "grid_text"]
 
-# One who looks whether a run holds the lock holds it himself for an instant.
+# A process that checks whether the folder is locked holds the lock for a moment.
 _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the folder's latest run was about: enough to plan it again.
+    """What is needed to plan the latest run of a folder again.
 
     Attributes
     ----------
     grid : dict
-        The grid, as data, limit applied.
+        The data of the grid, including its limit.
     plugin_files : list of str
-        Absolute paths given with ``--plugin``.
-    run_id, started_at : str
-        Of the latest run.
+        Absolute paths of the files given with ``--plugin``.
+    run_id : str
+    started_at : str
+        Start of the run in UTC, in ISO format.
     """
 
     grid: dict[str, Any]
@@ -50,33 +51,40 @@ class RunFolder:
     Parameters
     ----------
     directory : Path
-        Created by the first run.
+        The first run creates it.
+
+    Attributes
+    ----------
+    database : Path
+        The database that the run writes.
+    published : Path
+        The copy of the database that readers open.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.database = directory / "results.duckdb"
-        self.published = directory / "leaderboard.duckdb"
+        self.database = database_path(directory)
+        self.published = published_path(directory)
 
     def results(self) -> Path:
-        """The published database.
+        """Return the path of the published database.
 
         Raises
         ------
         RunError
-            If no grid was ever run here.
+            If the folder has no database because no grid was run in it.
         """
         if not self.published.exists():
             self.record()
         return self.published
 
     def record(self) -> RunRecord:
-        """The latest run's record.
+        """Read the record of the latest run.
 
         Raises
         ------
         RunError
-            If no grid was ever run here.
+            If no grid was run in the folder, or the record is damaged.
         """
         try:
             return RunRecord(**json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8")))
@@ -90,12 +98,12 @@ class RunFolder:
             ) from error
 
     def claim(self, grid: str) -> None:
-        """Make sure that the folder is new or belongs to the grid of that name.
+        """Check that the folder is empty, or belongs to the grid of that name.
 
         Raises
         ------
         RunError
-            If it belongs to another grid, or holds something else.
+            If it belongs to another grid, or holds files that are not from a run.
         """
         if (self.directory / RECORD_FILE).exists():
             owner = self.record().grid["name"]
@@ -106,7 +114,7 @@ class RunFolder:
                 )
         elif self.directory.is_dir() and any(path.name != LOCK_FILE for path in self.directory.iterdir()):
             raise RunError(
-                f"{self.directory} holds other files and no run of prmcal. Choose an empty or a new --out folder."
+                f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
 
     def write_record(self, record: RunRecord) -> None:
@@ -117,12 +125,14 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder for one run. The lock goes with the process, however it ends.
+        """Create and lock the folder for one run. The lock is released when the process ends, even if it is killed.
 
         Raises
         ------
         RunError
-            If another run holds it.
+            If another run holds the lock, or the path is a file.
+        StorageError
+            If the folder cannot be created or written.
         """
         with storage_errors(self.directory):
             if self.directory.exists() and not self.directory.is_dir():
@@ -136,7 +146,7 @@ class RunFolder:
                 file.seek(0)
                 raise RunError(
                     f"{self.directory} is locked by another run (process {file.read().strip() or 'unknown'}). "
-                    f"Wait for it, or watch it: prmcal status {self.directory}"
+                    f"Wait until it ends; `prmcal status {self.directory}` shows its progress."
                 ) from error
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
@@ -144,7 +154,7 @@ class RunFolder:
             yield
 
     def running(self) -> bool:
-        """Whether a run holds the lock now."""
+        """Return whether a run holds the lock now."""
         return is_running(self.directory)
 
 
@@ -160,6 +170,6 @@ def _take(file: IO[str]) -> None:
 
 
 def grid_text(grid: Mapping[str, Any]) -> str:
-    """A grid as YAML, as the database keeps it."""
+    """Return a grid as YAML, in the form that is stored in the database."""
     text: str = yaml.safe_dump(dict(grid), sort_keys=False, allow_unicode=True)
     return text

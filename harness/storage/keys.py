@@ -1,6 +1,6 @@
-"""Content keys: the hash of everything that decides an output.
+"""Content keys: hashes of everything that determines the output of a job.
 
-The seed of a job follows from its key, and so does the address of its artifact.
+The key of a job determines its seed and the address of its artifact.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ArtifactRef:
 
 
 def content_key(data: Any) -> str:
-    """SHA-256 of canonical JSON, 24 hexadecimal digits. Equal data gives equal keys on every machine."""
+    """Return the first 24 hexadecimal digits of the SHA-256 of canonical JSON. Equal data have equal keys anywhere."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def seed_from_key(key: str) -> int:
-    """A seed in [0, 2**63) that depends on nothing but the key."""
+    """Return a seed in [0, 2**63) that depends only on the key."""
     return int(key[:16], 16) >> 1

@@ -1,4 +1,4 @@
-"""A folder that is written as a whole: filled beside its place, and put there when it is complete."""
+"""A folder that is replaced as a whole: a new folder is filled beside it and then renamed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["WrittenFolder", "write_text"]
 
 
 class WrittenFolder:
-    """A folder that holds what was written before, or nothing yet.
+    """A folder that is new, empty, or an earlier version of what is written now.
 
     Parameters
     ----------
     out : Path
-        New, empty, or written before under the same mark: then it is replaced as a whole.
+        The folder. If it has the same `mark`, it is replaced.
     mark : str
-        Name of the JSON file in it that lists its files.
+        Name of a JSON file in the folder that lists the folder's files.
     kind : str
-        What it is called in messages, such as ``report``.
+        The name of the content in messages, such as ``report``.
     option : str
-        The option of the command line that names it.
+        The command-line option for the folder, such as ``--out``.
 
     Raises
     ------
     StorageError
-        If `out` holds something else: replacing it would delete what is not ours. Nothing in it was changed.
+        If `out` is a file, or holds files that `mark` does not list: they would be lost. Nothing is changed then.
     """
 
     def __init__(self, out: Path, mark: str, kind: str, option: str) -> None:
@@ -51,24 +51,29 @@ class WrittenFolder:
         foreign = [name for name in found if name not in ours]
         if foreign:
             raise StorageError(
-                f"{out} holds files that are not of a {kind}, such as {foreign[0]}. Nothing was changed. Choose an "
-                f"empty or a new {option} folder."
+                f"{out} holds files that do not belong to a {kind}, such as {foreign[0]}. Nothing was changed. Choose "
+                f"a new or an empty {option} folder."
             )
 
     def replace(self, fill: Callable[[Path], None], about: Mapping[str, Any]) -> list[Path]:
-        """Let `fill` write into a new folder, then put that in the place of the old one.
+        """Fill a new folder and put it in the place of the old one.
 
         Parameters
         ----------
         fill : callable
-            Receives the new folder, which must not get folders in it.
+            Receives the new folder and writes files to it. Subfolders are not allowed.
         about : mapping
-            What stands in the mark beside the names of the files.
+            Further content of the mark, beside the names of the files.
 
         Returns
         -------
         list of Path
-            The files, in order of their names.
+            The files, sorted by name.
+
+        Raises
+        ------
+        StorageError
+            If the disk is full or not writable. The old folder stays then.
         """
         target = self._target
         with storage_errors(self._out):
@@ -93,5 +98,5 @@ class WrittenFolder:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, the same on every system."""
+    """Write a text file with the same bytes on every system: UTF-8, lines that end in a line feed."""
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Conformal lower bounds (Algorithm 1 and Theorem 1 of the paper), around any other calibrator."""
+"""The calibrator `conformal`: conformal lower bounds (Algorithm 1 and Theorem 1 of the paper)."""
 
 from __future__ import annotations
 
@@ -10,74 +10,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.ranges import Seed, Share
 from prmcal.registry.plugins import calibrators
 
 __all__ = ["ConformalBound"]
 
 _WRAPPED = "wrapped"
-# Sums of weights are whole numbers but for rounding.
+# Rounding errors of sums of weights, which are whole numbers.
 _TOLERANCE = 1e-9
 
 
 class ConformalBound(Calibrator):
-    """Turns another calibrator's reward into a lower bound that holds in a share 1 - level of new questions.
+    """Turn the reward of another calibrator into a lower bound that holds for a share 1 - level of new questions.
 
-    Some of the questions are held out, and the other calibrator is fitted to the rest. The score E of a held-out
-    prefix is its reward less its success rate. Q is the smallest score such that the prefixes of at most that score
-    weigh (1 - level)(K + 1), where each of the K held-out questions weighs 1, shared evenly by its prefixes.
-    The bound is the reward less Q, in [0, 1]. With one prefix a question this is Algorithm 1 of "Know What You
-    Don't Know" (Park et al., 2025, Appendix A): Q is the (1 - level)(1 + 1/K)-th empirical quantile of E.
+    Some of the questions are held out, and the wrapped calibrator is fitted to the others. The score E of a held-out
+    prefix is its reward minus its success rate. Each of the K held-out questions has weight 1, divided evenly among
+    its prefixes. Q is the smallest score for which the prefixes with E <= Q have a total weight of at least
+    (1 - level)(K + 1). The bound is the reward minus Q, clipped to [0, 1].
+
+    With one prefix per question, this is Algorithm 1 of "Know What You Don't Know" (Park et al., 2025, Appendix A):
+    Q is the (1 - level)(1 + 1/K) empirical quantile of E.
 
     Parameters
     ----------
     calibrator : str or dict
-        What is wrapped: a registered name, or ``{"plugin": name, "arguments": {...}}``. Not a conformal one.
+        The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. It must not be
+        conformal itself.
     level : float, default 0.1
-        beta of the bound, in (0, 1).
+        The level beta of the bound, in (0, 1).
     share : float, default 0.5
-        Share of the questions that are held out, in (0, 1). At least one question is left to fit to.
+        The share of the questions that are held out, in (0, 1). At least one question is not held out.
     seed : int, default 0
-        Decides which questions are held out.
+        The seed that decides which questions are held out.
     covers : {"success_rate", "success_probability"}, default "success_rate"
-        What the bound is promised for; see the notes.
+        The quantity that the guarantee is about; see the notes.
 
     Attributes
     ----------
     reads : str
         What the wrapped calibrator reads.
     levels : tuple of float
-        The wrapped calibrator's, and `level`.
+        The levels of the wrapped calibrator, and `level`.
     correction_ : float
-        Q. Where too few questions are held out for the level, K < (1 - level) / level, it is 1, and the bound 0:
-        that always holds, and is reported while it is fitted.
+        Q. It is 1, and the bound is 0, if too few questions are held out for the level: K < (1 - level) / level.
+        ``fit`` reports this.
     held_out_ : int
-        K.
+        K, the number of held-out questions.
 
     Notes
     -----
-    **What holds.** Draw a question as the calibration questions were drawn, one of its prefixes at random, and
-    follow-ups of it, as many: with probability at least 1 - level their success rate is at least the bound.
-    Prefixes of one question resemble each other, so they are not exchangeable with those of another; questions are,
-    each with all its prefixes. Let Q' be Q as it would be with the new question as one of K + 1. It does not depend
-    on the order of the questions, so a random prefix of the new one has a score of at most Q' with the same
-    probability as one of any other; their mean is at least 1 - level, as Q' was chosen so; and Q, which counts the new
-    question's scores as infinite, is at least Q' (Lee, Barber and Willett, 2023). This is an average over calibration
-    sets, questions and prefixes. It promises nothing about one step, such as the bare question, nor about other data.
+    **Guarantee.** Draw a new question from the distribution of the calibration questions, one of its prefixes at
+    random, and as many follow-ups as the calibration prefixes have. Then the success rate is at least the bound with
+    probability at least 1 - level. This is an average over calibration sets, questions and prefixes. There is no
+    guarantee for one particular step, such as the bare question, or for other data.
 
-    **Success rate and success probability.** Labels are k of n, and what holds, holds for them. Noise spreads success
-    rates, so a bound below most of them is usually below p more often still. Not where p is near 1: the 8
-    follow-ups of p = .99 are all right 92 times in 100, and a bound of 1 is right about them and wrong about p. With
-    ``covers="success_probability"`` each label is replaced by its lower confidence limit (Clopper and Pearson,
-    1934) at level / 2, and Q is taken at level / 2: the bound exceeds the limit, or the limit exceeds p, with
-    probability at most level in all, whatever p is. That is cautious where follow-ups are few: 8 right of 8 show p >=
-    .69 at most.
+    **Proof.** The prefixes of one question resemble each other, so prefixes are not exchangeable. Questions, each with
+    all its prefixes, are exchangeable. Let Q' be Q computed with the new question as one of K + 1. Q' does not depend
+    on the order of the questions. So the probability that a random prefix has a score of at most Q' is the same for the
+    new question as for every other. The mean of these probabilities is at least 1 - level by the choice of Q'. And Q
+    is at least Q', since it counts the scores of the new question as infinite (Lee, Barber and Willett, 2023).
 
-    **Theorem 1** then follows: best-of-N_IAS(bound, C) succeeds with probability at least C (1 - level), on average
-    over all that is drawn, as long as p > 0: nothing helps a prefix from which nothing right comes. With success
-    rates it holds but for their noise, as in the paper.
+    **Success rate and success probability.** Labels are k of n, and by default the guarantee is about the rates k/n.
+    Rates are noisier than the probability p, so a bound below most rates is usually below p even more often. This fails
+    where p is near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the
+    rate and not for p. With ``covers="success_probability"``, each label is replaced by its lower confidence limit
+    (Clopper and Pearson, 1934) at level / 2, and Q is taken at level / 2. The bound exceeds the limit, or the limit
+    exceeds p, with a total probability of at most `level`, for every p. This is conservative if there are few
+    follow-ups: the limit of 8 right of 8 is at most .69.
 
-    **Other levels** keep the wrapped calibrator's rewards. The bound starts from the nearest level's. It is lowered to
-    the next higher level's where it exceeds that, and lower levels are lowered to it.
+    **Theorem 1** follows: best-of-N_IAS(bound, C) succeeds with probability at least C (1 - level), on average over
+    all random draws, if p > 0. With ``covers="success_rate"`` it holds up to the noise of the success rates, as in the
+    paper.
+
+    **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level.
+    Where it exceeds the reward of the next higher level, it is lowered to that. Rewards of lower levels are lowered to
+    the bound.
     """
 
     grouped = True
@@ -85,9 +92,9 @@ class ConformalBound(Calibrator):
     def __init__(
         self,
         calibrator: str | dict[str, Any],
-        level: float = 0.1,
-        share: float = 0.5,
-        seed: int = 0,
+        level: Share = 0.1,
+        share: Share = 0.5,
+        seed: Seed = 0,
         covers: Literal["success_rate", "success_probability"] = "success_rate",
     ) -> None:
         self.calibrator = calibrator
@@ -98,7 +105,7 @@ class ConformalBound(Calibrator):
 
     @cached_property
     def wrapped(self) -> Calibrator:
-        """The other calibrator."""
+        """The wrapped calibrator."""
         given = self._given
         return calibrators.create(given["plugin"], **given.get("arguments", {}))
 
@@ -109,11 +116,16 @@ class ConformalBound(Calibrator):
 
     @property
     def levels(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The wrapped calibrator's levels and the bound's."""
+        """The levels of the wrapped calibrator and of the bound, ascending."""
         return tuple(sorted({*self.wrapped.levels, self.level}))
 
+    @property
+    def training_passes(self) -> int:
+        """Those of the wrapped calibrator."""
+        return self.wrapped.training_passes
+
     def check_arguments(self) -> None:
-        """Raise ValueError if an argument is out of range, or a PluginError of the wrapped calibrator's."""
+        """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
         given = self._given
         if not isinstance(given.get("plugin"), str) or given.keys() - {"plugin", "arguments"}:
             raise ValueError(
@@ -122,18 +134,12 @@ class ConformalBound(Calibrator):
             )
         if issubclass(calibrators.get(given["plugin"]), ConformalBound):
             raise ValueError(
-                "It cannot wrap itself. Wrap the calibrator inside, with the level that you want."
+                "A conformal calibrator cannot wrap another one. Wrap the inner calibrator directly."
             )
-        self.wrapped.check_arguments()  # Building it is what refuses arguments that it does not take.
-        for name in ("level", "share"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise ValueError(f"The '{name}' parameter must be a float in (0, 1). Got {value!r} instead.")
-        if self.seed < 0:
-            raise ValueError(f"The 'seed' parameter must be an int in [0, inf). Got {self.seed!r} instead.")
+        _ = self.wrapped  # Building it checks its arguments.
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the output, the wrapped calibrator's identity included."""
+        """Return the identity, with the identity of the wrapped calibrator."""
         return {**super().identity(), "wrapped": self.wrapped.identity()}
 
     def fit(
@@ -143,14 +149,14 @@ class ConformalBound(Calibrator):
         n: NDArray[np.int64],
         questions: NDArray[np.int64] | None = None,
     ) -> Self:
-        """Fit the wrapped calibrator to some questions, and correct it by the others.
+        """Fit the wrapped calibrator to some questions, and the correction to the held-out ones.
 
         Parameters
         ----------
         features, k, n
-            As for every calibrator.
+            As in :meth:`prmcal.Calibrator.fit`.
         questions : ndarray of shape (rows,), int64, optional
-            Equal numbers mark prefixes of one question. None: every prefix is one of another question.
+            Equal numbers mark prefixes of the same question. None means that each prefix is of a different question.
         """
         self.check_calibration_data(features, k, n)
         groups = np.arange(len(features)) if questions is None else np.asarray(questions)
@@ -170,12 +176,12 @@ class ConformalBound(Calibrator):
             self.correction_ = _corrected(scores, groups[held], self._score_level)
         if not _enough(self.held_out_, self._score_level):
             self.support.report(
-                f"{self.held_out_} held-out questions are too few for a bound at level {self.level:g}: it is 0"
+                f"{self.held_out_} held-out questions are too few for level {self.level:g}, so the bound is 0"
             )
         return self
 
     def predict(self, features: Any) -> NDArray[np.float64]:
-        """Return the bound among the wrapped calibrator's rewards, of shape (rows, levels)."""
+        """Return the bound and the rewards of the wrapped calibrator, of shape (rows, levels)."""
         self.check_fitted()
         rewards = self.wrapped.predict(features)
         known = self.wrapped.levels
@@ -186,12 +192,12 @@ class ConformalBound(Calibrator):
         return np.stack([*(np.minimum(each, bound) for each in lower), bound, *higher], axis=1)
 
     def save(self, folder: Path) -> None:
-        """Write the correction to `folder`, and the wrapped calibrator to a folder inside it."""
+        """Write the correction to `folder`, and the wrapped calibrator to a subfolder."""
         super().save(folder)
         self.wrapped.save(folder / _WRAPPED)
 
     def load(self, folder: Path) -> Self:
-        """Read back what ``save`` wrote; the predictions are equal to the bit."""
+        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         super().load(folder)
         self.wrapped.load(folder / _WRAPPED)
         return self
@@ -202,7 +208,7 @@ class ConformalBound(Calibrator):
 
     @property
     def _score_level(self) -> float:
-        """What is left of the level for the scores, the labels' share taken off."""
+        """The level at which Q is taken; see the notes on success rate and success probability."""
         return self.level if self.covers == "success_rate" else self.level / 2
 
     def _labels(self, k: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -220,19 +226,19 @@ class ConformalBound(Calibrator):
         return np.isin(groups, chosen)
 
     def _nearest(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The wrapped calibrator's rewards at the level nearest to the bound's."""
+        """The rewards of the wrapped calibrator at the level nearest to `level`."""
         distances = np.abs(np.asarray(self.wrapped.levels) - self.level)
         nearest: NDArray[np.float64] = rewards[:, int(np.argmin(distances))]
         return nearest
 
 
 def _enough(questions: int, level: float) -> bool:
-    """Whether the quantile of so many questions is finite."""
+    """Whether there are enough questions for a finite quantile."""
     return bool((1 - level) * (questions + 1) <= questions + _TOLERANCE)
 
 
 def _corrected(scores: NDArray[np.float64], groups: NDArray[np.int64], level: float) -> float:
-    """Q, of scores in [-1, 1]; 1, the largest that they can be, where the quantile is infinite."""
+    """Q of scores in [-1, 1]. It is 1, the largest possible score, if the quantile is infinite."""
     _, index, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if not _enough(len(counts), level):
         return 1.0

@@ -1,4 +1,4 @@
-"""Histogram binning (Zadrozny and Elkan, 2001): a reward becomes the success rate measured in its bin."""
+"""The calibrator `histogram`: histogram binning (Zadrozny and Elkan, 2001)."""
 
 from __future__ import annotations
 
@@ -8,48 +8,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.ranges import Count
 
 __all__ = ["HistogramBinning"]
 
 
 class HistogramBinning(Calibrator):
-    """The pooled success rate, all k over all n, of the bin that the reward falls into.
+    """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
-    A bin without a calibration prefix takes the value on the straight line between the nearest bins that have
-    some, at the bins' centres; beyond the outermost of those, theirs.
+    The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
+    prefixes. Outside of these, it is that of the nearest one.
 
     Parameters
     ----------
     bins : int, default 10
-        Bins over [0, 1].
+        The number of bins over [0, 1].
     strategy : {"uniform", "quantile"}, default "uniform"
-        Equal width, or equal numbers of follow-ups. Equal rewards share a bin, so these can be fewer.
+        Bins of equal width, or bins with equal numbers of follow-ups. Equal rewards are in the same bin, so there can
+        be fewer quantile bins.
 
     Attributes
     ----------
     edges_ : ndarray of shape (bins + 1,), float64
-        From 0 to 1. An edge belongs to the bin that begins there, 1 to the last.
+        The edges of the bins, from 0 to 1. Each bin contains its lower edge, and the last one also 1.
     success_rates_ : ndarray of shape (bins,), float64
-        The reward that each bin predicts.
+        The prediction of each bin.
     """
 
     reads = "reward"
 
-    def __init__(self, bins: int = 10, strategy: Literal["uniform", "quantile"] = "uniform") -> None:
+    def __init__(self, bins: Count = 10, strategy: Literal["uniform", "quantile"] = "uniform") -> None:
         self.bins = bins
         self.strategy = strategy
 
-    def check_arguments(self) -> None:
-        """Raise ValueError if there is not at least one bin, or no such strategy."""
-        if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 1:
-            raise ValueError(f"The 'bins' parameter must be an int in [1, inf). Got {self.bins!r} instead.")
-        if self.strategy not in ("uniform", "quantile"):
-            raise ValueError(
-                f"The 'strategy' parameter must be 'uniform' or 'quantile'. Got {self.strategy!r} instead."
-            )
-
     def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Pool the follow-ups of each bin."""
+        """Compute the success rate of each bin."""
         self.check_calibration_data(features, k, n)
         self.edges_ = self._edges(features, n)
         index = _bin_index(features, self.edges_)
@@ -62,7 +55,7 @@ class HistogramBinning(Calibrator):
         return self
 
     def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the success rate of each reward's bin, of shape (rows, 1)."""
+        """Return the success rate of the bin of each reward, of shape (rows, 1)."""
         self.check_fitted()
         self.check_features(features)
         return self.success_rates_[_bin_index(features, self.edges_)][:, None]

@@ -1,4 +1,4 @@
-"""Isotonic regression (Zadrozny and Elkan, 2002): the best rising function of the reward."""
+"""The calibrator `isotonic`: isotonic regression (Zadrozny and Elkan, 2002)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ __all__ = ["IsotonicCalibrator"]
 
 
 class IsotonicCalibrator(Calibrator):
-    """The non-decreasing function of the reward nearest to the success rates, weighted by follow-ups.
+    """Map the reward to a success rate by a non-decreasing function.
 
-    Equal rewards count as one point at their pooled success rate. Between two points the function is linear;
-    outside the rewards that were fitted to it is constant.
+    Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
+    are one point, with their pooled success rate. Prediction interpolates linearly between the fitted points, and is
+    constant below the lowest and above the highest one.
 
     Attributes
     ----------
     rewards_, success_rates_ : ndarray of shape (points,), float64
-        The function's corners, both ascending.
+        The fitted points. Rewards ascend, and success rates do not decrease.
     """
 
     reads = "reward"
 
     def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Pool adjacent violators."""
+        """Fit by the pool-adjacent-violators algorithm of scikit-learn."""
         from sklearn.isotonic import IsotonicRegression
 
         self.check_calibration_data(features, k, n)
@@ -38,7 +39,7 @@ class IsotonicCalibrator(Calibrator):
         return self
 
     def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the function's value at each reward, of shape (rows, 1)."""
+        """Return the interpolated success rate at each reward, of shape (rows, 1)."""
         self.check_fitted()
         self.check_features(features)
         values = np.interp(features, self.rewards_, self.success_rates_)

@@ -1,4 +1,4 @@
-"""Temperature scaling (Guo et al., 2017): one number that the logit is divided by."""
+"""The calibrator `temperature`: temperature scaling (Guo et al., 2017)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LARGEST_TEMPERATURE = 100.0
 
 
 class TemperatureScaling(Calibrator):
-    """Reward sigmoid(logit / T), with the T > 0 that makes the follow-ups' outcomes most likely.
+    """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
 
-    Every follow-up counts the same: a prefix weighs as much as it has follow-ups.
+    T maximises the likelihood of the follow-ups' outcomes. Every follow-up has the same weight.
 
     Attributes
     ----------
     temperature_ : float
-        T in [0.01, 100]. The nearest end of that range where the likelihood has no maximum within, as with
-        follow-ups that are all right; 1 where all logits are 0 and every T is as good.
+        T in [0.01, 100]. It is an end of this range if the likelihood has no maximum inside, for instance if all
+        follow-ups are right. It is 1 if all logits are 0.
     """
 
     reads = "logit"
@@ -35,7 +35,7 @@ class TemperatureScaling(Calibrator):
 
         self.check_calibration_data(features, k, n)
 
-        # The negative log-likelihood is convex in 1/T; this is its slope there: the minimum is where it is 0.
+        # The negative log-likelihood is convex in 1/T. This is its derivative by 1/T, which is 0 at the minimum.
         def slope(log_temperature: float) -> float:
             return float(np.sum(features * (n * expit(features / np.exp(log_temperature)) - k)))
 
@@ -52,7 +52,7 @@ class TemperatureScaling(Calibrator):
         return self
 
     def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sigmoid(logit / T), of shape (rows, 1)."""
+        """Return sigmoid(logit / T), of shape (rows, 1)."""
         from scipy.special import expit
 
         self.check_fitted()

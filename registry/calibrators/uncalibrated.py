@@ -1,4 +1,4 @@
-"""No calibration: the PRM's reward as it is, the baseline of every comparison."""
+"""The calibrator `uncalibrated`: the PRM's own reward, the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Uncalibrated"]
 
 
 class Uncalibrated(Calibrator):
-    """The reward itself. Fitting only checks the data."""
+    """Return the PRM's reward unchanged. ``fit`` only checks the data."""
 
     reads = "reward"
 
     def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Learn nothing."""
+        """Check the data. There is nothing to learn."""
         self.check_calibration_data(features, k, n)
         return self
 

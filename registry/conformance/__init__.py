@@ -1,4 +1,4 @@
-"""Checks of whether a plugin keeps its contract: they ship with the contracts, for the authors of plugins.
+"""Conformance checks, with which authors can test that a plugin keeps its contract. The contracts are in `contracts`.
 
     from prmcal.registry.conformance import parametrize_with_checks
 
@@ -6,7 +6,7 @@
     def test_my_calibrator(plugin, check):
         check(plugin)
 
-``prmcal check NAME`` runs the same from the command line. Nothing here imports torch.
+``prmcal check NAME`` runs the same checks from the command line. Nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is checked of a calibrator."""
+"""The checks for calibrators."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from prmcal.registry.contracts.calibrator import Calibrator
 __all__ = ["CHECKS"]
 
 _NO_SKILL = 0.5
-"""Correlation with labels that are unrelated to the features. Overfitting reaches .2, remembering labels reaches 1."""
+"""Limit of the correlation with unrelated labels. Overfitting reaches .2, and memorised labels reach 1."""
 
 
 def _tolerance(plugin: Calibrator) -> float:
-    """What rounding in another batch may change: nothing for an array, some float32 digits for a model."""
+    """The allowed difference between batches. Models round differently in different batches, but arrays do not."""
     return 1e-12 if plugin.reads in ("reward", "logit") else 1e-5
 
 
@@ -43,7 +43,7 @@ def _fit(plugin: Calibrator, data: CalibrationData) -> Calibrator:
 
 
 def _predict(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.float64]:
-    """Predictions whose shape and range are as they must be."""
+    """Predictions, after a check of their shape and range."""
     rewards = fitted.predict(features)
     shape = (len(features), len(fitted.levels))
     got = getattr(rewards, "shape", type(rewards).__name__)
@@ -56,26 +56,26 @@ def _predict(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.fl
         f"predict() must return finite numbers {situation}. Got {rewards.min()}.",
     )
     low, high = rewards.min(), rewards.max()
-    expect(low >= 0 and high <= 1, f"Rewards must lie in [0, 1] {situation}. Got {low} to {high}.")
+    expect(low >= 0 and high <= 1, f"Rewards must be in [0, 1] {situation}. Got {low} to {high}.")
     return rewards
 
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
-    """So that calls can be chained."""
+    """``fit`` returns the calibrator, so that calls can be chained."""
     fresh = copy.deepcopy(plugin)
     returned = _fit(fresh, calibration_data(plugin))
     expect(returned is fresh, f"fit() must return self. Got {type(returned).__name__}.")
 
 
 def check_shape_and_range(plugin: Calibrator) -> None:
-    """One column per level, probabilities, also at the ends of the scale."""
+    """Predictions have one column per level and are in [0, 1], also at the ends of the scale."""
     fitted = _fitted(plugin, calibration_data(plugin))
     _predict(fitted, calibration_data(plugin, 50, seed=1).features, "for new rows")
     _predict(fitted, extremes(plugin), "at the ends of the scale")
 
 
 def check_quantiles_are_ordered(plugin: Calibrator) -> None:
-    """A higher level never has a lower reward, nor do levels repeat."""
+    """Levels ascend, and a higher level never has a lower reward."""
     fitted = _fitted(plugin, calibration_data(plugin))
     levels = np.asarray(fitted.levels, dtype=np.float64)
     ascending = len(levels) > 0 and bool((np.diff(levels) > 0).all()) and levels[0] > 0 and levels[-1] < 1
@@ -84,12 +84,12 @@ def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     falls = np.diff(_predict(fitted, features, "for new rows"), axis=1) < 0
     expect(
         not falls.any(),
-        f"Rewards must not fall from one level to the next. They do in {falls.any(axis=1).sum()} rows.",
+        f"Rewards must not decrease from one level to the next. They do in {falls.any(axis=1).sum()} rows.",
     )
 
 
-def check_fit_twice_is_fit_once(plugin: Calibrator) -> None:
-    """Nothing is left of an earlier fit, and nothing in it is random."""
+def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
+    """A fit does not depend on an earlier fit, and is not random."""
     data = calibration_data(plugin)
     once = _fitted(plugin, data)
     twice = _fit(_fitted(plugin, calibration_data(plugin, 60, seed=2)), data)
@@ -99,12 +99,12 @@ def check_fit_twice_is_fit_once(plugin: Calibrator) -> None:
     ).max()
     expect(
         gap == 0,
-        f"A second fit must forget the first and be repeatable. Predictions differ by up to {gap:.3g}.",
+        f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}.",
     )
 
 
-def check_inputs_are_left_alone(plugin: Calibrator) -> None:
-    """The caller's arrays are the caller's."""
+def check_inputs_are_not_changed(plugin: Calibrator) -> None:
+    """``fit`` and ``predict`` do not change their arguments."""
     data = calibration_data(plugin)
     given = copy.deepcopy(data)
     _fitted(plugin, given).predict(given.features)
@@ -130,47 +130,47 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
     gap = np.abs(together - alone).max()
     expect(
         gap < _tolerance(plugin),
-        f"A row must be predicted the same alone and among others. Predictions differ by up to {gap:.3g}.",
+        f"The prediction for a row must be the same alone and among others. They differ by up to {gap:.3g}.",
     )
 
 
-def check_ties(plugin: Calibrator) -> None:
-    """Equal features get equal rewards, and can be all there is."""
+def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
+    """Equal features get equal rewards, even if all features are equal."""
     data = calibration_data(plugin)
     features, ties = tied(data.features)
-    rewards = _predict(_fitted(plugin, replace(data, features=features)), features, "where features are tied")
+    rewards = _predict(_fitted(plugin, replace(data, features=features)), features, "for tied features")
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
         expect(
             spread < _tolerance(plugin),
-            f"Equal features must get equal rewards. At {at} they differ by {spread:.3g}.",
+            f"Equal features must get equal rewards. At {at} rewards differ by {spread:.3g}.",
         )
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
-    _predict(_fitted(plugin, replace(data, features=constant)), constant, "where all features are equal")
+    _predict(_fitted(plugin, replace(data, features=constant)), constant, "for equal features")
 
 
-def check_one_row(plugin: Calibrator) -> None:
-    """One prefix is the least there can be to fit to."""
+def check_fit_to_one_row(plugin: Calibrator) -> None:
+    """A fit to a single prefix works."""
     data = calibration_data(plugin, 1)
     fitted = _fitted(plugin, data)
     _predict(fitted, data.features, "after a fit to one row")
     _predict(fitted, extremes(plugin), "after a fit to one row")
 
 
-def check_all_labels_equal(plugin: Calibrator) -> None:
-    """Nothing but failures, or nothing but successes."""
+def check_fit_to_equal_labels(plugin: Calibrator) -> None:
+    """A fit works if all follow-ups fail, or all succeed."""
     data = calibration_data(plugin)
     for labels, name in (
-        (np.zeros_like(data.k), "where every follow-up failed"),
-        (data.n, "where every follow-up succeeded"),
+        (np.zeros_like(data.k), "after a fit to failures only"),
+        (data.n, "after a fit to successes only"),
     ):
         features = joined(data.features, extremes(plugin))
         _predict(_fitted(plugin, replace(data, k=labels)), features, name)
 
 
 def check_save_and_load(plugin: Calibrator) -> None:
-    """What is read back predicts the same to the bit, and comes from safetensors and JSON alone."""
+    """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
     fitted = _fitted(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
     with tempfile.TemporaryDirectory() as name:
@@ -184,24 +184,24 @@ def check_save_and_load(plugin: Calibrator) -> None:
     gap = np.abs(before - after).max()
     expect(
         gap == 0,
-        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}: is some "
-        "fitted attribute without an underscore at its end?",
+        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}. Check that the "
+        "names of all fitted attributes end in an underscore.",
     )
 
 
-def check_no_leak(plugin: Calibrator) -> None:
-    """Labels that have nothing to do with the features cannot be predicted, not even those that were fitted to."""
+def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
+    """Labels without relation to the features are not predicted, even if they were fitted to."""
     data = calibration_data(plugin)
     permuted = np.random.default_rng(3).permutation(data.k)
     fitted = _fitted(plugin, replace(data, k=permuted))
-    rewards = _predict(fitted, data.features, "where labels are permuted")
+    rewards = _predict(fitted, data.features, "for permuted labels")
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])
         expect(
             skill < _NO_SKILL,
-            f"Permuted labels must give no skill. At level {level} the rewards correlate with them by {skill:.2f}, "
-            f"expected below {_NO_SKILL}: the calibrator remembers single rows.",
+            f"Permuted labels must give no skill. At level {level} the correlation of rewards and labels is "
+            f"{skill:.2f}, and must be below {_NO_SKILL}. The calibrator memorises single rows.",
         )
 
 
@@ -209,12 +209,12 @@ CHECKS = (
     check_fit_returns_self,
     check_shape_and_range,
     check_quantiles_are_ordered,
-    check_fit_twice_is_fit_once,
-    check_inputs_are_left_alone,
+    check_a_second_fit_forgets_the_first,
+    check_inputs_are_not_changed,
     check_rows_are_independent,
-    check_ties,
-    check_one_row,
-    check_all_labels_equal,
+    check_equal_features_get_equal_rewards,
+    check_fit_to_one_row,
+    check_fit_to_equal_labels,
     check_save_and_load,
-    check_no_leak,
+    check_permuted_labels_give_no_skill,
 )

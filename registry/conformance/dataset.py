@@ -1,4 +1,4 @@
-"""What is checked of a data set."""
+"""The checks for data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_SPLIT = "no such split"
 
 
 def _first(plugin: Dataset, split: str) -> list[Question]:
-    """As many questions of a split as are looked at."""
+    """The questions of a split that are checked."""
     try:
         return plugin.questions(split, _MOST)
     except DataError:
@@ -23,14 +23,14 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
-    """With an id of its own, a text, an answer and a level from 1 to 5 if any."""
+    """Each question has a unique id, a text, an answer, and a level from 1 to 5 or None."""
     expect(len(plugin.splits) > 0, "'splits' must name at least one split. Got none.")
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(len(questions) > 0, f"The split '{split}' must hold a question. Got none.")
+        expect(len(questions) > 0, f"The split '{split}' must have questions. Got none.")
         ids = [question.id for question in questions]
         twice = sorted({each for each in ids if ids.count(each) > 1})
-        expect(not twice, f"Ids must be unique within a split. In '{split}' {twice[:3]} come more than once.")
+        expect(not twice, f"Ids must be unique within a split. '{split}' has duplicates: {twice[:3]}.")
         for question in questions:
             expect(
                 bool(question.text.strip()),
@@ -47,22 +47,22 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
 
 
 def check_questions_keep_their_order(plugin: Dataset) -> None:
-    """The same each time, and a larger count begins with the questions of a smaller one."""
+    """The questions are the same each time, and a larger count begins with those of a smaller one."""
     for split in plugin.splits:
         questions = _first(plugin, split)
         expect(
             questions == _first(plugin, split),
-            f"The split '{split}' must be the same each time it is asked for.",
+            f"The split '{split}' must have the same questions each time.",
         )
         fewer = (len(questions) + 1) // 2
         expect(
             plugin.questions(split, fewer) == questions[:fewer],
-            f"The first {fewer} questions of '{split}' must be those that {len(questions)} begin with.",
+            f"The first {fewer} questions of '{split}' must also be the first of {len(questions)}.",
         )
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:
-    """Nothing is calibrated on a question that it is tested on."""
+    """No question is in two splits, so that none is used for calibration and test."""
     home: dict[str, str] = {}
     for split in plugin.splits:
         for question in _first(plugin, split):
@@ -73,8 +73,8 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
             )
 
 
-def check_what_is_not_there(plugin: Dataset) -> None:
-    """Asking for an unknown split or too many questions is an error that says so."""
+def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
+    """An unknown split, or a count that is too large, raises DataError."""
     for split, count in ((_NO_SPLIT, None), (plugin.splits[0], _MORE_THAN_ANY)):
         try:
             plugin.questions(split, count)
@@ -84,11 +84,11 @@ def check_what_is_not_there(plugin: Dataset) -> None:
             raise AssertionError(
                 f"questions({split!r}, {count}) must raise DataError. Got {type(error).__name__}: {error}"
             ) from error
-        raise AssertionError(f"questions({split!r}, {count}) must raise DataError. It returned.")
+        raise AssertionError(f"questions({split!r}, {count}) must raise DataError. It raised nothing.")
 
 
 def check_grading(plugin: Dataset) -> None:
-    """The reference answer in a box is correct, another one is not, and without a box there is no verdict."""
+    """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
     if isinstance(plugin, FollowedUpDataset):
         return
     for question in _first(plugin, plugin.splits[-1]):
@@ -109,6 +109,6 @@ CHECKS = (
     check_every_split_has_questions,
     check_questions_keep_their_order,
     check_splits_are_disjoint,
-    check_what_is_not_there,
+    check_unknown_splits_and_counts_are_refused,
     check_grading,
 )

@@ -1,4 +1,4 @@
-"""What the checks of a calibrator feed it: made-up scores, hidden states, or prefixes of the nano PRM."""
+"""Calibration data for the checks: synthetic scores and hidden states, or prefixes of the nano PRM."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Prefix, ScoringRequest
-from prmcal.registry.contracts.features import HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
+from prmcal.registry.contracts.features import ScoredPrefixes
 
 __all__ = ["CalibrationData", "calibration_data", "extremes", "joined", "scores_of", "tied"]
 
@@ -24,7 +24,7 @@ _WIDTH = 8
 
 @dataclass(frozen=True)
 class CalibrationData:
-    """Features of some prefixes, k successes of n follow-ups, and the question of each."""
+    """The features of prefixes, their k successes of n follow-ups, and the number of each prefix's question."""
 
     features: Any
     k: NDArray[np.int64]
@@ -33,7 +33,7 @@ class CalibrationData:
 
 
 def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0) -> CalibrationData:
-    """An overconfident PRM: the true log-odds are 0.7 of its logit, less a half."""
+    """Return data of an overconfident PRM, where the true log-odds are 0.7 times its logit, minus 0.5."""
     count = _ROWS[plugin.reads] if rows is None else rows
     random = np.random.default_rng(seed)
     features = _features(plugin, count, random)
@@ -46,13 +46,13 @@ def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0)
 
 
 def scores_of(features: Any) -> NDArray[np.float64]:
-    """The score of each prefix, whatever else is known of it."""
+    """Return the score of each prefix: the features themselves, or their logits."""
     scores: NDArray[np.float64] = features.logit if hasattr(features, "logit") else features
     return scores
 
 
 def extremes(plugin: Calibrator) -> Any:
-    """Features at both ends of the scale; for a PRM's own prefixes, ordinary ones."""
+    """Return features at both ends of the scale, or ordinary prefixes of the PRM."""
     if plugin.reads == "reward":
         return np.array([0.0, 1e-12, 0.5, 1.0 - 1e-12, 1.0])
     logit = np.array([-40.0, -7.0, 0.0, 7.0, 40.0])
@@ -65,7 +65,7 @@ def extremes(plugin: Calibrator) -> Any:
 
 
 def joined(first: Any, second: Any) -> Any:
-    """The prefixes of both, one after the other."""
+    """Return the prefixes of both, one after the other."""
     if isinstance(first, HiddenStates):
         return HiddenStates.concatenate([first, second])
     if isinstance(first, ScoredPrefixes):
@@ -76,7 +76,7 @@ def joined(first: Any, second: Any) -> Any:
 
 
 def tied(features: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Prefixes of which many are equal, and a number for each that equal ones share."""
+    """Return prefixes with many duplicates, and a number for each prefix that is the same for duplicates."""
     if isinstance(features, np.ndarray):
         coarse = np.round(features, 1)
         return coarse, np.unique(coarse, return_inverse=True)[1]
@@ -94,7 +94,7 @@ def _features(plugin: Calibrator, rows: int, random: np.random.Generator) -> Any
 
 
 def _forest(logit: NDArray[np.float64], random: np.random.Generator) -> HiddenStates:
-    """Questions of three tokens; the prefixes of each go on from its last one."""
+    """Questions with three tokens. Each prefix has one more token behind them."""
     stem = np.array([-1, 0, 1])
     parents: list[int] = []
     leaves: list[int] = []

@@ -1,4 +1,4 @@
-"""What is checked of an LLM."""
+"""The checks for LLMs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from dataclasses import replace
 from unittest import SkipTest
 
 from prmcal.registry.conformance.plugin import expect
-from prmcal.registry.contracts.data import (
-    Completion,
-    GenerationRequest,
-    Prefix,
-    Sampling,
-    join_steps,
-    split_steps,
-)
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
+from prmcal.steps import join_steps, split_steps
 
 __all__ = ["CHECKS"]
 
@@ -28,7 +22,7 @@ _QUESTIONS = (
 _BARE = tuple(Prefix(question) for question in _QUESTIONS)
 _SAMPLING = Sampling(max_tokens=64)
 _VARIED = replace(_SAMPLING, temperature=1.5)
-"""Hot enough that also a policy that is sure of these questions gives more than one text."""
+"""High enough that even a policy with little variation gives different texts."""
 _SAMPLES = 6
 _SEED = 20_240
 
@@ -42,7 +36,7 @@ def _generate(
     sampling: Sampling = _SAMPLING,
     seed: int = _SEED,
 ) -> Completions:
-    """Completions, as many as there must be."""
+    """Completions, after a check of their number."""
     completions = plugin.generate(prefixes, n, sampling, seed)
     counts = [len(of_prefix) for of_prefix in completions]
     expected = [n] * len(prefixes)
@@ -58,14 +52,14 @@ def _texts(completions: Completions) -> list[str]:
 
 
 def check_n_completions_of_each_prefix(plugin: LLM) -> None:
-    """Also of none."""
+    """``generate`` returns n completions of each prefix, and nothing for no prefixes."""
     _generate(plugin, _BARE)
     _generate(plugin, _BARE[:1], n=1)
     expect(plugin.generate([], 2, _SAMPLING, _SEED) == [], "No prefixes must give no completions.")
 
 
 def check_token_counts(plugin: LLM) -> None:
-    """Costs and budgets are counted in them."""
+    """`tokens` counts the tokens of a completion. Costs and budgets depend on it."""
     limit = 4
     for sampling in (_SAMPLING, replace(_SAMPLING, max_tokens=limit)):
         for completion in (each for part in _generate(plugin, _BARE, sampling=sampling) for each in part):
@@ -78,7 +72,7 @@ def check_token_counts(plugin: LLM) -> None:
 
 
 def check_finish_reasons(plugin: LLM) -> None:
-    """A completion that was cut off says so."""
+    """A completion has the finish reason 'length' only if it was cut off."""
     for completion in (each for part in _generate(plugin, _BARE) for each in part):
         expect(
             completion.finish_reason in ("stop", "length"),
@@ -86,13 +80,13 @@ def check_finish_reasons(plugin: LLM) -> None:
         )
         expect(
             completion.finish_reason == "stop" or completion.tokens >= _SAMPLING.max_tokens,
-            f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got one of "
-            f"{completion.tokens}.",
+            f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got "
+            f"{completion.tokens} tokens.",
         )
 
 
 def check_samples_differ(plugin: LLM) -> None:
-    """Success is defined over a stochastic policy, and its samples are independent."""
+    """The samples of a prefix differ and are independent, since success is defined for a stochastic policy."""
     completions = _generate(plugin, _BARE, sampling=_VARIED)
     varied = any(len({completion.text for completion in of_prefix}) > 1 for of_prefix in completions)
     expect(
@@ -100,7 +94,7 @@ def check_samples_differ(plugin: LLM) -> None:
         f"At temperature {_VARIED.temperature} samples must differ. All {_SAMPLES} were equal for each of "
         f"{len(_BARE)} questions.",
     )
-    # A model may be sure of a question: what counts is that no prefix copies another's samples, every time.
+    # A model may give equal samples for one prefix. But equal prefixes must not get copies of the same samples.
     copies = [
         [completion.text for completion in first] == [completion.text for completion in second]
         and len({completion.text for completion in first}) > 1
@@ -108,17 +102,17 @@ def check_samples_differ(plugin: LLM) -> None:
     ]
     expect(
         not any(copies),
-        "Samples must be independent. The same prefix given twice in one call got the same samples in the same order.",
+        "Samples must be independent. In one call, two equal prefixes got the same samples in the same order.",
     )
 
 
-def check_the_seed_decides(plugin: LLM) -> None:
-    """Same input and seed, same text; another seed, another text."""
+def check_the_seed_decides_the_texts(plugin: LLM) -> None:
+    """The same input and seed give the same texts, and another seed gives others."""
     first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
     different = sum(a != b for a, b in zip(first, again, strict=True))
     expect(different == 0, f"The same seed must give the same texts. {different} of {len(first)} differ.")
     other = _texts(_generate(plugin, _BARE, sampling=_VARIED, seed=_SEED + 1))
-    expect(first != other, "Another seed must give other texts. All were equal: is the seed ignored?")
+    expect(first != other, "Another seed must give other texts. All were equal. Check that the seed is used.")
 
 
 def check_stop_strings(plugin: LLM) -> None:
@@ -128,7 +122,7 @@ def check_stop_strings(plugin: LLM) -> None:
         character for text in texts for character in set(text) if character.isalnum()
     ).most_common(1)
     if not common:
-        raise SkipTest("Its completions hold neither letters nor digits that could serve as a stop string.")
+        raise SkipTest("Its completions have no letters or digits that could be a stop string.")
     stop = common[0][0]
     completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
     kept = [text for text in _texts(completions) if stop in text]
@@ -140,7 +134,7 @@ def check_stop_strings(plugin: LLM) -> None:
 
 
 def check_a_prefix_is_continued(plugin: LLM) -> None:
-    """The completion of a prefix is what follows it: neither the prefix again, nor a new beginning."""
+    """A completion continues its prefix. It neither repeats the prefix nor starts again."""
     tried = []
     for prefix in _BARE:
         first = max((split_steps(text) for text in _texts(_generate(plugin, [prefix]))), key=len)
@@ -155,20 +149,20 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
     total = len(tried) * _SAMPLES
     expect(
         repeated <= total / 2,
-        f"A completion must be the continuation alone. {repeated} of {total} repeat the prefix's steps.",
+        f"A completion must not include its prefix. {repeated} of {total} repeat the prefix's steps.",
     )
     expect(
         restarted <= total / 2,
-        f"A prefix must be continued. {restarted} of {total} begin anew with its first step.",
+        f"A prefix must be continued. {restarted} of {total} start again with its first step.",
     )
     expect(
         _texts(continued) != _texts(_generate(plugin, _BARE)),
-        "A prefix must be continued. With and without its steps the completions are the same: are they ignored?",
+        "A prefix must be continued. Completions are the same with and without its steps. Check that they are used.",
     )
 
 
 def check_a_batch_equals_its_requests(plugin: LLM) -> None:
-    """generate_batch() gives what generate() gives for each; another batch may round differently, but seldom."""
+    """``generate_batch`` returns what ``generate`` returns for each request. Few may differ by rounding."""
     requests = [
         GenerationRequest(prefix, count, _SEED + count) for count, prefix in enumerate(_BARE, start=1)
     ]
@@ -176,12 +170,13 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
     counts = [len(of_request) for of_request in together]
     expect(
-        counts == [1, 2, 3], f"generate_batch() must give n completions a request: [1, 2, 3]. Got {counts}."
+        counts == [1, 2, 3],
+        f"generate_batch() must return n completions per request: [1, 2, 3]. Got {counts}.",
     )
     different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
     expect(
         different <= 2,
-        f"generate_batch() must give what generate() gives for each request alone. {different} of 6 texts differ.",
+        f"generate_batch() must return what generate() returns for each request. {different} of 6 texts differ.",
     )
 
 
@@ -190,7 +185,7 @@ CHECKS = (
     check_token_counts,
     check_finish_reasons,
     check_samples_differ,
-    check_the_seed_decides,
+    check_the_seed_decides_the_texts,
     check_stop_strings,
     check_a_prefix_is_continued,
     check_a_batch_equals_its_requests,

@@ -1,4 +1,4 @@
-"""What is checked of every plugin."""
+"""The checks for every plugin."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def expect(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def check_identity_is_data(plugin: Plugin) -> None:
-    """Job keys are made of the identity, so it is JSON and the same whenever it is asked for."""
+def check_identity_is_json_data(plugin: Plugin) -> None:
+    """The identity is JSON data and always the same, since job keys depend on it."""
     identity = plugin.identity()
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise AssertionError(
-            f"identity() must be JSON data; it cannot be written: {error}. Got {identity!r}."
+            f"identity() must be JSON data, but it cannot be written: {error}. Got {identity!r}."
         ) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
     expect(text == again, f"identity() must not change between calls. Got {text}, then {again}.")
 
 
-CHECKS = (check_identity_is_data,)
+CHECKS = (check_identity_is_json_data,)

@@ -1,4 +1,4 @@
-"""Rewards that authors publish for an example: what a PRM with their weights has to give."""
+"""Rewards that authors published for examples, and a check that a PRM reproduces them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from prmcal.registry.plugins import prms
 __all__ = ["PUBLISHED", "PublishedRewards", "check_published_rewards"]
 
 _TOLERANCE = 0.03
-"""Of a reward: models in bfloat16 round in their own ways on every machine, and some of the numbers are rounded too."""
+"""The allowed difference of a reward. bfloat16 rounds differently on every machine, and some numbers are rounded."""
 
 
 @dataclass(frozen=True)
 class PublishedRewards:
-    """An example with the rewards of its steps.
+    """An example with the published rewards of its steps.
 
     Attributes
     ----------
     plugin, checkpoint : str
-        Whose rewards they are.
+        The PRM and the weights of these rewards.
     question : str
+        The question of the example.
     steps : tuple of str
+        The steps of the example.
     rewards : tuple of float
-        Behind each of the steps.
+        The reward after each of the steps.
     source : str
-        Who publishes them.
+        Where they are published.
     arguments : mapping
-        With which the plugin reads what they read.
+        The plugin's arguments for the authors' format.
     """
 
     plugin: str
@@ -46,7 +48,7 @@ class PublishedRewards:
 
 
 def check_published_rewards(plugin: PRM, example: PublishedRewards) -> None:
-    """The example's rewards, by a PRM that has its weights, built again with the example's arguments."""
+    """A PRM with these weights reproduces the published rewards. It is built again with the example's arguments."""
     plugin.close()
     reader = prms.create(plugin.plugin_name, **{**plugin.arguments, **example.arguments})
     rewards = reader.score(example.question, [example.steps])[0].reward[1:]
@@ -55,7 +57,7 @@ def check_published_rewards(plugin: PRM, example: PublishedRewards) -> None:
     expect(
         gap < _TOLERANCE,
         f"The rewards of {example.checkpoint} for the example of {example.source} are "
-        f"{_shown(example.rewards)}. Got {_shown(rewards)}, which differ by up to {gap:.2g}: are these its weights?",
+        f"{_shown(example.rewards)}. Got {_shown(rewards)}, which differ by up to {gap:.2g}. Check the weights.",
     )
 
 
@@ -120,7 +122,7 @@ _QWEN = (
     _FLAMINGOS,
     _FLAMINGO_STEPS,
     (0.9995, 0.1813, 0.9746, 0.9995),
-    "its model card, as vLLM's tests have it",
+    "its model card, as in vLLM's tests",
     {"markers": "every"},
 )
 _SHEPHERD = ("shepherd", "peiyi9979/math-shepherd-mistral-7b-prm", _DUCKS)
@@ -153,4 +155,4 @@ PUBLISHED = (
         "the authors' repository",
     ),
 )
-"""For skywork and rlhflow, nobody publishes any."""
+"""There are no published rewards for skywork and rlhflow."""

@@ -1,11 +1,11 @@
-"""Which checks a plugin has to pass, and running them."""
+"""Select and run the checks for a plugin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 
 from prmcal.registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
@@ -16,6 +16,9 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy
+
+if TYPE_CHECKING:
+    import pytest
 
 __all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]
 
@@ -31,18 +34,18 @@ _CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check.
+    """The result of one check.
 
     Attributes
     ----------
     name : str
         The check's name in words.
     passed : bool
-        Whether the plugin kept this part of its contract. False if the check was skipped.
+        Whether the check passed. False if it was skipped.
     message : str
-        What was expected and what came; empty if it passed.
+        What was expected and what was found. Empty if the check passed.
     skipped : bool
-        Whether the check does not apply to this plugin; `message` then says why.
+        Whether the check does not apply to this plugin. `message` then has the reason.
     """
 
     name: str
@@ -52,52 +55,52 @@ class CheckResult:
 
 
 def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
-    """The checks for a plugin's kind. Each takes the plugin and raises AssertionError, or SkipTest.
+    """Return the checks for a plugin. Each takes the plugin and raises AssertionError if it fails, or SkipTest.
 
     Raises
     ------
     TypeError
-        If it is an object of no known kind.
+        If the object is not a plugin.
     """
     for contract, checks in _CHECKS.items():
         if isinstance(plugin_, contract):
             return plugin.CHECKS + checks
     raise TypeError(
         f"Only an LLM, a PRM, a calibrator, a data set or a strategy can be checked. Got {plugin_!r} instead; "
-        "build the plugin first if this is its class."
+        "If this is a class, build the plugin first."
     )
 
 
 def run_checks(plugin_: Plugin) -> list[CheckResult]:
-    """Run every check for the plugin's kind; a check that fails does not keep the others from running.
+    """Run every check for a plugin, even after a failure.
 
     Parameters
     ----------
     plugin_ : Plugin
-        A plugin as it is built from its arguments; a calibrator not yet fitted. It is not changed.
+        The plugin, not yet fitted. It is not changed.
 
     Returns
     -------
     list of CheckResult
-        In a fixed order.
+        The results in a fixed order.
     """
     return [_run(check, plugin_) for check in checks_of(plugin_)]
 
 
 def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult]:
-    """Compare a PRM with the rewards that authors publish of a checkpoint, if they do.
+    """Compare a PRM with the published rewards of a checkpoint, if there are any.
 
     Parameters
     ----------
     plugin_ : Plugin
-        Built on that checkpoint's weights. A PRM is closed afterwards.
+        A plugin with the weights of that checkpoint. A PRM is closed afterwards.
     checkpoint : str
-        The hub id under which the weights are published.
+        The hub id of the published weights.
 
     Returns
     -------
     list of CheckResult
-        One for each published example; none for other plugins and checkpoints.
+        A result for each published example. Empty for other plugins and checkpoints.
     """
     from prmcal.registry.conformance.published import PUBLISHED, check_published_rewards
 
@@ -116,18 +119,16 @@ def _run(check: Callable[[Any], None], plugin_: Plugin, name: str = "") -> Check
     except SkipTest as reason:
         return CheckResult(name, passed=False, message=str(reason), skipped=True)
     except AssertionError as error:
-        return CheckResult(
-            name, passed=False, message=str(error) or "An assertion of the plugin's own failed."
-        )
+        return CheckResult(name, passed=False, message=str(error) or "An assertion of the plugin failed.")
     except Exception as error:
         return CheckResult(name, passed=False, message=f"It raised {type(error).__name__}: {error}")
     return CheckResult(name, passed=True)
 
 
-def parametrize_with_checks(plugins: Iterable[Plugin]) -> Any:
-    """A pytest decorator that runs every check on every plugin, each as a test of its own.
+def parametrize_with_checks(plugins: Iterable[Plugin]) -> pytest.MarkDecorator:
+    """Return a pytest decorator that runs every check on every plugin, each as a separate test.
 
-    The decorated test takes ``plugin`` and ``check`` and calls ``check(plugin)``.
+    The decorated test has the parameters ``plugin`` and ``check``, and calls ``check(plugin)``.
     """
     import pytest
 

@@ -1,4 +1,4 @@
-"""What is checked of a search: how wide it says it is."""
+"""The checks for searches, which concern the width that they choose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TARGET = 0.9
 
 
 def _rewards(plugin: SearchStrategy) -> list[np.ndarray]:
-    """Rewards of the best prefixes, from the highest down, over-long ones last, also at the ends of the scale."""
+    """Rewards of the best prefixes in descending order, also 0, 1 and NaN (too long for the PRM)."""
     random = np.random.default_rng(0)
     drawn = [-np.sort(-random.random(count)) for count in range(1, plugin.width + 1)]
     ends = [np.array([value]) for value in (0.0, 1.0, np.nan)]
@@ -22,7 +22,7 @@ def _rewards(plugin: SearchStrategy) -> list[np.ndarray]:
 
 
 def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
-    """At least one prefix goes on with at least one continuation, and never more than K and M."""
+    """``keep`` returns a number in [1, K], and ``expand`` returns a number in [1, M]."""
     target = _TARGET if plugin.targeted else None
     for rewards in _rewards(plugin):
         for name, most in (("expand", plugin.expansions), ("keep", plugin.width)):
@@ -34,12 +34,15 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
 
 
 def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
-    """A search is resumed from its beginning, so that nothing may be left of an earlier call."""
+    """The width does not depend on earlier calls, since a resumed search starts from the beginning."""
     target = _TARGET if plugin.targeted else None
     for rewards in _rewards(plugin):
         for name in ("expand", "keep"):
             first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
-            expect(first == second, f"{name}() must give the same for the same. Got {first}, then {second}.")
+            expect(
+                first == second,
+                f"{name}() must return the same for the same rewards. Got {first}, then {second}.",
+            )
 
 
 CHECKS = (

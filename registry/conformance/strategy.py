@@ -1,4 +1,4 @@
-"""What is checked of a strategy, on pools of a small world whose numbers are known."""
+"""The checks for strategies, on small synthetic pools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prmcal.registry.strategies.exact import pass_at_n
 __all__ = ["CHECKS"]
 
 _QUESTIONS, _SIZE, _TARGET = 30, 16, 0.9
-# What a strategy that draws at random with a fixed seed may differ by where its draws fall otherwise.
+# The allowed difference for a strategy that draws at random with a fixed seed.
 _ERROR = 0.02
 _ROUNDING = 1e-9
 
@@ -35,13 +35,13 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
 
 
 def _pool(plugin: Strategy, arrays: dict[str, NDArray[Any]]) -> Pool:
-    """A pool that holds what the strategy declares, and no more."""
+    """A pool with only what the strategy declares."""
     declared = {name: arrays[name] for name in READS if name in plugin.reads}
     return Pool(arrays["correct"], arrays["answers"], **declared)
 
 
 def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
-    """What it answers, of the right shape and range."""
+    """The result of the strategy, after a check of its shape and range."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
     result = plugin.answer(_pool(plugin, arrays), setting)
     expect(isinstance(result, Answered), f"answer() must return an Answered. Got {type(result).__name__}.")
@@ -52,7 +52,7 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
         expect(found == shape, f"'{name}' must have shape (questions,) = {shape}. Got {found}.")
         expect(bool(np.isfinite(values).all()), f"'{name}' must be finite. Got {values}.")
     low, high = result.accuracy.min(), result.accuracy.max()
-    expect(low >= 0 and high <= 1 + _ROUNDING, f"Accuracies must lie in [0, 1]. Got {low} to {high}.")
+    expect(low >= 0 and high <= 1 + _ROUNDING, f"Accuracies must be in [0, 1]. Got {low} to {high}.")
     low, high = result.samples.min(), result.samples.max()
     expect(
         low > 0 and high <= _SIZE + _ROUNDING,
@@ -62,25 +62,25 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
 
 
 def check_reads_are_known(plugin: Strategy) -> None:
-    """What it reads decides what it is run for."""
+    """`reads` contains known names only."""
     unknown = sorted(set(plugin.reads) - set(READS))
-    expect(not unknown, f"'reads' may hold {', '.join(READS)}. Got {', '.join(unknown)}.")
+    expect(not unknown, f"'reads' may contain {', '.join(READS)}. Got {', '.join(unknown)}.")
 
 
-def check_it_uses_what_it_declares(plugin: PoolStrategy) -> None:
-    """It works on a pool that holds what it declares and nothing else; shapes and ranges are right."""
+def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
+    """The strategy works on a pool with only what it declares. Shapes and ranges are right."""
     _answer(plugin, _arrays())
 
 
-def check_the_same_pool_gives_the_same(plugin: PoolStrategy) -> None:
-    """Nothing in it is random from one call to the next."""
+def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
+    """A second call gives the same result."""
     first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
-    expect(same, "answer() must give the same for the same pool. A second call gave something else.")
+    expect(same, "answer() must return the same for the same pool. A second call returned something else.")
 
 
-def check_the_order_of_the_pool_is_nothing(plugin: PoolStrategy) -> None:
-    """Trajectories are drawn from the pool, not taken from its beginning."""
+def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
+    """The result does not depend on the order of the trajectories in the pool."""
     arrays = _arrays()
     order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
     shuffled = dict(arrays)
@@ -90,12 +90,12 @@ def check_the_order_of_the_pool_is_nothing(plugin: PoolStrategy) -> None:
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
     expect(
         gap < _ERROR,
-        f"The accuracy must not hang on the order of the pool. It changed by {gap:.3f} when it was shuffled.",
+        f"The accuracy must not depend on the order of the pool. A shuffle changed it by {gap:.3f}.",
     )
 
 
-def check_it_knows_no_more_than_its_samples(plugin: PoolStrategy) -> None:
-    """No choice among some samples is right more often than one of them is."""
+def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
+    """The accuracy does not exceed the probability that one of the samples is right."""
     arrays = _arrays()
     result = _answer(plugin, arrays)
     counts = np.ceil(result.samples - _ROUNDING).astype(np.int64)
@@ -103,13 +103,13 @@ def check_it_knows_no_more_than_its_samples(plugin: PoolStrategy) -> None:
     over = (result.accuracy - bound).max()
     expect(
         over < _ERROR,
-        f"The accuracy of a question must not exceed the chance that one of its samples is right. It does by "
-        f"{over:.3f}: does it look at more samples than it counts, or at 'correct'?",
+        "The accuracy of a question must not exceed the probability that one of its samples is right. It does by "
+        f"{over:.3f}. Check that all used samples are counted, and that the choice does not depend on 'correct'.",
     )
 
 
-def check_hopeless_and_certain_questions(plugin: PoolStrategy) -> None:
-    """Where no trajectory is right the accuracy is 0; where all are, with an answer each, it is 1."""
+def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
+    """The accuracy is 0 if no trajectory is right, and 1 if all are right."""
     for right in (False, True):
         arrays = _arrays()
         arrays["correct"] = np.full_like(arrays["correct"], right)
@@ -117,19 +117,19 @@ def check_hopeless_and_certain_questions(plugin: PoolStrategy) -> None:
         found = _answer(plugin, arrays).accuracy
         expect(
             bool(np.allclose(found, float(right))),
-            f"The accuracy must be {int(right)} where {'all' if right else 'no'} trajectories are right. Got {found}.",
+            f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}.",
         )
 
 
-def check_over_long_questions(plugin: PoolStrategy) -> None:
-    """A question or trajectory that the PRM could not read (NaN) is answered too."""
+def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
+    """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
     arrays = _arrays()
     arrays["scores"][:3], arrays["rewards"][:3] = np.nan, np.nan
     _answer(plugin, arrays)
 
 
 def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
-    """For strategies that aim at a target probability C."""
+    """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
         low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
         expect(
@@ -139,11 +139,11 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
 
 CHECKS = (
     check_reads_are_known,
-    check_it_uses_what_it_declares,
-    check_the_same_pool_gives_the_same,
-    check_the_order_of_the_pool_is_nothing,
-    check_it_knows_no_more_than_its_samples,
-    check_hopeless_and_certain_questions,
-    check_over_long_questions,
+    check_it_works_with_what_it_declares,
+    check_the_same_pool_gives_the_same_answer,
+    check_the_order_of_the_pool_does_not_matter,
+    check_accuracy_does_not_exceed_pass_at_samples,
+    check_all_wrong_and_all_right_questions,
+    check_too_long_questions_are_answered,
     check_a_higher_target_costs_no_less,
 )

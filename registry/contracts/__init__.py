@@ -1,1 +1,1 @@
-"""The contracts that plugins fulfil, and the data that passes between them."""
+"""The contracts of plugins, and the data that passes between them. The plugins belong in the other folders."""

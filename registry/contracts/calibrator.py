@@ -1,4 +1,4 @@
-"""The contract of a calibrator: it maps a PRM's scores to calibrated rewards."""
+"""The contract of a calibrator: it maps the scores of a PRM to calibrated rewards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.prm import PRM
 
 __all__ = ["Calibrator"]
 
@@ -21,21 +23,21 @@ _ARRAYS_FILE = "calibrator.safetensors"
 
 
 class Calibrator(Plugin, ABC):
-    """Maps what it reads of a prefix to the probability of success, at one or more quantile levels.
+    """Map features of a prefix to the probability of success, at one or more quantile levels.
 
     Attributes
     ----------
     reads : {"reward", "logit", "hidden", "prm"}
-        What ``fit`` and ``predict`` are given: an array with the reward or the logit of each prefix, their
-        :class:`HiddenStates`, or as :class:`ScoredPrefixes` the texts and the PRM module itself.
+        The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
+        :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM.
     grouped : bool
-        Whether ``fit`` is also given ``questions``, of shape (rows,), int64: equal numbers mark prefixes of one
-        question, which a calibrator that splits its data must keep together.
+        Whether ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
+        numbers. A calibrator that splits its data must keep them together.
     support : FitSupport
-        Where a long fit may keep checkpoints and report its progress; set by whoever calls ``fit``.
+        Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it.
     levels : tuple of float
-        The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point
-        estimate, which then stands in for every level.
+        The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
+        which is used for every level.
     """
 
     reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
@@ -50,7 +52,7 @@ class Calibrator(Plugin, ABC):
         Parameters
         ----------
         features : ndarray of shape (rows,), HiddenStates or ScoredPrefixes
-            What `reads` says. All of them have a length and can be indexed with rows.
+            The features that `reads` names. All of them have a length and can be indexed by rows.
         k, n : ndarray of shape (rows,), int64
             k successes of n follow-ups, 0 <= k <= n, n >= 1.
 
@@ -62,10 +64,37 @@ class Calibrator(Plugin, ABC):
 
     @abstractmethod
     def predict(self, features: Any) -> NDArray[np.float64]:
-        """Calibrated rewards in [0, 1], of shape (rows, levels), not falling from one level to the next."""
+        """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels."""
+
+    @property
+    def training_passes(self) -> int:
+        """How often ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM.
+
+        Plans estimate GPU-hours from it.
+        """
+        return 0
+
+    def export(self, prm: PRM, folder: Path) -> None:
+        """Write the calibrated PRM as a checkpoint. Override it if the fitted calibrator is a change of the PRM.
+
+        Parameters
+        ----------
+        prm : PRM
+            The PRM that it was fitted to. It may be closed afterwards.
+        folder : Path
+            A new or an empty folder.
+
+        Raises
+        ------
+        PluginFailedError
+            If the calibrator does not change the PRM, or this PRM cannot be exported.
+        """
+        raise PluginFailedError(
+            "it does not change the PRM. Choose a calibrator that fine-tunes the PRM, such as quantile-lora."
+        )
 
     def check_calibration_data(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> None:
-        """Raise ValueError unless the three can be fitted to. For the first line of ``fit``."""
+        """Raise ValueError unless the arguments of ``fit`` are valid. Call it in the first line of ``fit``."""
         self.check_features(features)
         if not len(features):
             raise ValueError(
@@ -80,7 +109,7 @@ class Calibrator(Plugin, ABC):
             raise ValueError("Each prefix needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
 
     def check_features(self, features: Any) -> None:
-        """Raise ValueError unless `features` are what `reads` says, with finite scores in their range."""
+        """Raise ValueError unless `features` are what `reads` names, with finite scores in their range."""
         scores = features
         if self.reads in ("hidden", "prm"):
             expected = HiddenStates if self.reads == "hidden" else ScoredPrefixes
@@ -100,15 +129,13 @@ class Calibrator(Plugin, ABC):
             raise ValueError("Each reward must be in [0, 1].")
 
     def check_fitted(self) -> None:
-        """Raise PluginFailedError if there are no fitted attributes yet. For the first line of ``predict``."""
+        """Raise PluginFailedError if it is not fitted. Call it in the first line of ``predict``."""
         if not any(name.endswith("_") for name in vars(self)):
             name = self.plugin_name or type(self).__qualname__
-            raise PluginFailedError(
-                f"The calibrator '{name}' is not fitted. Call fit, or load a fitted one, first."
-            )
+            raise PluginFailedError(f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first.")
 
     def save(self, folder: Path) -> None:
-        """Write the fitted attributes to `folder`: arrays as safetensors, the rest as JSON. Never pickle."""
+        """Write the fitted attributes to `folder`: arrays as safetensors, the others as JSON. Nothing is pickled."""
         from safetensors.numpy import save_file
 
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -120,12 +147,12 @@ class Calibrator(Plugin, ABC):
         (folder / _STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
-        """Read back what ``save`` wrote; the predictions are equal to the bit.
+        """Read what ``save`` wrote. The predictions are then equal to the bit.
 
         Raises
         ------
         DataError
-            If the folder does not hold a whole saved calibrator of this plugin.
+            If the folder does not contain a complete saved calibrator of this plugin.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
@@ -135,9 +162,11 @@ class Calibrator(Plugin, ABC):
             arrays = load_file(folder / _ARRAYS_FILE)
             plain, plugin = state["fitted"], state["plugin"]
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise DataError(f"{folder} does not hold a saved calibrator: {error}. Fit it again.") from error
+            raise DataError(
+                f"{folder} does not contain a saved calibrator: {error}. Fit it again."
+            ) from error
         if plugin != self.plugin_name:
-            raise DataError(f"{folder} holds the calibrator '{plugin}', not '{self.plugin_name}'.")
+            raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         for name, value in {**plain, **arrays}.items():
             setattr(self, name, value)
         return self

@@ -1,8 +1,4 @@
-"""What passes between the plugins: questions, prefixes, completions, scores.
-
-Steps of a trajectory are separated by a blank line; :func:`split_steps` and
-:func:`join_steps` are the only places that know it.
-"""
+"""What passes between the plugins: questions, prefixes, completions, scores, hidden states."""
 
 from __future__ import annotations
 
@@ -14,23 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "STEP_SEPARATOR",
     "Completion",
     "GenerationRequest",
+    "HiddenStates",
     "Prefix",
     "PrefixScores",
     "Question",
     "Sampling",
     "ScoringRequest",
-    "Verdict",
-    "join_steps",
-    "split_steps",
 ]
-
-STEP_SEPARATOR = "\n\n"
-
-Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
-"""``unparsed``: there is no final answer. ``timed out``: comparing it ran over its limits of time or memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +30,11 @@ class Question:
     id : str
         Unique within its data set and split.
     text, answer : str
-        What the LLM reads; the reference answer, without a box.
+        The problem as the LLM reads it, and the reference answer without a box.
     level : int or None
-        Difficulty 1 (easy) to 5 (hard).
+        Difficulty from 1 (easy) to 5 (hard); None if it is not known.
     subject : str or None
-        Topic.
+        Topic; None if it is not known.
     """
 
     id: str
@@ -66,16 +54,16 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How completions are drawn.
+    """How completions are sampled.
 
     Attributes
     ----------
     temperature : float
-        Above 0: success is defined over a stochastic policy (Definition 1).
+        Above 0, because success is defined for a stochastic policy (Definition 1).
     top_p : float
-        Nucleus mass in (0, 1].
+        Probability mass of nucleus sampling, in (0, 1].
     max_tokens : int
-        Tokens that one completion may have at the most.
+        The largest number of tokens of one completion.
     stop : tuple of str
         A completion ends before the first of these strings.
     """
@@ -93,13 +81,13 @@ class Completion:
     Attributes
     ----------
     text : str
-        Its own text only, the prefix not repeated.
+        The generated text, without the prefix.
     tokens : int
-        Tokens that were generated.
+        Generated tokens.
     finish_reason : {"stop", "length"}
-        Whether it came to an end of its own.
+        ``stop`` if the LLM ended the completion or reached a stop string, ``length`` if it reached `max_tokens`.
     prompt_tokens : int
-        Tokens of the prefix that it continues, for the costs; 0 if the LLM does not tell.
+        Tokens of the prefix, for the costs; 0 if the LLM does not report them.
     """
 
     text: str
@@ -110,7 +98,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One prefix to continue: how often, and the seed of its completions."""
+    """One prefix to continue: the number of its completions, and their seed."""
 
     prefix: Prefix
     n: int
@@ -119,15 +107,16 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRequest:
-    """One question with trajectories to score, each a sequence of steps.
+    """One question with trajectories to score.
 
     Attributes
     ----------
     question : str
     trajectories : tuple of tuples of str
+        Each trajectory as its steps.
     whole_only : bool
-        Whether the score of each whole trajectory is all that will be read. A PRM may then leave out those of its
-        shorter prefixes, and answer with one score instead of T+1: the last is that of the whole either way.
+        Whether only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1.
+        The last score is that of the whole trajectory in both cases.
     """
 
     question: str
@@ -137,7 +126,7 @@ class ScoringRequest:
 
 @dataclass(frozen=True, slots=True)
 class PrefixScores:
-    """The scores of all T+1 prefixes of one trajectory, t = 0 first; or of the whole alone, if no more was asked for.
+    """The scores of all T+1 prefixes of one trajectory, t = 0 first, or of the whole one with `whole_only`.
 
     Attributes
     ----------
@@ -146,9 +135,9 @@ class PrefixScores:
     reward : ndarray of shape (T+1,), float64
         The score as a probability in [0, 1].
     over_long : ndarray of shape (T+1,), bool
-        Whether the prefix did not fit into the PRM's context. Such a prefix is scored NaN, never cut.
+        Whether the prefix is too long for the PRM. Its score is then NaN. A prefix is never truncated.
     tokens : int
-        Tokens that the PRM read for this trajectory, shared ones counted once.
+        Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once.
     """
 
     logit: NDArray[np.float32]
@@ -157,11 +146,51 @@ class PrefixScores:
     tokens: int
 
 
-def split_steps(text: str) -> tuple[str, ...]:
-    """Split a trajectory into its steps x_1..x_T; empty steps are dropped."""
-    return tuple(step for step in (part.strip("\n") for part in text.split(STEP_SEPARATOR)) if step.strip())
+@dataclass(frozen=True)
+class HiddenStates:
+    """The PRM's hidden states of prefixes, as a forest: each path from a root to a leaf is one prefix.
 
+    Prefixes of one question begin with the same tokens. The states of these tokens are equal, because a token attends
+    only to the tokens before it.
 
-def join_steps(steps: Sequence[str]) -> str:
-    """Join steps to a prefix text, without a separator at its end."""
-    return STEP_SEPARATOR.join(steps)
+    Attributes
+    ----------
+    states : ndarray of float32, shape (nodes, width)
+        The last layer's output at every token.
+    parents : ndarray of int64, shape (nodes,)
+        The index of the token before, which is smaller; -1 for the first token of a question.
+    leaves : ndarray of int64, shape (rows,)
+        The node of each prefix's last token, at which the PRM's score is read.
+    logit : ndarray of float64, shape (rows,)
+        The PRM's log-odds of success of each prefix.
+    """
+
+    states: NDArray[np.float32]
+    parents: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+    logit: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def __getitem__(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> HiddenStates:
+        """Return some of the prefixes, over the same forest."""
+        return HiddenStates(self.states, self.parents, self.leaves[rows], self.logit[rows])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[HiddenStates]) -> HiddenStates:
+        """Return one forest with the prefixes of all parts, in their order."""
+        offsets = np.cumsum([0, *(len(part.states) for part in parts)])[:-1]
+        return cls(
+            states=np.concatenate([part.states for part in parts]),
+            parents=np.concatenate(
+                [
+                    np.where(part.parents < 0, -1, part.parents + offset)
+                    for part, offset in zip(parts, offsets, strict=True)
+                ]
+            ),
+            leaves=np.concatenate(
+                [part.leaves + offset for part, offset in zip(parts, offsets, strict=True)]
+            ),
+            logit=np.concatenate([part.logit for part in parts]),
+        )

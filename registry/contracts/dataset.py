@@ -1,4 +1,4 @@
-"""The contract of a data set: questions in splits, and how an answer to them is graded."""
+"""The contract of a data set: questions in splits, and how answers to them are graded."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from prmcal.registry.contracts.data import Question, Verdict
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.grading import Grading, extract_answer, grade_answer, grader_version
+from prmcal.registry.grading import Grading, Verdict, extract_answer, grade_answer, grader_version
 
 __all__ = ["Dataset", "FollowedUp", "FollowedUpDataset", "content_hash"]
 
 
 class Dataset(Plugin, ABC):
-    """A source of questions. Job keys hold the hash of its questions, not its name.
+    """A source of questions. Job keys contain the hash of its questions and not its name.
 
     Attributes
     ----------
     splits : tuple of str
-        The splits it has, e.g. ``("train", "calibration", "test")``.
+        The names of its splits, e.g. ``("train", "calibration", "test")``.
     grading : {"plain", "integer", "symbolic"}
-        What its answers are: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics.
+        The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics.
     """
 
     splits: tuple[str, ...] = ("test",)
@@ -32,7 +32,7 @@ class Dataset(Plugin, ABC):
 
     @abstractmethod
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The first `count` questions of a split (all if None). A larger count begins with the same questions.
+        """Return the first `count` questions of a split, or all. A larger count begins with the same questions.
 
         Raises
         ------
@@ -41,14 +41,14 @@ class Dataset(Plugin, ABC):
         """
 
     def absent_size(self, split: str) -> int | None:
-        """How many questions a split has that would have to be downloaded; None if it is on this machine.
+        """Return the number of questions of a split that must be downloaded first; None if it is on this machine.
 
-        For plans, which then do without it. A data set whose size is not known in advance says None too.
+        Plans use it instead of the questions. Return None also if the size is not known before the download.
         """
         return None
 
     def grade(self, question: Question, trajectory: str) -> tuple[Verdict, str | None]:
-        """Grade a whole trajectory: the verdict and the final answer that was found in it, if any."""
+        """Grade a whole trajectory. Return the verdict and the final answer, or None if there is no answer."""
         answer = extract_answer(trajectory)
         if answer is None:
             return "unparsed", None
@@ -56,7 +56,7 @@ class Dataset(Plugin, ABC):
 
     @property
     def grader_version(self) -> str:
-        """Part of the keys of all graded work; raise it when a verdict can change."""
+        """The version of the grader, part of the keys of all graded work. It changes when a verdict can change."""
         return grader_version(self.grading)
 
 
@@ -68,7 +68,7 @@ class FollowedUp:
     ----------
     steps : tuple of str
     counts : mapping of int to (int, int)
-        For the prefixes of t steps that were: k successes of n follow-ups.
+        k successes of n follow-ups for each prefix that was followed up, by its number of steps t.
     """
 
     steps: tuple[str, ...]
@@ -76,36 +76,36 @@ class FollowedUp:
 
 
 class FollowedUpDataset(Dataset):
-    """Questions with trajectories of LLMs that were followed up already: to calibrate on, without generating.
+    """Questions with trajectories of LLMs whose prefixes were followed up already. Calibrators can be fitted to it.
 
-    Its questions need no answers, since nothing of it is graded.
+    Nothing is generated or graded, so its questions need no answers.
     """
 
     splits = ("calibration",)
 
     @abstractmethod
     def content(self, llm: str) -> Any:
-        """What tells the data of an LLM from all other, as JSON data, for job keys."""
+        """Return JSON data that identifies the data of an LLM, for the job keys."""
 
     @abstractmethod
     def trajectories(self, llm: str, follow_ups: int) -> Mapping[str, Sequence[FollowedUp]]:
-        """The trajectories of an LLM, by the text of their question.
+        """Return the trajectories of an LLM, by the text of their question.
 
         Parameters
         ----------
         llm : str
             The LLM's name in the grid.
         follow_ups : int
-            How many a prefix had, where the data does not say.
+            How many follow-ups a prefix had, if the data does not say.
 
         Raises
         ------
         DataError
-            If there are none of this LLM, or the data is broken.
+            If there are no trajectories of this LLM, or the data is invalid.
         """
 
 
 def content_hash(questions: Sequence[Question]) -> str:
-    """Hash of all that the questions hold, in their order (SHA-256, 16 hexadecimal digits)."""
+    """Return the hash of the questions in their order: 16 hexadecimal digits of SHA-256."""
     text = json.dumps([astuple(question) for question in questions], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The contract of an LLM: it continues prefixes of trajectories."""
+"""The contract of an LLM: it samples continuations of prefixes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["LLM"]
 
 
 class LLM(Plugin, ABC):
-    """A policy. ``generate`` samples completions of many prefixes at once.
+    """A policy: samples completions of many prefixes at once.
 
     Attributes
     ----------
     repeats : bool
-        Whether every call for a prefix begins with the same completions, whatever its seed. A grid then has to ask for
-        all samples of a prefix at once.
+        Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
+        samples of a prefix at once.
     """
 
     repeats: ClassVar[bool] = False
@@ -33,9 +33,10 @@ class LLM(Plugin, ABC):
         Parameters
         ----------
         prefixes : sequence of Prefix
-            Questions with the steps so far. A prefix is continued after a step separator, not restarted.
+            Questions with the steps so far. A completion continues the prefix after a step separator; it does not
+            repeat it.
         n : int
-            Completions per prefix, independent of one another.
+            Independent completions per prefix.
         sampling : Sampling
             Temperature, nucleus, length and stop strings.
         seed : int
@@ -44,18 +45,18 @@ class LLM(Plugin, ABC):
         Returns
         -------
         list of list of Completion
-            ``len(prefixes)`` lists of `n` completions.
+            For each prefix its `n` completions.
         """
 
     def generate_batch(
         self, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
-        """Continue several prefixes, each so many times and with a seed of its own, as a search does.
+        """Continue several prefixes, each with its own n and seed. Searches use it.
 
-        A request gives what ``generate([prefix], n, sampling, seed)`` does. An LLM that gains from batching
-        overrides this.
+        Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
+        batches.
         """
         return [self.generate([each.prefix], each.n, sampling, each.seed)[0] for each in requests]
 
     def close(self) -> None:
-        """Release the model's memory. Called when no more work needs it."""
+        """Free the model's memory. Called when no more work needs the model."""

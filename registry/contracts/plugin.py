@@ -1,4 +1,4 @@
-"""What every plugin has in common: a name, its arguments as data, and an identity for job keys."""
+"""What all plugins have: a name, arguments that are data, and an identity for the job keys."""
 
 from __future__ import annotations
 
@@ -12,36 +12,52 @@ __all__ = ["Plugin"]
 
 
 class Plugin:
-    """Base of LLM, PRM, Calibrator, Dataset and Strategy.
+    """The base of LLM, PRM, Calibrator, Dataset and Strategy.
 
-    Constructor arguments are plain data (what YAML can hold). ``__init__`` only stores them under their own
-    names; whatever is derived from them is computed when it is needed, so that building a plugin is free.
+    Constructor arguments are data that YAML can hold. ``__init__`` only stores them under their own names. Everything
+    else is computed when it is needed, so that building a plugin costs nothing.
 
     Attributes
     ----------
     version : str
         Part of every job key. Raise it when the plugin's output changes for the same arguments.
     packages : tuple of str
-        Packages that it imports and that prmcal itself does without; `prmcal doctor` looks for them.
+        Packages that it imports and that prmcal does not require. `prmcal doctor` checks them.
+    checkpoint : str
+        The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads none. A
+        constructor argument of this name replaces the class's own. Plans read the size of the model from its name.
+    key_variable : str or None
+        The environment variable with the key of a server that it uses. `prmcal doctor` checks that it is set.
     plugin_name : str
-        The registered name; set when the registry builds the plugin.
+        The registered name. The registry sets it when it builds the plugin.
     arguments : dict
-        The validated constructor arguments; set when the registry builds the plugin.
+        The validated constructor arguments. The registry sets them when it builds the plugin.
     """
 
     version: ClassVar[str] = "1"
     packages: ClassVar[tuple[str, ...]] = ()
+    checkpoint: str = ""
+    key_variable: str | None = None
     plugin_name: str = ""
-    arguments: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the registry, never changed
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - the registry replaces it and nothing changes it
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """All checkpoints that it reads, which must be on the machine before a run; by default `checkpoint`."""
+        return (self.checkpoint,) if self.checkpoint else ()
 
     def check_arguments(self) -> None:
-        """Raise ValueError if an argument is outside its range. Called once, after construction."""
+        """Raise ValueError if the arguments do not fit together, or name something that does not exist.
+
+        The registry calls it once, after construction. The type and the range of a single argument belong in the
+        annotation of the constructor: see :mod:`prmcal.registry.contracts.ranges`.
+        """
 
     def identity(self) -> dict[str, Any]:
-        """All that decides this plugin's output, as JSON data; the job keys are made from it.
+        """Return everything that decides the plugin's output, as JSON data. The job keys are made from it.
 
-        Plugins from outside are known by the hash of their source file too, so that an edited plugin is
-        a new one.
+        The identity of a plugin outside this package includes the hash of its source file, so that an edited plugin has
+        new keys.
         """
         cls = type(self)
         known: dict[str, Any] = {

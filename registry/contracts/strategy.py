@@ -1,4 +1,4 @@
-"""The contract of a strategy: how a question's samples are spent, and which answer comes of them."""
+"""The contract of a strategy: how many samples each question gets, and which answer is chosen from them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _MEANING = {
 
 
 class Pool:
-    """Sampled and graded trajectories: M of each question, drawn independently, in no order that means anything.
+    """The pool: M sampled, graded and scored trajectories of each question. They are independent and unordered.
 
-    What a strategy may see at inference (`scores`, `rewards`) is there if its `reads` names it. What it may not see,
-    `correct` and `success`, is there to say in expectation how it does, and for reference points.
+    A strategy may use `scores` and `rewards` at inference, if its `reads` names them. It must not choose by `correct`
+    or `success`: these serve to compute its expected results, and reference points.
 
     Parameters
     ----------
     correct : ndarray of shape (questions, M), bool
-        Whether each trajectory's final answer is right.
+        Whether the final answer of each trajectory is correct.
     answers : ndarray of shape (questions, M), int64
-        The final answers as numbers: equal within a question where the answers' texts are equal, -1 without one.
+        The final answers as numbers: equal within a question if their texts are equal; -1 if there is none.
     scores : ndarray of shape (questions, M), float64, optional
-        The PRM's log-odds that the whole trajectory is right, uncalibrated; NaN where it is over-long.
+        The PRM's uncalibrated log-odds of success of the whole trajectory; NaN where it is too long for the PRM.
     rewards : ndarray of shape (questions,), float64, optional
-        Calibrated reward of the bare question in [0, 1] at one level beta; NaN where it is over-long.
+        Calibrated reward of the bare question in [0, 1] at one level beta; NaN where it is too long for the PRM.
     success : ndarray of shape (questions,), float64, optional
-        Success rate of the bare question in [0, 1], over the pool and the follow-ups of the bare question.
+        Success rate of the bare question in [0, 1], from the pool and the follow-ups of the bare question.
     """
 
     def __init__(
@@ -58,46 +58,46 @@ class Pool:
 
     @property
     def questions(self) -> int:
-        """How many questions there are."""
+        """The number of questions."""
         return len(self.correct)
 
     @property
     def size(self) -> int:
-        """M, the trajectories of each question."""
+        """M, the number of trajectories of each question."""
         return int(self.correct.shape[1])
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """The PRM's scores, if the strategy declares that it reads them."""
+        """The PRM's scores. An error is raised unless the strategy declares that it reads them."""
         return self._read("scores")
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """The calibrated rewards, if the strategy declares that it reads them."""
+        """The calibrated rewards. An error is raised unless the strategy declares that it reads them."""
         return self._read("rewards")
 
     @property
     def success(self) -> NDArray[np.float64]:
-        """The true success rates, if the strategy declares that it reads them."""
+        """The success rates. An error is raised unless the strategy declares that it reads them."""
         return self._read("success")
 
     def _read(self, name: Reads) -> NDArray[np.float64]:
         value = self._given[name]
         if value is None:
             raise PluginFailedError(
-                f"It uses {_MEANING[name]} without declaring it. Put '{name}' into its 'reads'."
+                f"It uses {_MEANING[name]} without declaring it. Add '{name}' to its 'reads'."
             )
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the grid asks of a strategy.
+    """The setting in which a strategy is run.
 
     Attributes
     ----------
     samples : int
-        N, the samples per question of the fixed budget: no strategy may use more. At most the pool's M.
+        N, the samples per question of the fixed budget. No strategy may use more. At most the pool's M.
     target : float or None
         Target probability C in (0, 1); None if the strategy is not `targeted`.
     """
@@ -108,16 +108,16 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What a strategy comes to, for each question in expectation.
+    """The expected results of a strategy for each question.
 
     Attributes
     ----------
     accuracy : ndarray of shape (questions,), float64
-        Chance in [0, 1] that the final answer is right.
+        Probability in [0, 1] that the final answer is correct.
     samples : ndarray of shape (questions,), float64
         Expected number of trajectories that are drawn, above 0.
     pass_at_samples : ndarray of shape (questions,), float64, or None
-        Chance that one of them at least is right: what a perfect choice would make of the same budget.
+        Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice.
     """
 
     accuracy: NDArray[np.float64]
@@ -126,15 +126,15 @@ class Answered:
 
 
 class Strategy(Plugin, ABC):
-    """Spends samples on questions and picks answers. Derive from PoolStrategy, or from SearchStrategy.
+    """The base of PoolStrategy and SearchStrategy. Derive from one of these.
 
     Attributes
     ----------
     reads : tuple of {"scores", "rewards", "success"}
-        What it needs of a pool, which decides for what it is run: without "scores" and "rewards" once for each LLM
-        and data set, with "scores" for each PRM too, with "rewards" for each calibrator and level beta too.
+        What it reads of the pool. This decides how often it is run: once for each LLM and data set; with "scores" also
+        for each PRM; with "rewards" also for each PRM, calibrator and level beta.
     targeted : bool
-        Whether it aims at a target probability C. It is then run for every C of the grid.
+        Whether it has a target probability C. It is then run once for every C of the grid.
     """
 
     reads: ClassVar[tuple[Reads, ...]] = ()
@@ -142,20 +142,24 @@ class Strategy(Plugin, ABC):
 
 
 class PoolStrategy(Strategy):
-    """A strategy that draws whole trajectories: what comes of it follows from a pool, with no further generation."""
+    """A strategy that draws whole trajectories. Its results follow from the pool, without further generation."""
 
     @abstractmethod
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Say how the strategy does on a pool, in expectation over which of its trajectories are drawn.
+        """Return the expected results of the strategy over all ways to draw trajectories from the pool.
 
-        Samples are drawn from the pool without replacement. Where there is a closed form, use it
-        (:mod:`prmcal.registry.strategies.exact`): a result must not depend on random numbers. Where there is none, draw
-        with a fixed seed and say how large the error is.
+        Trajectories are drawn without replacement. A result must not depend on random numbers: use a closed form if
+        there is one (:mod:`prmcal.registry.strategies.exact`). Otherwise draw with a fixed seed and document the size
+        of the error.
 
         Parameters
         ----------
         pool : Pool
-            With what `reads` declares.
+            The pool with what `reads` declares.
         setting : Setting
             The largest number of samples, and the target probability C.
+
+        Returns
+        -------
+        Answered
         """

@@ -1,1 +1,1 @@
-"""Built-in data sets."""
+"""The built-in data sets. Their contract is in `registry.contracts`, and grading is in `registry.grading`."""

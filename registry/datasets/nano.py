@@ -1,4 +1,4 @@
-"""The data sets `nano-math` and `nano-aime`: generated arithmetic that the nano models can nearly do."""
+"""The data sets `nano-math` and `nano-aime`: generated arithmetic problems for the nano models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["NanoAIME", "NanoMath"]
 
 
 class _NanoDataset(Dataset):
-    """Problems of the generator. Its splits are disjoint, by a hash of each question's text."""
+    """Generated problems. A hash of each question's text determines its split, so the splits are disjoint."""
 
     generator_name: ClassVar[str]
     sizes: ClassVar[dict[str, int]]
-    """How many questions a split has: the generator itself knows no end."""
+    """The number of questions per split. The generator itself has no limit."""
     grading: Grading = "plain"
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -30,8 +30,8 @@ class _NanoDataset(Dataset):
         size = self.sizes[split]
         if count is not None and count > size:
             raise DataError(
-                f"The {split} split of {self.generator_name} has {size} questions, fewer than the {count} that "
-                "are asked for."
+                f"The {split} split of {self.generator_name} has {size} questions, fewer than the {count} "
+                "requested."
             )
         problems = generate_split(self.generator_name, split, size if count is None else count)
         return [
@@ -41,7 +41,7 @@ class _NanoDataset(Dataset):
 
 
 class NanoMath(_NanoDataset):
-    """Chains of 2 to 9 operations, levels 1 to 5 in turn: what the nano models were made for."""
+    """Chains of 2 to 9 operations at levels 1 to 5: the problems that the nano models are trained for."""
 
     generator_name = "nano-math"
     sizes: ClassVar[dict[str, int]] = {"train": 20_000, "calibration": 2_000, "test": 1_000}
@@ -49,7 +49,7 @@ class NanoMath(_NanoDataset):
 
 
 class NanoAIME(_NanoDataset):
-    """Chains of 11 to 13 mostly hard operations, all of level 5: outside what the nano PRM has seen."""
+    """Chains of 11 to 13 mostly hard operations, all of level 5. The nano PRMs have no Monte Carlo labels of them."""
 
     generator_name = "nano-aime"
     sizes: ClassVar[dict[str, int]] = {"train": 5_000, "test": 1_000}

@@ -1,4 +1,4 @@
-"""The paper's data sets: from a file on this machine, or from the Hugging Face hub."""
+"""Published data sets, read from a local file or from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST_AIME_ANSWER = 999
 
 @dataclass(frozen=True)
 class _HubTable:
-    """A split of a data set on the hub."""
+    """One split of a data set on the Hugging Face hub."""
 
     repository: str
     configuration: str | None
@@ -34,7 +34,7 @@ class _HubTable:
         return f"{self.repository}{configuration}, split '{self.split}'"
 
     def is_downloaded(self) -> bool:
-        """Whether the hub's cache on this machine has the data set."""
+        """Return whether the local cache of the hub contains the data set."""
         from huggingface_hub import constants
 
         return (Path(constants.HF_HUB_CACHE) / f"datasets--{self.repository.replace('/', '--')}").is_dir()
@@ -44,35 +44,33 @@ class _HubTable:
 
         try:
             rows = datasets.load_dataset(self.repository, self.configuration, split=self.split)
-        except (
-            Exception
-        ) as error:  # Its errors have no common base, and all mean that the table is not to be had.
+        except Exception as error:  # `datasets` raises errors without a common base class.
             reason = " ".join(str(error).split())[:200]
             raise DataError(
-                f"The data set '{plugin}' is neither on this machine nor could it be had from the Hugging Face hub "
-                f"({self}): {type(error).__name__}: {reason}. Give its '{argument}' argument a file of the same "
-                "questions (.jsonl, .json or .parquet), or run `hf auth login` if the hub asks for a token."
+                f"The data set '{plugin}' is not on this machine, and its download from the Hugging Face hub "
+                f"({self}) failed: {type(error).__name__}: {reason}. Set its '{argument}' argument to a file of the "
+                "same questions (.jsonl, .json or .parquet), or run `hf auth login` if the hub requires a token."
             ) from error
         return [(f"row {number}", dict(row)) for number, row in enumerate(rows, start=1)]
 
 
 class _PublishedDataset(Dataset):
-    """Questions whose splits come each from a file, if one is given, or from the hub. Read once."""
+    """Questions from a file for each split, if one is given, or else from the hub. Each split is read once."""
 
     tables: ClassVar[dict[str, _HubTable]]
     sizes: ClassVar[dict[str, int]]
 
     @abstractmethod
     def files(self) -> dict[str, tuple[str, str | None]]:
-        """For each split the argument that names its file, and what it was given."""
+        """Return for each split the name and the value of the argument for its file."""
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
+        """Return the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
 
         Raises
         ------
         DataError
-            If the split does not exist, neither file nor hub has it, a record is broken, or there are fewer
+            If the split does not exist, the file or the hub cannot be read, a record is invalid, or there are fewer
             than `count` questions.
         """
         if split not in self.splits:
@@ -85,7 +83,7 @@ class _PublishedDataset(Dataset):
         return first_questions(read[split], count, f"The {split} split of '{self._name}'")
 
     def absent_size(self, split: str) -> int | None:
-        """The published number of questions, where they come from the hub and were never downloaded."""
+        """Return the published number of questions if they have to be downloaded from the hub, else None."""
         _, file = self.files()[split]
         return None if file is not None or self.tables[split].is_downloaded() else self.sizes[split]
 
@@ -106,12 +104,12 @@ class _PublishedDataset(Dataset):
 
 
 class _TestSet(_PublishedDataset):
-    """A data set that is only tested on.
+    """A data set with a test split only.
 
     Parameters
     ----------
     path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). Without one they come from the Hugging Face hub.
+        A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub.
     """
 
     argument = "path"
@@ -120,7 +118,7 @@ class _TestSet(_PublishedDataset):
         self.path = path
 
     def files(self) -> dict[str, tuple[str, str | None]]:
-        """The test split's file."""
+        """Return the argument for the file of the test split."""
         return {"test": (self.argument, self.path)}
 
 
@@ -130,7 +128,7 @@ class MATH500(_TestSet):
     Parameters
     ----------
     path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). Without one they come from HuggingFaceH4/MATH-500.
+        A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
     """
 
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", None, "test")}
@@ -151,7 +149,7 @@ class AIME24(_AIME):
     Parameters
     ----------
     path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). Without one they come from HuggingFaceH4/aime_2024.
+        A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/aime_2024.
     """
 
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", None, "train")}
@@ -163,19 +161,19 @@ class AIME25(_AIME):
     Parameters
     ----------
     path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). Without one they come from math-ai/aime25.
+        A file of its questions (.jsonl, .json or .parquet). By default they come from math-ai/aime25.
     """
 
     tables: ClassVar = {"test": _HubTable("math-ai/aime25", None, "test")}
 
 
 class AIME2425(Dataset):
-    """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems, named by their year.
+    """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems. The year is part of each id.
 
     Parameters
     ----------
     aime24, aime25 : str, optional
-        Files of the two years' questions. Without one they come from the hub, as `aime24` and `aime25` do.
+        Files of the questions of each year. By default they come from the hub, like `aime24` and `aime25`.
     """
 
     grading: Grading = "integer"
@@ -185,7 +183,7 @@ class AIME2425(Dataset):
         self.aime25 = aime25
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
+        """Return the questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
         both = [
             replace(question, id=f"{year}-{question.id}")
             for year, dataset in self._years.items()
@@ -194,7 +192,7 @@ class AIME2425(Dataset):
         return first_questions(both, count, "The test split of 'aime24-25'")
 
     def absent_size(self, split: str) -> int | None:
-        """Both years together, if one of them was never downloaded."""
+        """Return the total of both years if one of them has to be downloaded from the hub, else None."""
         sizes = [dataset.absent_size(split) for dataset in self._years.values()]
         return (
             None if sizes == [None, None] else sum(dataset.sizes[split] for dataset in self._years.values())
@@ -209,13 +207,13 @@ class AIME2425(Dataset):
 
 
 class MathCalibration(_PublishedDataset):
-    """Every 15th of MATH's 7,500 training problems: what the paper calibrates on.
+    """Every 15th of MATH's 7,500 training problems: the 500 calibration questions of the paper.
 
     Parameters
     ----------
     path : str, optional
-        A file of all 7,500 (.jsonl, .json or .parquet), in the order that counts. Without one they come from
-        DigitalLearningGmbH/MATH-lighteval. Files differ in their order, and so in what every 15th is.
+        A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from
+        DigitalLearningGmbH/MATH-lighteval. Files differ in the order of problems, and therefore in every 15th problem.
     """
 
     splits = ("calibration",)
@@ -226,7 +224,7 @@ class MathCalibration(_PublishedDataset):
         self.path = path
 
     def files(self) -> dict[str, tuple[str, str | None]]:
-        """The calibration split's file."""
+        """Return the argument for the file of the calibration split."""
         return {"calibration": ("path", self.path)}
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
@@ -261,12 +259,12 @@ class GSM8K(_PublishedDataset):
         self.calibration = calibration
 
     def files(self) -> dict[str, tuple[str, str | None]]:
-        """The two splits' files."""
+        """Return the arguments for the files of both splits."""
         return {"calibration": ("calibration", self.calibration), "test": ("path", self.path)}
 
 
 def _check_aime_answer(question: Question) -> None:
     if not (question.answer.isdigit() and int(question.answer) <= _LARGEST_AIME_ANSWER):
         raise ValueError(
-            f"its answer must be an integer from 0 to 999, as AIME's are. Got '{question.answer[:60]}'"
+            f"its answer must be an integer from 0 to 999, like all answers of AIME. Got '{question.answer[:60]}'"
         )

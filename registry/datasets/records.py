@@ -1,4 +1,4 @@
-"""Questions from records: JSON lines, a JSON list, rows of Parquet or of the hub; errors name the line."""
+"""Reads questions from JSON lines, JSON lists, Parquet files and rows of the hub. Errors name the line or row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prmcal.registry.grading import extract_answer
 __all__ = ["first_questions", "questions_of", "read_records"]
 
 Record = tuple[str, Any]
-"""Where a record stands ("line 3"), and what it holds."""
+"""The place of a record ("line 3"), and its content."""
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")
@@ -24,16 +24,16 @@ _SUBJECT_FIELDS = ("subject", "type")
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
 _WORKED_ANSWER = re.compile(r"(?:####|\nA:)[ \t]*([^\n]+)\s*$")
-"""The last line of an answer that GSM8K publishes with its working."""
+"""The last line of a GSM8K answer, which follows the working."""
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of a file: JSON lines, or by its ending a JSON list (.json) or Parquet.
+    """Read the records of a file: Parquet (.parquet), a JSON list (.json) or else JSON lines.
 
     Raises
     ------
     DataError
-        If the file cannot be read or holds something else.
+        If the file cannot be read or has another format.
     """
     try:
         if path.suffix == ".parquet":
@@ -49,21 +49,21 @@ def read_records(path: Path) -> list[Record]:
 def questions_of(
     records: list[Record], source: str, check: Callable[[Question], None] | None = None
 ) -> list[Question]:
-    """Make questions of records.
+    """Convert records to questions.
 
     Parameters
     ----------
     records : list of (str, object)
-        As :func:`read_records` gives them.
+        The return value of :func:`read_records`.
     source : str
-        Where they come from, for error messages.
+        The source of the records, for error messages.
     check : callable, optional
-        Raises ValueError if a question is not of this data set.
+        Raises ValueError if a question cannot belong to the data set.
 
     Raises
     ------
     DataError
-        If a record is broken or an id comes twice: its place, and what is wrong.
+        If there are no records, a record is invalid, or an id occurs twice.
     """
     questions: list[Question] = []
     first_seen: dict[str, str] = {}
@@ -71,7 +71,7 @@ def questions_of(
         try:
             question = _question(record, place.rpartition(" ")[2])
             if question.id in first_seen:
-                raise ValueError(f"the id '{question.id}' is already that of {first_seen[question.id]}")
+                raise ValueError(f"the id '{question.id}' is already used in {first_seen[question.id]}")
             if check is not None:
                 check(question)
         except ValueError as error:
@@ -79,16 +79,14 @@ def questions_of(
         first_seen[question.id] = place
         questions.append(question)
     if not questions:
-        raise DataError(f"The data set file {source} holds no questions.")
+        raise DataError(f"The data set file {source} contains no questions.")
     return questions
 
 
 def first_questions(questions: list[Question], count: int | None, source: str) -> list[Question]:
-    """The first `count` questions; a DataError if there are fewer."""
+    """Return the first `count` questions. Raise DataError if there are fewer."""
     if count is not None and count > len(questions):
-        raise DataError(
-            f"{source} has {len(questions)} questions, fewer than the {count} that are asked for."
-        )
+        raise DataError(f"{source} has {len(questions)} questions, fewer than the {count} requested.")
     return questions[:count]
 
 
@@ -110,7 +108,7 @@ def _json_list(path: Path, content: bytes) -> list[Record]:
     try:
         records = json.loads(content)
     except ValueError as error:
-        raise DataError(f"{path} is not a whole JSON list: {error}.") from error
+        raise DataError(f"{path} is not a valid JSON list: {error}.") from error
     return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
 
 
@@ -121,7 +119,7 @@ def _parquet_rows(path: Path) -> list[Record]:
     try:
         rows = parquet.read_table(path).to_pylist()
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path} is not a whole Parquet file: {error}.") from error
+        raise DataError(f"{path} is not a valid Parquet file: {error}.") from error
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
@@ -132,13 +130,13 @@ def _question(record: Any, number: str) -> Question:
     if text is None:
         raise ValueError(f"it has neither a 'question' nor a 'problem'.{_fields(record)}")
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"its question must be a text that is not empty. Got {_shown(text)}")
+        raise ValueError(f"its question must be a non-empty string. Got {_shown(text)}")
     subject = _first(record, _SUBJECT_FIELDS)
     if subject is not None and not isinstance(subject, str):
-        raise ValueError(f"its 'subject' must be a text. Got {_shown(subject)}")
+        raise ValueError(f"its 'subject' must be a string. Got {_shown(subject)}")
     own_id = _first(record, _ID_FIELDS)
     if isinstance(own_id, bool | list | dict):
-        raise ValueError(f"its 'id' must be a text or a number. Got {_shown(own_id)}")
+        raise ValueError(f"its 'id' must be a string or a number. Got {_shown(own_id)}")
     return Question(
         id=number if own_id is None else str(own_id),
         text=text,
@@ -157,7 +155,7 @@ def _answer(record: Mapping[str, Any]) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, bool | list | dict) or not str(value).strip():
-        raise ValueError(f"its 'answer' must be a text or a number. Got {_shown(value)}")
+        raise ValueError(f"its 'answer' must be a string or a number. Got {_shown(value)}")
     worked = _WORKED_ANSWER.search(str(value))
     return worked.group(1).strip() if worked else str(value)
 

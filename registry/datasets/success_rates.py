@@ -1,4 +1,4 @@
-"""The data set `success-rates`: prefixes with the success rates that others measured, to calibrate on."""
+"""The data set `success-rates`: calibration prefixes with published success rates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import DataError
-from prmcal.registry.contracts.data import Question, split_steps
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
 from prmcal.registry.datasets.records import first_questions, read_records
+from prmcal.steps import split_steps
 
 __all__ = ["SuccessRates"]
 
@@ -24,19 +25,20 @@ _TOLERANCE = 1e-6
 
 
 class SuccessRates(FollowedUpDataset):
-    """Published prefixes with their success rates, as they are: the LLM is neither loaded nor asked.
+    """Published prefixes with their success rates. The LLM is not loaded and generates nothing.
 
-    A record has a `question`, a `reasoning_prefix` (steps parted by blank lines, empty for the bare question) and a
-    `success_prob`, as in the calibration set that the paper's authors publish and in what `prmcal export-success`
-    writes; `first_pass_prefix` and `accuracy`, as in their ``*_mc_accuracy.json``, mean the same. The counts
-    `successes` and `follow_ups` are read if they are there, and so is `trajectory` (or `response_id`), which tells
-    whose prefix it is. Without it, every prefix that no other one of its question continues is the end of a
-    trajectory. Of a file with several LLMs or splits (`llm`, `split`) the grid's LLM and the calibration split count.
+    A record has a `question`, a `reasoning_prefix` (steps with blank lines between them, empty for the bare question)
+    and a `success_prob`. The calibration set published with the paper and the files of `prmcal export-success` have
+    these fields. `first_pass_prefix` and `accuracy`, the fields of the published ``*_mc_accuracy.json``, have the same
+    meaning. Optional fields are `follow_ups` (the number of follow-ups) and `trajectory` (or `response_id`), which
+    identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question
+    continues is the end of a trajectory. If records have an `llm` or a `split`, only those of the grid's LLM and of the
+    calibration split are used.
 
     Parameters
     ----------
     files : dict of str to (str or list of str)
-        For each LLM of the grid, by its name there, the file or files (.jsonl, .json or .parquet), such as
+        The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
         ``{llama-3.2-1b: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
     """
 
@@ -44,15 +46,15 @@ class SuccessRates(FollowedUpDataset):
         self.files = files
 
     def check_arguments(self) -> None:
-        """Refuse an empty list of files, and files that are not there."""
+        """Raise ValueError if an LLM has no file, or if a file does not exist."""
         if not self.files or not all(self.files.values()):
             raise ValueError("The 'files' parameter must name a file for each LLM of the grid.")
         gone = [path for llm in self.files for path in self._paths(llm) if not Path(path).is_file()]
         if gone:
-            raise ValueError(f"There is no file {gone[0]} of success rates.")
+            raise ValueError(f"The file of success rates {gone[0]} does not exist.")
 
     def identity(self) -> dict[str, Any]:
-        """The hash of every LLM's files, wherever they lie."""
+        """Return the identity, with the hashes of all files in place of their paths."""
         return {
             **super().identity(),
             "arguments": {},
@@ -60,11 +62,11 @@ class SuccessRates(FollowedUpDataset):
         }
 
     def content(self, llm: str) -> list[str]:
-        """The LLM's name, which chooses rows of a file with several, and the hashes of its files."""
+        """Return the name of the LLM, which selects rows of its files, and the hashes of its files."""
         return [llm, *(_file_hash(path) for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        """The questions of the first LLM's files, in their order; see :meth:`prmcal.Dataset.questions`."""
+        """Return the questions in the first LLM's files, in order; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.splits:
             raise DataError(f"The data set 'success-rates' has no split '{split}'. It has: {self.splits[0]}.")
         first = next(iter(self.files))
@@ -76,7 +78,8 @@ class SuccessRates(FollowedUpDataset):
         """See :meth:`prmcal.registry.contracts.dataset.FollowedUpDataset.trajectories`."""
         if llm not in self.files:
             raise DataError(
-                f"The data set 'success-rates' has no file of the LLM '{llm}', but of: {', '.join(self.files)}."
+                f"The data set 'success-rates' has no file for the LLM '{llm}'. "
+                f"It has files for: {', '.join(self.files)}."
             )
         groups: dict[str, dict[Any, list[_Row]]] = defaultdict(lambda: defaultdict(list))
         for row in _rows(self._paths(llm), llm):
@@ -93,7 +96,7 @@ class SuccessRates(FollowedUpDataset):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A prefix as it is published; `follow_ups` and `trajectory` where that is said."""
+    """A published prefix. `follow_ups` and `trajectory` are None if the record does not have them."""
 
     place: str
     question: str
@@ -107,17 +110,17 @@ class _Row:
         k = round(self.rate * n)
         if abs(self.rate * n - k) > _TOLERANCE * n:
             raise DataError(
-                f"{self.place}: the success rate {self.rate:g} is no multiple of 1/{n}. Set 'follow_ups' of the grid's "
-                "calibration to how many follow-ups a prefix had."
+                f"{self.place}: the success rate {self.rate:g} is not a multiple of 1/{n}. Set 'follow_ups' in the "
+                "grid's 'calibration' to the number of follow-ups per prefix."
             )
         return k, n
 
 
 def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
-    """Trajectories of one question, each from a prefix that no other continues. Every row counts once.
+    """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
-    Trajectories that share a prefix share its rows in turn: a prefix that was followed up once for each of them
-    has a count of its own in each.
+    Trajectories that share a prefix take turns with its rows. If the prefix has one row per trajectory, each
+    trajectory gets its own counts.
     """
     by_steps: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
     for row in rows:
@@ -149,12 +152,12 @@ def _rows(paths: tuple[str, ...], llm: str) -> list[_Row]:
             if row is not None:
                 rows.append(row)
     if not rows:
-        raise DataError(f"{', '.join(paths)} holds no prefixes of the LLM '{llm}' to calibrate on.")
+        raise DataError(f"{', '.join(paths)} contains no calibration prefixes of the LLM '{llm}'.")
     return rows
 
 
 def _row(place: str, record: Any, llm: str) -> _Row | None:
-    """A record's row; None if it is of another LLM, of a test split, or was never followed up."""
+    """Return the row of a record, or None if it has another LLM, another split or no prefix."""
     fields: Mapping[str, Any] = record if isinstance(record, dict) else {}
     question, prefix, rate = (
         fields.get("question"),
@@ -163,7 +166,7 @@ def _row(place: str, record: Any, llm: str) -> _Row | None:
     )
     if not isinstance(question, str) or not question.strip() or not fields.keys() & set(_PREFIX_FIELDS):
         raise ValueError(
-            "a prefix has a 'question', a 'reasoning_prefix' and a 'success_prob'. "
+            "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
             f"Its fields are: {', '.join(map(str, fields)) or 'none'}"
         )
     if fields.get("llm", llm) != llm or fields.get("split", "calibration") != "calibration" or prefix is None:
@@ -175,11 +178,11 @@ def _row(place: str, record: Any, llm: str) -> _Row | None:
         or not 0 <= rate <= 1
     ):
         raise ValueError(
-            f"its prefix must be a text and its success rate in [0, 1]. Got {prefix!r:.60} and {rate!r}"
+            f"its prefix must be a string and its success rate a number in [0, 1]. Got {prefix!r:.60} and {rate!r}"
         )
     n = fields.get("follow_ups")
     if n is not None and (not isinstance(n, int) or n < 1):
-        raise ValueError(f"its 'follow_ups' must be a count of 1 or more. Got {n!r}")
+        raise ValueError(f"its 'follow_ups' must be an int in [1, inf). Got {n!r}")
     return _Row(place, question, split_steps(prefix), float(rate), n, _first(fields, _TRAJECTORY_FIELDS))
 
 

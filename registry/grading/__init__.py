@@ -1,11 +1,12 @@
-r"""Whether a final answer is right: the text of the last ``\boxed{}`` against the reference.
+r"""Grading: compares the last ``\boxed{}`` of a solution with the reference answer. It generates and scores nothing.
 
-Ordered rules, each only where those before it cannot tell: equal text; equal numbers, compared exactly; tuples, sets,
-intervals and matrices, element by element; and only then symbolic equality, in a process of its own with limits of
-time and memory. Nothing of a model's text is ever evaluated in the process that grades.
+The rules are ordered, and a rule applies only if the rules before it do not decide: equal text; equal numbers, compared
+exactly; tuples, sets, intervals and matrices, compared by element; symbolic equality. Symbolic equality is decided in a
+separate process with limits on time and memory. The grading process never evaluates a model's text.
 """
 
 from prmcal.registry.grading.plain import extract_answer
 from prmcal.registry.grading.rules import Grading, grade_answer, grader_version
+from prmcal.registry.grading.verdict import Verdict
 
-__all__ = ["Grading", "extract_answer", "grade_answer", "grader_version"]
+__all__ = ["Grading", "Verdict", "extract_answer", "grade_answer", "grader_version"]

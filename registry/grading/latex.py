@@ -1,7 +1,7 @@
-r"""One spelling for what LaTeX can write in many ways, and exact numbers read from it.
+r"""Normalization of LaTeX answers to one spelling, and exact numbers parsed from it.
 
-Units, degree and percent signs are dropped: the references of MATH have them or not as it happens, so that ``10\%``
-and ``10`` are one answer. ``5`` and ``500`` are not, nor are ``0.1`` and ``10\%``.
+Units, degree signs and percent signs are removed, because the references of MATH use them inconsistently. Therefore
+``10\%`` and ``10`` are equal answers, while ``5`` and ``500``, or ``0.1`` and ``10\%``, are different.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|hbox|operatorname)\s
 _MAGNITUDES = "hundred|thousand|million|billion"
 _PLAIN_WORDS = frozenset({"and", "or", "pi", "sqrt", "infinity", *_MAGNITUDES.split("|")})
 
-# In this order: pattern and replacement. Each is linear in the text, which has a bounded length.
+# Pairs of pattern and replacement, applied in this order. Each takes linear time, and the length of texts is limited.
 _SPELLINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\\[()]|\\?\$", ""),  # inline mathematics, and dollars
+        (r"\\[()]|\\?\$", ""),  # inline mathematics and dollar signs
         (r"[.\s]+$", ""),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\.?", ""),
         (r"\\displaystyle(?![a-zA-Z])", ""),
@@ -79,7 +79,7 @@ _REPEATING = re.compile(r"([-+]?)(\d{0,30}\.\d{0,30})\\overline\{(\d{1,30})\}")
 
 
 def spelled(text: str) -> str:
-    """An answer in the one spelling that the rules compare."""
+    """Return the normalized spelling of an answer, which the rules compare."""
     text = text.translate(_SYMBOLS)
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
@@ -92,18 +92,18 @@ def spelled(text: str) -> str:
 
 
 def without_spaces(text: str) -> str:
-    """For comparing as text; words in small letters."""
+    """Remove the spaces of a spelled answer, and convert words to lower case."""
     text = text.lower() if is_word(text) else text
     return text.replace(" ", "")
 
 
 def is_word(text: str) -> bool:
-    """Whether it is a word or a name, not mathematics."""
+    """Return whether a text is a word or a name, not mathematics."""
     return bool(_WORD.fullmatch(text)) and text.lower() not in _PLAIN_WORDS
 
 
 def exact_number(text: str) -> Fraction | None:
-    """The value of an integer, decimal, fraction or mixed number, up to 30 digits each; None of anything else."""
+    """Return the value of an integer, decimal, fraction or mixed number with up to 30 digits per part, else None."""
     text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(" ", "")
     repeating = _REPEATING.fullmatch(text)
     if repeating:

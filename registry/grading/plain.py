@@ -1,4 +1,4 @@
-"""The first rules: where the answer stands, equal text, and equal numbers in plain spelling."""
+"""Extraction of the answer, and the first rules: equal text, and equal numbers in plain spelling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
 
 
 def extract_answer(trajectory: str) -> str | None:
-    r"""The content of the last ``\boxed{...}``, braces balanced; None if there is no closed one."""
+    r"""Return the content of the last ``\boxed{...}``, or None if it does not exist or its braces are not balanced."""
     start = trajectory.rfind(_BOX)
     if start < 0:
         return None
@@ -27,7 +27,7 @@ def extract_answer(trajectory: str) -> str | None:
 
 
 def equal_in_plain_spelling(answer: str, reference: str) -> bool:
-    """Whether two answers are the same text, or the same number (compared exactly, up to 30 digits)."""
+    """Return whether two answers are the same text or the same number (compared exactly, up to 30 digits)."""
     given, expected = _normalise(answer), _normalise(reference)
     if given == expected:
         return True

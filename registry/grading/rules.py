@@ -1,4 +1,4 @@
-"""Verdicts: the rules in their order, for each of the three kinds of answers that data sets have."""
+"""Verdicts: the rules in order, for each of the three kinds of answers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Literal
 
-from prmcal.registry.contracts.data import Verdict
 from prmcal.registry.grading.latex import exact_number, spelled
 from prmcal.registry.grading.plain import equal_in_plain_spelling
 from prmcal.registry.grading.structure import Undecided, compare
 from prmcal.registry.grading.symbolic import symbolic_verdict
+from prmcal.registry.grading.verdict import Verdict
 
 __all__ = ["Grading", "grade_answer", "grader_version"]
 
 Grading = Literal["plain", "integer", "symbolic"]
 
 LONGEST_ANSWER = 400
-"""Characters. What is longer is compared as text only; the longest answer of MATH has 159."""
+"""In characters. Longer answers are compared as text only. The longest answer of MATH has 159 characters."""
 
 _LARGEST_INTEGER = 999
 """AIME's answers are integers from 0 to 999."""
@@ -29,15 +29,15 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     Parameters
     ----------
     answer, reference : str
-        What the trajectory says, as :func:`extract_answer` returns it, and what is right.
+        The answer of the trajectory (the return value of :func:`extract_answer`), and the right answer.
     grading : {"plain", "integer", "symbolic"}
-        ``plain``: equal text or equal numbers in plain spelling. ``integer``: equal integers from 0 to 999, as in
-        AIME. ``symbolic``: whatever mathematics writes as LaTeX.
+        The comparison. ``plain``: equal text or equal numbers in plain spelling. ``integer``: equal integers from 0 to
+        999, as in AIME. ``symbolic``: equal mathematics in LaTeX.
 
     Returns
     -------
     {"correct", "incorrect", "timed out"}
-        "timed out" if the symbolic comparison ran over its limits of time or memory.
+        "timed out" means that the symbolic comparison exceeded its limit on time or memory.
     """
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
@@ -69,7 +69,7 @@ def _verdict(equal: bool) -> Verdict:
 
 @lru_cache
 def grader_version(grading: Grading) -> str:
-    """What decides verdicts, for the keys of graded work. Raise the number when a verdict can change."""
+    """Return the version of the rules and their libraries, for job keys. Raise the number when a verdict can change."""
     if grading == "plain":
         return "1"
     if grading == "integer":

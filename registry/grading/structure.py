@@ -1,4 +1,4 @@
-"""Lists, sets, tuples, intervals, unions and matrices: compared element by element, exactly where that decides."""
+"""Comparison of lists, sets, tuples, intervals, unions and matrices by element. It decides only if it is certain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLUS_MINUS = "\\pm"
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What is left to symbolic comparison: all answers must equal all references, pairwise if `ordered`."""
+    """The elements for symbolic comparison. They must be equal in pairs: in order if `ordered`, else in any order."""
 
     ordered: bool
     answers: tuple[str, ...]
@@ -29,14 +29,14 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class _Structure:
-    """``list`` (bare, or in braces), ``union``, ``matrix RxC`` or a pair of brackets, and its elements."""
+    """Elements, and their kind: ``list`` (bare or in braces), ``union``, ``matrix RxC`` or a pair of brackets."""
 
     kind: str
     elements: tuple[str, ...]
 
 
 def compare(answer: str, reference: str) -> bool | Undecided:
-    """Whether two spelled answers are equal, as far as text, numbers and structure tell."""
+    """Compare two spelled answers by text, numbers and structure. Return Undecided if these do not decide."""
     if without_spaces(answer) == without_spaces(reference):
         return True
     numbers = exact_number(answer), exact_number(reference)
@@ -83,7 +83,7 @@ def _compare_unordered(answers: list[str], references: list[str]) -> bool | Unde
             references.remove(equal[0])
     if not answers:
         return True
-    # Equality is transitive: whoever is left equals none of the elements that were paired.
+    # Equality is transitive, so the remaining elements differ from all paired elements.
     for answer in answers:
         if all(compare(answer, reference) is False for reference in references):
             return False
@@ -110,7 +110,7 @@ def _structure(text: str) -> _Structure | None:
 
 
 def _enclosed(text: str) -> bool:
-    """Whether the bracket that opens a text is closed by its last character, and not before."""
+    """Return whether the first bracket of a text is closed by its last character, and not earlier."""
     if not text.startswith(("(", "[", "\\{")) or not text.endswith((")", "]", "\\}")):
         return False
     depth = 0
@@ -122,7 +122,7 @@ def _enclosed(text: str) -> bool:
 
 
 def _split(text: str, separator: str) -> tuple[str, ...]:
-    """The parts between separators that stand outside all brackets, empty ones left out."""
+    """Split a text at the separators outside of all brackets, and drop empty parts."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):
         depth += (character in _OPENING) - (character in _CLOSING)

@@ -1,4 +1,4 @@
-"""Symbolic comparison in a process of its own, which is killed and started again when it runs over its limits."""
+"""Symbolic comparison in a separate process, which is killed and replaced when it exceeds its limits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from prmcal.errors import DataError
-from prmcal.registry.contracts.data import Verdict
 from prmcal.registry.grading.structure import Undecided
+from prmcal.registry.grading.verdict import Verdict
 
 __all__ = ["SymbolicComparer", "symbolic_verdict"]
 
@@ -24,20 +24,20 @@ _VERDICTS: dict[str, Verdict] = {"equal": "correct", "different": "incorrect", "
 
 
 class SymbolicComparer:
-    """Compares mathematics by math-verify, outside this process.
+    """Compares mathematics with math-verify, in another process.
 
     Parameters
     ----------
     seconds : float, default=2.0
-        Processor time of one comparison, so that verdicts hardly depend on what else the machine does; five times as
-        much wall-clock time ends it too.
+        The limit on the CPU time of one comparison, in seconds. With CPU time, verdicts hardly depend on other load on
+        the machine. The limit on wall-clock time is five times as long.
     megabytes : int, default=1024
-        Address space of the process that compares.
+        The limit on the address space of the comparing process, in MiB.
 
     Notes
     -----
-    The program (``worker.py``) imports math-verify once and forks the process that compares; a fork that overran is
-    killed and replaced within milliseconds. It gets no environment variable that could hold a secret.
+    The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
+    is killed and replaced within milliseconds. The program gets no environment variable that could contain a secret.
     """
 
     def __init__(self, seconds: float = 2.0, megabytes: int = 1024) -> None:
@@ -47,7 +47,7 @@ class SymbolicComparer:
         self._lock = threading.Lock()
 
     def verdict(self, question: Undecided) -> Verdict:
-        """Whether the answers equal the references.
+        """Compare the answers with the references.
 
         Raises
         ------
@@ -60,18 +60,19 @@ class SymbolicComparer:
             "references": question.references,
         }
         with self._lock:
-            for _ in range(2):  # A second time if the program itself was killed, as for want of memory.
+            for _ in range(2):  # Retry once if the program was killed, for instance by a lack of memory.
                 reply = self._ask(json.dumps(request))
                 if reply in _VERDICTS:
                     return _VERDICTS[reply]
                 self.close()
         raise DataError(
-            "Answers cannot be compared symbolically: the grader's process ended at once. Is the package math-verify "
-            f"installed (pip install math-verify)? This shows why: {sys.executable} -P {_PROGRAM} 1 1024"
+            "Answers cannot be compared symbolically, because the grading process ended at once. Check that the "
+            "package math-verify is installed (pip install math-verify). This command shows the error: "
+            f"{sys.executable} -P {_PROGRAM} 1 1024"
         )
 
     def close(self) -> None:
-        """End the program; it is started again when it is needed."""
+        """End the program. The next comparison starts it again."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -93,21 +94,21 @@ class SymbolicComparer:
         return self._process.stdout.readline().strip()
 
     def _start(self) -> subprocess.Popen[str]:
-        # -P: without it the program's folder would come first in the search path and hide modules.
+        # Without -P, the program's folder would be first in the search path, and its files could hide modules.
         return subprocess.Popen(
             [sys.executable, "-P", str(_PROGRAM), str(self.seconds), str(self.megabytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-            start_new_session=True,  # Ctrl-C is for the process that grades; this one ends when its input does.
+            start_new_session=True,  # Ctrl-C ends the grading process, and the program then ends with its input.
             text=True,
         )
 
 
 def _close(stream: IO[str] | None) -> None:
     if stream is not None:
-        with contextlib.suppress(BrokenPipeError):  # What was not yet written has no reader any more.
+        with contextlib.suppress(BrokenPipeError):  # The reader of the unwritten text is gone.
             stream.close()
 
 
@@ -116,5 +117,5 @@ atexit.register(_COMPARER.close)
 
 
 def symbolic_verdict(question: Undecided) -> Verdict:
-    """The verdict of this process's own comparer, started when it is first asked."""
+    """Return the verdict of the comparer of this process, which starts at its first use."""
     return _COMPARER.verdict(question)

@@ -1,7 +1,7 @@
-"""The program that compares mathematics: requests as JSON lines on stdin, one word for each on stdout.
+"""The program that compares mathematics. It reads requests as JSON lines on stdin, and writes one word each to stdout.
 
-It is run as a file, and only by ``prmcal.registry.grading.symbolic``. The process that reads requests does no
-mathematics for them: it forks one that does, and kills it when it exceeds its limits.
+``prmcal.registry.grading.symbolic`` runs it as a file. The process that reads the requests does not evaluate them. It
+forks a process that does, and kills the fork when it exceeds its limits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REFUSED = (
 
 
 def _equal(answer: str, reference: str) -> bool:
-    """Whether math-verify takes two LaTeX texts to be equal. Only its LaTeX parser is used: it evaluates no code."""
+    """Return whether math-verify finds two LaTeX texts equal. Only its LaTeX parser is used. It evaluates no code."""
     import math_verify
     from latex2sympy2_extended import NormalizationConfig
     from sympy import Eq, simplify
@@ -44,7 +44,7 @@ def _equal(answer: str, reference: str) -> bool:
     if not given or not expected:
         return False
     if isinstance(given[0], Eq) and isinstance(expected[0], Eq):
-        # Two equations that have no solution are equal to math-verify, however they read.
+        # For math-verify, all equations without a solution are equal.
         ratio = simplify((given[0].lhs - given[0].rhs) / (expected[0].lhs - expected[0].rhs))
         return bool(ratio.is_number and ratio.is_finite and ratio != 0)
     return bool(
@@ -67,10 +67,10 @@ def _all_equal(answers: Sequence[str], references: Sequence[str], ordered: bool)
 
 
 def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -> NoReturn:
-    """What the fork does until it is killed: over its processor time by a signal, over its memory by its own error."""
+    """Answer requests in the fork until it is killed. SIGPROF enforces the CPU time, and MemoryError the memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with contextlib.suppress(ValueError, OSError):  # Not every system limits the address space.
+    with contextlib.suppress(ValueError, OSError):  # Some systems cannot limit the address space.
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     sys.addaudithook(_refuse)
@@ -83,7 +83,7 @@ def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -
                 reply = b"equal" if equal else b"different"
             except MemoryError:
                 reply = b"over"
-            except Exception:  # Whatever the libraries stumble over is no answer that they could read.
+            except Exception:  # An answer that the libraries cannot handle is not equal.
                 reply = b"different"
             signal.setitimer(signal.ITIMER_PROF, 0)
             os.write(replies, reply)
@@ -91,14 +91,14 @@ def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    """Comparing needs no other program, no network and no file to write to."""
+    """Forbid other programs, the network and writing files. A comparison needs none of them."""
     writing = event == "open" and isinstance(arguments[1], str) and not set(arguments[1]) <= set("rbt")
     if writing or event.startswith(_REFUSED):
         raise PermissionError(event)
 
 
 class _Fork:
-    """The process that compares, and the pipes to it."""
+    """The comparing process, and the pipes to it."""
 
     def __init__(self, seconds: float, memory: int) -> None:
         requests, self._requests = os.pipe()
@@ -112,7 +112,7 @@ class _Fork:
         os.close(replies)
 
     def ask(self, line: str, seconds: float) -> str:
-        """Its reply; empty if there is none in time, or if it died."""
+        """Return the reply of the fork, or an empty string if it is too late or the fork died."""
         try:
             os.write(self._requests, line.encode())
         except BrokenPipeError:
@@ -128,10 +128,8 @@ class _Fork:
 
 
 def main(seconds: float, megabytes: int) -> None:
-    """Answer requests until there are no more."""
-    _equal(
-        "\\frac{1}{2}x", "\\frac{x}{2}"
-    )  # Imports and the parser's tables: forks have them from the start.
+    """Answer requests until the input ends."""
+    _equal("\\frac{1}{2}x", "\\frac{x}{2}")  # Loads the imports and the parser's tables before the fork.
     fork = _Fork(seconds, megabytes * 2**20)
     try:
         for line in sys.stdin:

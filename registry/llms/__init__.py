@@ -1,1 +1,1 @@
-"""Built-in LLMs."""
+"""The built-in LLMs, and how completions are sampled. The loading of weights is in `models`."""

@@ -1,4 +1,4 @@
-"""Requests to a completions server: many at a time, and again when it is down, slow, busy or broken."""
+"""Send requests to a completions server in parallel, and repeat those that fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT = 30.0
 
 
 class _TryAgainError(Exception):
-    """An attempt failed in a way that another one may not."""
+    """An attempt failed, but another one may succeed."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ class _TryAgainError(Exception):
 
 @dataclass(frozen=True)
 class CompletionsClient:
-    """See :class:`prmcal.registry.llms.openai.OpenAILLM` for what the numbers mean."""
+    """A client of a completions server. Its numbers are those of :class:`prmcal.registry.llms.openai.OpenAILLM`."""
 
     base_url: str
     key: str | None
@@ -41,12 +41,12 @@ class CompletionsClient:
     backoff: float
 
     async def complete(self, requests: Sequence[Mapping[str, Any]]) -> list[Completion]:
-        """The completion of each request, in their order.
+        """Return the completion of each request, in the order of the requests.
 
         Raises
         ------
         PluginFailedError
-            As soon as one of them has failed for good; the others are given up.
+            If a request fails after all attempts. The other requests are cancelled.
         """
         import httpx2
 
@@ -73,8 +73,8 @@ class CompletionsClient:
             except _TryAgainError as problem:
                 if attempt == self.attempts:
                     raise PluginFailedError(
-                        f"The server {self.base_url} gave no completion in {attempt} attempts: {problem}. "
-                        "Finished work is kept: look after the server, then run the same command again."
+                        f"The server {self.base_url} returned no completion in {attempt} attempts: {problem}. "
+                        "Finished work is kept. Check the server, then run the same command again."
                     ) from None
                 await asyncio.sleep(max(wait, min(problem.wait, _LONGEST_WAIT)))
                 wait = min(2 * wait, _LONGEST_WAIT)
@@ -111,17 +111,17 @@ def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Comple
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise _TryAgainError(
-            f"its reply holds no completion with its usage ({type(error).__name__}: {error}): {_shown(response.text)}"
+            f"its reply has no completion with usage ({type(error).__name__}: {error}): {_shown(response.text)}"
         ) from error
     if not isinstance(text, str) or reason not in ("stop", "length"):
-        raise _TryAgainError(f"it broke a completion off (finish_reason {reason!r})")
+        raise _TryAgainError(f"it did not finish a completion (finish_reason {reason!r})")
     for stop in request.get("stop", ()):
         text = text.partition(stop)[0]
     return Completion(text, tokens, reason, prompt)
 
 
 def _retry_after(response: httpx2.Response) -> float:
-    """Seconds that the server asks to wait; 0 if it does not say."""
+    """The wait in seconds that the server asks for. 0 if there is none."""
     try:
         return float(response.headers.get("Retry-After", 0))
     except ValueError:
@@ -132,8 +132,8 @@ def _advice(status: int) -> str:
     return {
         401: "Set 'key_variable' to the environment variable that holds its key.",
         403: "Set 'key_variable' to the environment variable that holds its key.",
-        404: "Check 'base_url', which ends in /v1 on most servers, and 'model'.",
-    }.get(status, "Check 'model', and max_tokens against the context of the server.")
+        404: "Check 'base_url', which usually ends in /v1, and 'model'.",
+    }.get(status, "Check 'model', and that max_tokens fits the context of the server.")
 
 
 def _shown(text: str) -> str:

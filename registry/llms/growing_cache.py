@@ -1,4 +1,4 @@
-"""A cache of keys and values with room for more tokens: the library's own copies everything for every new token."""
+"""A cache of keys and values with space for more tokens. The cache of transformers copies everything for each token."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from transformers.cache_utils import DynamicLayer
 __all__ = ["growing_cache"]
 
 _ROOM = 64
-"""Tokens that a buffer is made longer than it has to be."""
+"""Number of additional tokens that a new buffer has space for."""
 
 
-class _GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # transformers is half typed
-    """One layer's keys and values, views of buffers of shape (rows, heads, tokens and room, width)."""
+class _GrowingLayer(DynamicLayer):
+    """The keys and values of one layer, as views of longer buffers of shape (rows, heads, tokens + space, width)."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the states of new tokens, each (rows, heads, tokens, width), and return those of all."""
+        """Append the states of new tokens, of shape (rows, heads, tokens, width), and return those of all tokens."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -41,13 +41,13 @@ class _GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # transform
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows; what is kept is a copy, so the buffers go."""
+        """Keep these rows only. This copies them, so the buffers are dropped."""
         super().batch_select_indices(indices)
         self._buffers = None
 
 
 def _longer(held: torch.Tensor, length: int, states: torch.Tensor, room: int) -> torch.Tensor:
-    """A buffer shaped for `states` with room for so many tokens, that begins with the `length` held ones."""
+    """A buffer for `room` tokens in the shape of `states`, which begins with the `length` held tokens."""
     rows, heads, _, width = states.shape
     buffer = states.new_empty(rows, heads, room, width)
     if length:
@@ -56,7 +56,7 @@ def _longer(held: torch.Tensor, length: int, states: torch.Tensor, room: int) ->
 
 
 def growing_cache(config: PretrainedConfig) -> DynamicCache:
-    """A cache for a model of a configuration; layers of another kind than full attention stay the library's."""
+    """Return a cache for a model with this configuration. Only layers with full attention get growing buffers."""
     cache = DynamicCache(config=config)
     cache.layers = [_GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache

@@ -1,20 +1,25 @@
-"""The LLM `openai`: any server with OpenAI's completions interface, such as vLLM, SGLang or llama.cpp."""
+"""The LLM `openai`: a server with OpenAI's completions interface, such as vLLM, SGLang or llama.cpp."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
+from pydantic import AfterValidator, Field
+
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import STEP_SEPARATOR, Completion, Prefix, Sampling, join_steps
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.ranges import Count, Positive
 from prmcal.registry.llms.completions import CompletionsClient
 from prmcal.registry.llms.seeds import completion_seed
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.steps import text_so_far
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -24,58 +29,75 @@ __all__ = ["OpenAILLM"]
 _QUESTION = "{question}"
 
 
-class OpenAILLM(LLM):
-    """A model behind a server, asked for one completion per request, many requests at a time.
+def _checked_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("It is not an HTTP address.")
+    return url
 
-    Prefixes are continued, which chat interfaces cannot do: it is the completions interface that is used, and the
-    prompt is written here, by the model's own chat template as the LLM `transformers` does, or by `template`.
+
+_Address = Annotated[
+    str,
+    AfterValidator(_checked_address),
+    Field(description="an address such as http://localhost:8000/v1"),
+]
+_Template = Annotated[str, Field(pattern=re.escape(_QUESTION), description=f"a text with {_QUESTION}")]
+
+
+class OpenAILLM(LLM):
+    """A model on a server, with one completion per request and many requests in parallel.
+
+    The completions interface is used, since chat interfaces cannot continue a prefix. The prompt is written here, by
+    the model's chat template as in the LLM `transformers`, or by `template`.
 
     Parameters
     ----------
     base_url : str
-        Such as ``http://localhost:8000/v1``; ``/completions`` is put behind it.
+        The address, such as ``http://localhost:8000/v1``. ``/completions`` is appended.
     model : str
-        The name under which the server knows the model.
+        The name of the model on the server.
     tokenizer : str, optional
-        Checkpoint whose tokenizer has the chat template: a folder, a hub id with or without ``@REVISION``, or
-        ``nano:NAME``. Prompts are then sent as token ids.
+        A checkpoint whose tokenizer has the chat template: a folder, a hub id with or without ``@REVISION``, or
+        ``nano:NAME``. Prompts are then sent as token ids. Give either `tokenizer` or `template`.
     template : str, optional
-        Instead of a tokenizer: the prompt as text, with ``{question}`` where the question goes; steps follow it.
+        The prompt as text, with ``{question}`` in the place of the question. The steps are appended.
     system_prompt : str, optional
-        What the chat starts with. None leaves it to the chat template.
+        The system message of the chat. With None, the chat template decides.
     weights : str, default=""
-        Whatever tells the server's weights from others of the same name, such as a commit. Part of the job keys.
+        A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+        job keys.
     key_variable : str, optional
-        Environment variable that holds the server's key. A key is never an argument, and never stored.
+        The environment variable with the server's key. The key itself is not an argument and is never stored.
     concurrency : int, default=64
-        Requests at a time.
+        The number of parallel requests.
     timeout : float, default=600
-        Seconds that a request may take.
+        The time limit of a request in seconds.
     attempts : int, default=6
-        How often a request is made before it counts as failed: when the server is down, slow, busy (429) or broken
-        (5xx), or its reply is cut or has no completion.
+        The number of attempts before a request fails. A request is repeated if the server is down, slow, busy (429) or
+        broken (5xx), or if its reply is incomplete.
     backoff : float, default=1
-        Seconds before the second attempt, doubled before each further one; a longer ``Retry-After`` is respected.
+        The wait in seconds before the second attempt. It doubles for each further attempt. A longer ``Retry-After`` of
+        the server is respected.
 
     Notes
     -----
-    Every completion has a seed of its own, a function of (seed, index of the prefix, index of the completion): the
-    first 8 of 64 completions are those that n = 8 gives, on servers that keep to seeds whatever else they compute.
+    Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
+    8 of 64 completions are those of n = 8, if the texts of the server depend on the seed alone.
     """
 
     def __init__(
         self,
-        base_url: str,
+        base_url: _Address,
         model: str,
         tokenizer: str | None = None,
-        template: str | None = None,
+        template: _Template | None = None,
         system_prompt: str | None = None,
         weights: str = "",
         key_variable: str | None = None,
-        concurrency: int = 64,
-        timeout: float = 600.0,
-        attempts: int = 6,
-        backoff: float = 1.0,
+        concurrency: Count = 64,
+        timeout: Positive = 600.0,
+        attempts: Count = 6,
+        backoff: Positive = 1.0,
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -90,36 +112,21 @@ class OpenAILLM(LLM):
         self.backoff = backoff
 
     def check_arguments(self) -> None:
-        """Refuse addresses that are none, prompts that nobody writes, and empty limits."""
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError(
-                "The 'base_url' parameter must be an address such as http://localhost:8000/v1. "
-                f"Got {self.base_url!r} instead."
-            )
+        """Raise an error unless there is a tokenizer or a template, or if there is no such tokenizer."""
         if (self.tokenizer is None) == (self.template is None):
             raise ValueError(
                 "Give either 'tokenizer', the checkpoint whose chat template writes the prompt, or 'template'."
             )
-        if self.template is not None and _QUESTION not in self.template:
-            raise ValueError(
-                f"The 'template' parameter must hold {_QUESTION}. Got {self.template[:60]!r} instead."
-            )
-        for name in ("concurrency", "attempts"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"The {name!r} parameter must be an int in [1, inf). Got {getattr(self, name)} instead."
-                )
-        for name in ("timeout", "backoff"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"The {name!r} parameter must be a float above 0. Got {getattr(self, name)} instead."
-                )
         if self.tokenizer is not None:
             check_checkpoint(self.tokenizer)
 
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The checkpoint of the tokenizer, if there is one."""
+        return () if self.tokenizer is None else (self.tokenizer,)
+
     def identity(self) -> dict[str, Any]:
-        """The model and how it is asked, wherever it is served."""
+        """Return the identity: the model and its prompt. The server is not part of it."""
         known = super().identity()
         asked = ("model", "template", "system_prompt", "weights")
         known["arguments"] = {name: known["arguments"].get(name) for name in asked}
@@ -135,7 +142,7 @@ class OpenAILLM(LLM):
         Raises
         ------
         PluginFailedError
-            If the server refuses a request, or does not answer it in as many attempts as are allowed.
+            If the server refuses a request, or a request fails after all attempts.
         """
         requests = []
         for index, prefix in enumerate(prefixes):
@@ -171,8 +178,7 @@ class OpenAILLM(LLM):
 
         if self.template is None:
             return list(prompt_ids(self._tokenizer, prefix, self.system_prompt))
-        steps = join_steps(prefix.steps) + STEP_SEPARATOR if prefix.steps else ""
-        return self.template.replace(_QUESTION, prefix.question) + steps
+        return self.template.replace(_QUESTION, prefix.question) + text_so_far(prefix.steps)
 
     def _key(self) -> str | None:
         if self.key_variable is None:
@@ -180,7 +186,7 @@ class OpenAILLM(LLM):
         key = os.environ.get(self.key_variable)
         if not key:
             raise PluginFailedError(
-                f"The environment variable {self.key_variable} is not set. Export the server's key in it: "
+                f"The environment variable {self.key_variable} is not set. Set it to the server's key: "
                 f"export {self.key_variable}=..."
             )
         return key

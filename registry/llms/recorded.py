@@ -1,4 +1,4 @@
-"""The LLM `recorded`: replays trajectories and follow-ups from a file."""
+"""The LLM `recorded`: replay trajectories and follow-ups from a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import (
-    STEP_SEPARATOR,
-    Completion,
-    Prefix,
-    Sampling,
-    join_steps,
-    split_steps,
-)
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.recordings import (
     RecordedQuestion,
@@ -23,31 +16,32 @@ from prmcal.registry.recordings import (
     read_recording,
     recording_identity,
 )
+from prmcal.steps import join_steps, split_steps
 
 __all__ = ["RecordedLLM"]
 
 
 class RecordedLLM(LLM):
-    """A policy that was sampled once. It gives what is recorded, in its order, and nothing else.
+    """Replay the recorded completions of a policy, in their order.
 
-    The bare question gets the recorded solutions. Another prefix gets the completions recorded for it, and if there
-    are none the rest of every solution that begins with it. A whole solution has come to its end: its completion is
-    empty. Sampling and seed were decided when the recording was made, and are ignored.
+    The completions of the bare question are the recorded solutions. The completions of another prefix are those
+    recorded for it. If there are none, they are the rest of every solution that begins with the prefix. The completion
+    of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
     Parameters
     ----------
     path : str
-        A recording; see ``registry/recordings.py`` for its form.
+        The recording; see :mod:`prmcal.registry.recordings` for the format.
     solutions : str, default="solutions"
         The field with a question's solutions.
     one_step : bool, default=False
-        Replay each solution as a single step, its blank lines left out: for outcome rewards, which exist only for whole
-        solutions, so that no follow-ups of parts are needed.
+        Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
+        whole solutions. No follow-ups of shorter prefixes are then needed.
 
     Notes
     -----
-    A call is not told which trajectories of a question it draws. In a grid a shard must therefore hold all of them:
-    ``shards.trajectories`` at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
+    A call does not know which trajectories of a question to draw. So a shard of the grid must contain all of them: set
+    ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
     repeats = True
@@ -58,17 +52,17 @@ class RecordedLLM(LLM):
         self.one_step = one_step
 
     def check_arguments(self) -> None:
-        """Refuse a file that is not there."""
+        """Raise InvalidArgumentsError if the file does not exist."""
         check_recording(self.path)
 
     def identity(self) -> dict[str, Any]:
-        """What is recorded, wherever the file lies."""
+        """Return the identity, with a hash of the recording in place of its path."""
         return recording_identity(super().identity(), self.path)
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
-        """The first `n` recorded completions of each prefix.
+        """Return the first `n` recorded completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises
         ------
@@ -82,14 +76,14 @@ class RecordedLLM(LLM):
             if question is None:
                 raise PluginFailedError(
                     f"{self.path} has no recording of the question {prefix.question[:60]!r}. It has {len(questions)} "
-                    "questions; test and calibrate on those."
+                    "questions. Test and calibrate on these."
                 )
             found = self._completions_of(question, prefix.steps, n)
             if len(found) < n:
                 raise PluginFailedError(
-                    f"{self.path}, {question.place}: {len(found)} completions are recorded for the prefix of "
-                    f"{len(prefix.steps)} steps that ends {join_steps(prefix.steps)[-60:]!r}, fewer than the {n} that "
-                    "are asked for. Ask for fewer samples or follow-ups in the grid, or record more."
+                    f"{self.path}, {question.place}: the grid needs {n} completions of the prefix of "
+                    f"{len(prefix.steps)} steps that ends with {join_steps(prefix.steps)[-60:]!r}, but {len(found)} "
+                    "are recorded. Lower the number of samples or follow-ups in the grid, or record more."
                 )
             completions.append(found[:n])
         return completions
@@ -115,7 +109,7 @@ class RecordedLLM(LLM):
 
 
 def _rest(solution: Completion, steps: tuple[str, ...], start: int) -> Completion:
-    """What follows the first `start` steps, with its share of the tokens."""
-    text = STEP_SEPARATOR.join(steps[start:])
+    """The text after the first `start` steps, with a proportional share of the tokens."""
+    text = join_steps(steps[start:])
     share = len(text) / max(1, len(join_steps(steps)))
     return Completion(text, round(solution.tokens * share), solution.finish_reason)

@@ -1,8 +1,8 @@
-"""Sampling many rows of tokens from a causal language model, one token of every unfinished row per step.
+"""Sample many completions from a causal language model, one token of every unfinished row per step.
 
-Each row draws from random numbers of its own, so what it says depends on its own seed and not on the rows it
-happens to share a batch with. Finished rows leave the batch, and rows that share a prompt share its first pass and,
-where the model allows it, its keys and values.
+A row is one completion. Each row has its own random numbers, so its text depends on its seed and not on the other rows
+of its batch. Finished rows leave the batch. Rows with the same prompt share the pass over the prompt and, if the model
+allows it, the prompt's keys and values.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, sharin
 __all__ = ["Row", "sample_rows", "sample_tokens"]
 
 _COMPACT_BELOW = 0.8
-"""Finished rows are dropped once fewer than this share of a batch's rows goes on: dropping copies the cache."""
+"""Finished rows are dropped once fewer than this share of the rows is unfinished. Dropping copies the cache."""
 
 
 @dataclass
 class Row:
-    """One completion in the making.
+    """One completion, while it is sampled.
 
     Attributes
     ----------
     prompt : tuple of int
-        Token ids that it continues.
+        The token ids of the prompt.
     limit : int
-        Tokens that it may have at the most, at least 1.
+        The maximum number of tokens, at least 1.
     uniforms : ndarray of shape (limit,), float64
-        Its random numbers in [0, 1), one per token.
+        The random numbers in [0, 1), one per token.
     tokens : list of int
-        What was sampled so far, the end-of-text token included.
+        The tokens sampled so far, including the end-of-text token.
     stopped : bool
-        Whether it came to an end of its own before `limit`.
+        Whether the completion ended by itself.
     """
 
     prompt: tuple[int, ...]
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more is to be sampled."""
+        """Whether the completion ended or has reached its limit."""
         return self.stopped or len(self.tokens) == self.limit
 
 
@@ -65,13 +65,13 @@ def sample_tokens(
     Parameters
     ----------
     logits : tensor of shape (rows, vocabulary)
-        Scores of the next token.
+        Logits of the next token.
     uniforms : tensor of shape (rows,), float64
         One random number in [0, 1) per row.
     temperature : float
-        Above 0; divides the logits.
+        The logits are divided by it. Above 0.
     top_p : float
-        Nucleus mass in (0, 1]: the smallest set of likeliest tokens that holds it is drawn from.
+        Nucleus mass in (0, 1]. Tokens are drawn from the smallest set of most likely tokens with at least this mass.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def sample_tokens(
         before = probabilities.cumsum(-1, dtype=torch.float64) - probabilities
         probabilities = probabilities.masked_fill(before >= top_p, 0.0)
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
-    # Scaled by the total, a draw lies below it, so it never falls beyond the last token that has any probability.
+    # A draw is scaled by the total, so it never falls beyond the last token with a positive probability.
     drawn = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1]).unsqueeze(1), right=True)
     drawn = drawn.clamp(max=logits.shape[-1] - 1)
     return (drawn if order is None else order.gather(1, drawn)).squeeze(1)
@@ -101,7 +101,7 @@ def sample_rows(
     end_ids: frozenset[int],
     stops: Callable[[list[int]], bool],
 ) -> None:
-    """Sample all rows of one batch to their end, in place.
+    """Sample all rows of one batch until they are finished, in place.
 
     Parameters
     ----------
@@ -112,11 +112,11 @@ def sample_rows(
     temperature, top_p : float
         As in :func:`sample_tokens`.
     pad_id : int
-        Token that fills prompts up on their left.
+        The token that pads prompts on the left.
     end_ids : frozenset of int
-        Tokens that end a completion.
+        The tokens that end a completion.
     stops : callable
-        Whether a completion's tokens so far hold a stop string.
+        Returns whether the tokens of a completion contain a stop string.
     """
     memory, places, logits = _read_prompts(model, rows, pad_id)
     draw = partial(sample_tokens, temperature=temperature, top_p=top_p)
@@ -134,7 +134,7 @@ def _go_on(
     draw: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ends: Callable[[list[int]], bool],
 ) -> None:
-    """Sample token after token until all rows are finished."""
+    """Sample one token at a time until all rows are finished."""
     device = logits.device
     while True:
         numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
@@ -161,7 +161,7 @@ def _go_on(
 def _read_prompts(
     model: PreTrainedModel, rows: Sequence[Row], pad_id: int
 ) -> tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]:
-    """One pass over the rows' different prompts: what to remember of it, next places (rows, 1), and next logits."""
+    """Read the distinct prompts in one pass. Return the cache, the next positions (rows, 1) and the next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
     longest = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
@@ -182,7 +182,7 @@ def _read_prompts(
 
 
 class _Copied:
-    """What every row has read, its prompt included, in a cache of its own; `mask` (rows, tokens) is 0 at padding."""
+    """A cache in which every row has a copy of its prompt. `mask` (rows, tokens) is 0 at padding."""
 
     def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: torch.Tensor) -> None:
         self.model, self.cache, self._mask = model, cache, mask
@@ -203,7 +203,7 @@ class _Copied:
 
 
 class _Shared:
-    """What every row has read after its prompt, and the prompts that rows share."""
+    """A cache of the rows' tokens after their prompts, and the prompts, which rows share."""
 
     def __init__(self, model: PreTrainedModel, prompts: SharedPrompts) -> None:
         self.model, self._prompts, self._cache = model, prompts, growing_cache(model.config)
@@ -222,7 +222,7 @@ class _Shared:
 def _next_logits(
     model: PreTrainedModel, ids: torch.Tensor, places: torch.Tensor, cache: DynamicCache, **how: Any
 ) -> torch.Tensor:
-    """Logits (rows, vocabulary) after the newest tokens `ids` (rows, tokens), which join the cache."""
+    """Append the tokens `ids` (rows, tokens) to the cache, and return the next logits (rows, vocabulary)."""
     output = model(
         input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True, logits_to_keep=1, **how
     )

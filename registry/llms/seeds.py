@@ -1,4 +1,4 @@
-"""Seeds of completions for engines that take one with every request."""
+"""Seeds of single completions, for engines that take a seed with every request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _WORD = 2**32
 
 
 def completion_seed(seed: int, prefix: int, completion: int) -> int:
-    """A seed of 31 bits, which every engine takes, for the n-th completion of a prefix.
+    """Return the seed of one completion of a prefix, a number of 31 bits, which every engine accepts.
 
-    It is a function of its three arguments alone, so that the first 8 of 64 completions are those that n = 8 gives.
+    It depends on the three arguments alone, so the first 8 of 64 completions have the seeds of n = 8.
     """
-    # Each in words of its own: numpy would run the words of a long seed into those that follow.
+    # Two words for every seed. NumPy would use a varying number of words, so that different arguments could collide.
     sequence = np.random.SeedSequence([seed % _WORD, seed // _WORD % _WORD, prefix, completion])
     return int(sequence.generate_state(1)[0] >> 1)

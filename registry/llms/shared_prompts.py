@@ -1,8 +1,8 @@
-"""Attention of rows that share their prompts: a prompt's keys and values are held and read once for all its rows.
+"""Attention of rows that share their prompts. The keys and values of a prompt are stored and read once for all rows.
 
-A row attends to its prompt and to its own tokens. The first part is one product per prompt for all of its rows, the
-second one per row, under one softmax: the same sums as with a copy of the prompt for every row, at a fraction of the
-memory that is read. It takes over between the prompts' own pass and the end of a batch.
+A row attends to its prompt and to its own tokens. The first part is one matrix product per prompt for all of its rows.
+The second part is one product per row. Both are under one softmax. The sums are the same as with a copy of the prompt
+for every row, but much less memory is read. It is used after the pass over the prompts, until the batch is finished.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _NAME = "prmcal_shared_prompts"
 
 
 class SharedPrompts:
-    """The prompts of a batch, and which of them each row continues.
+    """The prompts of a batch, and the prompt of each row.
 
     Parameters
     ----------
     cache : DynamicCache
-        The prompts' keys and values in every layer, (prompts, heads, length, width).
+        The keys and values of the prompts in every layer, of shape (prompts, heads, length, width).
     mask : tensor of shape (prompts, length)
-        1 at a prompt's tokens, 0 where it is filled up, on its left.
+        1 at the tokens of a prompt, and 0 at the padding on its left.
     chosen : tensor of shape (rows,), int64
-        Every row's prompt.
+        The index of every row's prompt.
     """
 
     def __init__(self, cache: DynamicCache, mask: torch.Tensor, chosen: torch.Tensor) -> None:
@@ -38,12 +38,12 @@ class SharedPrompts:
         self._keys: list[torch.Tensor] = [layer.keys for layer in layers]
         self._values: list[torch.Tensor] = [layer.values for layer in layers]
         filled = ~mask.bool()
-        # Few columns are filled up: to mask these alone costs a tenth of masking all.
+        # Few columns have padding. Masking only these costs a tenth of masking all.
         self._filled = filled[:, : int(filled.sum(1).max())][:, None, None, :]
         self._seat(chosen)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows (their places, int64) alone, and with the prompts that they continue."""
+        """Keep only these rows (indices, int64) and their prompts."""
         prompts, chosen = torch.unique(self._chosen[rows], return_inverse=True)
         if len(prompts) < len(self._keys[0]):
             self._keys = [keys[prompts] for keys in self._keys]
@@ -52,7 +52,7 @@ class SharedPrompts:
         self._seat(chosen)
 
     def _seat(self, chosen: torch.Tensor) -> None:
-        """Give every row a seat: prompts x as many seats as the prompt with the most rows needs."""
+        """Assign every row to a seat of its prompt. All prompts have as many seats as the one with the most rows."""
         self._chosen = chosen
         counts = torch.bincount(chosen, minlength=len(self._keys[0]))
         order = chosen.argsort(stable=True)
@@ -65,7 +65,7 @@ class SharedPrompts:
         self._place = None if torch.equal(place, everywhere) else place
 
     def _by_prompt(self, rows: torch.Tensor) -> torch.Tensor:
-        """(rows, heads, queries, width) to (prompts, heads, seats x queries, width); empty seats are 0."""
+        """Rearrange (rows, heads, queries, width) to (prompts, heads, seats x queries, width). Empty seats are 0."""
         prompts, (_, heads, queries, width) = len(self._keys[0]), rows.shape
         if self._place is not None:
             seated = rows.new_zeros(prompts * self._seats, heads, queries, width)
@@ -92,9 +92,9 @@ class SharedPrompts:
         layer : int
         query : tensor of shape (rows, query heads, 1, width)
         key, value : tensors of shape (rows, heads, tokens, width)
-            Of the rows' own tokens.
+            The keys and values of the rows' own tokens.
         scaling : float
-            Of the products, before the softmax.
+            Factor of the products before the softmax.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class SharedPrompts:
 
 
 def can_share(model: PreTrainedModel, cache: DynamicCache) -> bool:
-    """Whether a model's attention can be taken over: plain attention to everything before, through the interface."""
+    """Whether a model can use shared prompts: it has full causal attention, through transformers' interface."""
     return (
         model.config._attn_implementation == "sdpa"
         and bool(model._supports_attention_backend)
@@ -124,7 +124,7 @@ def can_share(model: PreTrainedModel, cache: DynamicCache) -> bool:
 
 @contextmanager
 def sharing(model: PreTrainedModel) -> Iterator[None]:
-    """Within it the model attends as its keyword argument `shared_prompts`, a SharedPrompts, says."""
+    """Inside, the model uses the attention of its keyword argument `shared_prompts`, a SharedPrompts."""
     usual = model.config._attn_implementation
     model.set_attn_implementation(_NAME)
     try:

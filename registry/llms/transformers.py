@@ -1,4 +1,4 @@
-"""The LLM `transformers`: any causal language model that the transformers library knows by itself."""
+"""The LLM `transformers`: a causal language model of the transformers library."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.llms.stops import StopStrings
-from prmcal.registry.models.checkpoints import (
-    check_checkpoint,
-    check_device,
-    check_dtype,
-    checkpoint_identity,
-)
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.models.placement import Device, Dtype
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -30,9 +27,9 @@ _SEED_RANGE = 2**64
 
 
 class TransformersLLM(LLM):
-    """A chat model, sampled in large batches.
+    """A chat model that is sampled in large batches.
 
-    The prompt is the tokenizer's own chat template over the system prompt, if there is one, and the question; the
+    The prompt is the tokenizer's chat template, applied to the system prompt, if there is one, and the question. The
     steps of a prefix begin the assistant's turn, each followed by a blank line.
 
     Parameters
@@ -40,27 +37,27 @@ class TransformersLLM(LLM):
     checkpoint : str
         ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
     dtype : str, default="auto"
-        Type of the weights: ``auto`` (as they are saved), ``float32``, ``bfloat16`` or ``float16``.
+        Type of the weights: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
     device : str, default="auto"
         ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
     batch_tokens : int, default=131072
-        Upper bound of the tokens in one batch: rows times (prompt + longest completion). It bounds the memory.
+        Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory.
     system_prompt : str, optional
-        What the chat starts with. None leaves it to the chat template.
+        The system message of the chat. With None, the chat template decides.
 
     Notes
     -----
-    Every completion draws from its own random numbers, a function of (seed, index of the prefix, index of the
-    completion): the first 8 of 64 completions are those that n = 8 gives. Batches of different shapes round
-    differently, which can change a text where two tokens are all but equally likely.
+    Every completion has its own random numbers, a function of (seed, index of the prefix, index of the completion). So
+    the first 8 of 64 completions are those of n = 8. The rounding depends on the shape of a batch, which can change a
+    text if two tokens are almost equally likely.
     """
 
     def __init__(
         self,
         checkpoint: str,
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 131_072,
+        dtype: Dtype = "auto",
+        device: Device = "auto",
+        batch_tokens: Count = 131_072,
         system_prompt: str | None = None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -70,17 +67,14 @@ class TransformersLLM(LLM):
         self.system_prompt = system_prompt
 
     def check_arguments(self) -> None:
-        """Refuse unknown types, devices and checkpoints that are not there."""
-        check_dtype(self.dtype)
-        check_device(self.device)
-        if self.batch_tokens < 1:
-            raise ValueError(
-                f"The 'batch_tokens' parameter must be an int in [1, inf). Got {self.batch_tokens} instead."
-            )
+        """Raise an error if there is no such checkpoint."""
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Which weights they are, wherever they lie, and what else decides the texts: not the machine's limits."""
+        """Return the identity: the weights, wherever they are stored, and what else the texts depend on.
+
+        Arguments that only suit the machine, such as the device, are left out.
+        """
         known = super().identity()
         left_out = ("checkpoint", "device", "batch_tokens")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
@@ -94,7 +88,7 @@ class TransformersLLM(LLM):
         Raises
         ------
         PluginFailedError
-            If a prefix leaves no room for a completion in the model's context.
+            If a prefix fills the model's context.
         """
         rows = [
             row
@@ -107,20 +101,20 @@ class TransformersLLM(LLM):
     def generate_batch(
         self, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
-        """Continue several prefixes in common batches; see :meth:`prmcal.LLM.generate_batch`."""
+        """Continue several prefixes in the same batches; see :meth:`prmcal.LLM.generate_batch`."""
         rows = [row for each in requests for row in self._rows(each.prefix, each.n, sampling, each.seed)]
         completions = iter(self._sampled(rows, sampling))
         return [list(islice(completions, each.n)) for each in requests]
 
     def close(self) -> None:
-        """Drop the model; it is loaded again when it is needed again."""
+        """Release the model's memory. The model is loaded again at the next use."""
         if "_model" in vars(self):
             from prmcal.registry.models.pretrained import unload
 
             unload(self, "_model")
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
-        """Completions of a prefix to sample: `first`, `first` + 1, ... tells them from others of the same seed."""
+        """The rows of one prefix. Their random numbers depend on the seed and the numbers `first`, `first` + 1, ..."""
         from prmcal.registry.llms.prompts import prompt_ids, room_for_completion
         from prmcal.registry.llms.sampling import Row
 
@@ -131,7 +125,7 @@ class TransformersLLM(LLM):
             yield Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit))
 
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
-        """The rows' completions, in their order."""
+        """The completions of the rows, in their order."""
         from prmcal.registry.llms.sampling import sample_rows
 
         stops = StopStrings(self._tokenizer, sampling.stop)
@@ -163,7 +157,7 @@ class TransformersLLM(LLM):
 
     @cached_property
     def _context(self) -> int:
-        """Tokens that the model reads, prompt and completion together."""
+        """The maximum number of tokens of prompt and completion together."""
         longest = getattr(self._model.config, "max_position_embeddings", None)
         return int(longest or self._tokenizer.model_max_length)
 

@@ -1,4 +1,4 @@
-"""The LLM `vllm`: vLLM's offline engine, for models that transformers would sample too slowly."""
+"""The LLM `vllm`: a model in vLLM's offline engine, for models that are too slow with transformers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.ranges import Count, ShareOrOne
 from prmcal.registry.llms.seeds import completion_seed
 from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
-from prmcal.registry.models.vllm_engine import check_engine_arguments, start_engine, stop_engine
+from prmcal.registry.models.placement import Dtype
+from prmcal.registry.models.vllm_engine import start_engine, stop_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,32 +24,32 @@ __all__ = ["VLLM"]
 
 
 class VLLM(LLM):
-    """A chat model in an engine of vLLM, one for each model: many samples at a time, shared beginnings computed once.
+    """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.
 
-    The prompt is that of the LLM `transformers`: the tokenizer's own chat template over the system prompt, if there is
-    one, and the question; the steps of a prefix begin the assistant's turn, each followed by a blank line.
+    The prompt is that of the LLM `transformers`: the tokenizer's chat template, applied to the system prompt, if there
+    is one, and the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
 
     Parameters
     ----------
     checkpoint : str
         ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
     dtype : str, default="auto"
-        Type of the weights: ``auto`` (as they are saved), ``float32``, ``bfloat16`` or ``float16``.
+        Type of the weights: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
     context : int, optional
-        Longest prompt and completion together, in tokens; by default what the model can. A shorter one takes less
-        memory.
+        The maximum number of tokens of prompt and completion together. The default is the model's own. A smaller number
+        needs less memory.
     tensor_parallel : int, default=1
-        Over how many GPUs the model is spread.
+        The number of GPUs that the model is spread over.
     gpu_memory : float, default=0.9
-        Share of each GPU's memory that the engine takes, in (0, 1].
+        The share of each GPU's memory that the engine uses, in (0, 1].
     system_prompt : str, optional
-        What the chat starts with. None leaves it to the chat template.
+        The system message of the chat. With None, the chat template decides.
 
     Notes
     -----
-    Every completion has a seed of its own, a function of (seed, index of the prefix, index of the completion): the
-    first 8 of 64 completions are those that n = 8 gives. The engine batches what there is, and batches of different
-    shapes round differently, which can change a text where two tokens are all but equally likely.
+    Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
+    8 of 64 completions are those of n = 8. The rounding depends on the shape of the engine's batches, which can change
+    a text if two tokens are almost equally likely.
     """
 
     packages = ("vllm",)
@@ -55,10 +57,10 @@ class VLLM(LLM):
     def __init__(
         self,
         checkpoint: str,
-        dtype: str = "auto",
-        context: int | None = None,
-        tensor_parallel: int = 1,
-        gpu_memory: float = 0.9,
+        dtype: Dtype = "auto",
+        context: Count | None = None,
+        tensor_parallel: Count = 1,
+        gpu_memory: ShareOrOne = 0.9,
         system_prompt: str | None = None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -69,12 +71,14 @@ class VLLM(LLM):
         self.system_prompt = system_prompt
 
     def check_arguments(self) -> None:
-        """Refuse unknown types, empty limits and checkpoints that are not there."""
-        check_engine_arguments(self.dtype, self.context, self.tensor_parallel, self.gpu_memory)
+        """Raise an error if there is no such checkpoint."""
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Which weights they are, wherever they lie, and what else decides the texts: not the machine's limits."""
+        """Return the identity: the weights, wherever they are stored, and what else the texts depend on.
+
+        Arguments that only suit the machine, such as the number of GPUs, are left out.
+        """
         known = super().identity()
         left_out = ("checkpoint", "tensor_parallel", "gpu_memory")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
@@ -88,7 +92,7 @@ class VLLM(LLM):
         Raises
         ------
         PluginFailedError
-            If vLLM is not installed, or a prefix leaves no room for a completion in the context.
+            If vLLM is not installed, or if a prefix fills the context.
         """
         requests = [(prefix, n, seed, index) for index, prefix in enumerate(prefixes)]
         completions = self._sampled(requests, sampling)
@@ -97,20 +101,20 @@ class VLLM(LLM):
     def generate_batch(
         self, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
-        """Continue several prefixes in one go; see :meth:`prmcal.LLM.generate_batch`."""
+        """Continue several prefixes in one call of the engine; see :meth:`prmcal.LLM.generate_batch`."""
         completions = iter(
             self._sampled([(each.prefix, each.n, each.seed, 0) for each in requests], sampling)
         )
         return [list(islice(completions, each.n)) for each in requests]
 
     def close(self) -> None:
-        """Stop the engine; another is started when it is needed again."""
+        """Stop the engine. Another one starts at the next use."""
         stop_engine(self)
 
     def _sampled(
         self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
     ) -> list[Completion]:
-        """The completions of (prefix, how many, seed, index), in their order."""
+        """The completions of requests (prefix, n, seed, index of the prefix), in their order."""
         if not requests:
             return []
         from prmcal.registry.llms.prompts import prompt_ids
@@ -140,7 +144,7 @@ class VLLM(LLM):
             top_p=sampling.top_p,
             max_tokens=limit,
             stop=list(sampling.stop) or None,
-            # Text is made of the tokens below; the engine needs it for stop strings only.
+            # The tokens are decoded below. The engine needs the text for stop strings only.
             detokenize=bool(sampling.stop),
             seed=seed,
         )
@@ -166,6 +170,6 @@ class VLLM(LLM):
 def _completion(output: Any, stops: StopStrings) -> Completion:
     (found,) = output.outputs
     if found.finish_reason not in ("stop", "length"):
-        raise PluginFailedError(f"vLLM broke a completion off (finish_reason {found.finish_reason!r}).")
+        raise PluginFailedError(f"vLLM did not finish a completion (finish_reason {found.finish_reason!r}).")
     tokens = list(found.token_ids)
     return Completion(stops.cut(tokens), len(tokens), found.finish_reason, len(output.prompt_token_ids))

@@ -1,1 +1,4 @@
-"""Model classes, and how weights are found and loaded. How a PRM reads a prefix belongs in `prms`."""
+"""Model classes, and how weights are found and loaded.
+
+How a PRM reads a prefix is in `prms`, and how completions are sampled is in `llms`.
+"""

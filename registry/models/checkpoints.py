@@ -1,8 +1,8 @@
-"""Where a model's files are, and which model they hold.
+"""Find the files of a checkpoint, and identify the model that they hold.
 
-A checkpoint is named in one of three ways: ``nano:NAME`` for a model that ships with the project, the path of a
-folder, or the id of a repository on the Hugging Face hub, with ``@REVISION`` behind it if one is wanted. Only
-safetensors, JSON and text files are ever read: no pickle, no code. Nothing here imports torch.
+A checkpoint is one of three: ``nano:NAME`` for a model that ships with prmcal, the path of a folder, or the id of a
+repository on the Hugging Face hub, with or without ``@REVISION``. Only safetensors, JSON and text files are read, and
+never pickle or code. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from pathlib import Path
 from prmcal.errors import InvalidArgumentsError
 
 __all__ = [
-    "SPREAD",
     "check_checkpoint",
-    "check_device",
-    "check_dtype",
     "checkpoint_identity",
     "is_on_this_machine",
     "resolve_checkpoint",
@@ -27,50 +24,31 @@ __all__ = [
 NANO_FOLDER = Path(__file__).parents[1] / "nano" / "models"
 NANO_PREFIX = "nano:"
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
-"""What decides a model's output: weights, configuration, tokenizer and chat template."""
+"""The files that a model's output depends on: weights, configuration, tokenizer and chat template."""
 
-SPREAD = "balanced"
-"""The device of a model whose layers are spread evenly over all GPUs."""
-
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?", re.ASCII)
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_SECONDS = 10.0
 
 
-def check_dtype(dtype: str) -> None:
-    """Raise ValueError unless it is a type that weights can be loaded in, or ``auto``."""
-    if dtype not in ("auto", "float32", "bfloat16", "float16"):
-        raise ValueError(
-            f"The 'dtype' parameter must be auto, float32, bfloat16 or float16. Got {dtype!r} instead."
-        )
-
-
-def check_device(device: str, *further: str) -> None:
-    """Raise ValueError unless it is ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or one of the further names."""
-    if device not in further and not _DEVICE.fullmatch(device):
-        names = ", ".join(["auto", "cpu", "cuda", *further])
-        raise ValueError(f"The 'device' parameter must be {names} or cuda:N. Got {device!r} instead.")
-
-
 def check_checkpoint(checkpoint: str) -> None:
-    """Refuse a checkpoint that cannot exist, without asking the network.
+    """Check that a checkpoint can exist, without network access.
 
     Raises
     ------
     InvalidArgumentsError
-        If it names a nano model or a folder that is not there, or is neither of the three kinds.
+        If the nano model or the folder does not exist, or if it is none of the three.
     """
     _local_folder(checkpoint)
 
 
 def resolve_checkpoint(checkpoint: str) -> Path:
-    """The folder that holds the checkpoint's files, downloaded first if the hub has it and this machine has not.
+    """Return the folder with the checkpoint's files. They are downloaded from the hub if they are not on this machine.
 
     Raises
     ------
     InvalidArgumentsError
-        If there is no such checkpoint, or it would have to be downloaded and cannot be.
+        If there is no such checkpoint, or if the download fails.
     """
     folder = _local_folder(checkpoint)
     if folder is not None:
@@ -85,7 +63,7 @@ def resolve_checkpoint(checkpoint: str) -> Path:
 
 
 def is_on_this_machine(checkpoint: str) -> bool:
-    """Whether a checkpoint can be loaded without the network.
+    """Return whether a checkpoint can be loaded without network access.
 
     Raises
     ------
@@ -105,19 +83,19 @@ def is_on_this_machine(checkpoint: str) -> bool:
         folder = snapshot_download(
             name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True
         )
-    except Exception:  # Its errors for "not in the cache" have no common base.
+    except Exception:  # The errors for "not in the cache" have no common base class.
         return False
     return (Path(folder) / "config.json").is_file()
 
 
 def checkpoint_identity(checkpoint: str) -> str:
-    """What tells this model from every other one, for job keys.
+    """Return the identity of a model for job keys.
 
     Returns
     -------
     str
-        For a folder a hash of the contents of its model files, wherever it lies (SHA-256, 16 hexadecimal digits);
-        for a hub id its commit.
+        For a folder, a hash of the contents of its model files (SHA-256, 16 hexadecimal digits), which does not depend
+        on its path. For a hub id, the commit.
 
     Raises
     ------
@@ -135,14 +113,14 @@ def checkpoint_identity(checkpoint: str) -> str:
 
 
 def _local_folder(checkpoint: str) -> Path | None:
-    """The folder of a local or nano checkpoint; None for a hub id."""
+    """The folder of a local or nano checkpoint. None for a hub id."""
     if checkpoint.startswith(NANO_PREFIX):
         return _nano_folder(checkpoint)
     path = Path(checkpoint).expanduser()
     if checkpoint and path.is_dir():
         if not (path / "config.json").is_file():
             raise InvalidArgumentsError(
-                f"The checkpoint folder {checkpoint} holds no config.json: it is not a model."
+                f"The checkpoint folder {checkpoint} has no config.json, so it is not a model."
             )
         return path.resolve()
     if path.exists() or not _HUB_ID.fullmatch(checkpoint):
@@ -158,13 +136,13 @@ def _nano_folder(checkpoint: str) -> Path:
     shipped = sorted(path.parent.name for path in NANO_FOLDER.glob("*/config.json"))
     if name not in shipped:
         names = ", ".join(NANO_PREFIX + known for known in shipped) or "none"
-        raise InvalidArgumentsError(f"There is no nano model {name!r}. There are: {names}.")
+        raise InvalidArgumentsError(f"There is no nano model {name!r}. Choose from: {names}.")
     return NANO_FOLDER / name
 
 
 @cache
 def _hub_commit(checkpoint: str) -> str:
-    """The commit of a hub id: the pinned or downloaded one if this machine has it, else the hub's newest."""
+    """The commit of a hub id: the pinned one, the downloaded one, or else the newest one on the hub."""
     from huggingface_hub import HfApi, constants
 
     name, _, revision = checkpoint.partition("@")
@@ -186,14 +164,14 @@ def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
 
     name = checkpoint.partition("@")[0]
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if isinstance(error, GatedRepoError):  # One of those that are not found, for the hub.
+    if isinstance(error, GatedRepoError):  # A subclass of RepositoryNotFoundError.
         advice = f"Accept its licence at https://huggingface.co/{name}, then run 'hf auth login'."
     elif isinstance(error, RepositoryNotFoundError):
-        advice = "Check its name; one that is private needs 'hf auth login'."
+        advice = "Check the name. A private repository needs 'hf auth login'."
     else:
-        advice = f"Check its name, or run 'hf download {name}' where there is a network."
+        advice = f"Check the name, or run 'hf download {name}' with network access."
     return InvalidArgumentsError(
-        f"The checkpoint {checkpoint!r} is neither on this machine nor could it be had from the Hugging Face hub "
+        f"The checkpoint {checkpoint!r} is not on this machine and cannot be downloaded from the Hugging Face hub "
         f"({reason}). {advice}"
     )
 

@@ -1,4 +1,4 @@
-"""Loading pretrained models with transformers' own classes: safetensors only, no remote code, no progress bars."""
+"""Load pretrained models and tokenizers with transformers: safetensors only, no remote code, no progress bars."""
 
 from __future__ import annotations
 
@@ -11,73 +11,80 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
+from prmcal.registry.models.checkpoints import resolve_checkpoint
+from prmcal.registry.models.placement import SPREAD
 
 __all__ = ["choose_device", "load_pretrained", "load_tokenizer", "move_to", "unload"]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
-_UNUSED_HEAD = "lm_head."  # Reward models are published with the one that they were trained from.
+_UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model head of their base model.
 
 
 def choose_device(device: str) -> torch.device:
-    """The device of a name; ``auto`` is the GPU if there is one.
+    """Return the device with a name. ``auto`` is the GPU if there is one.
 
     Raises
     ------
     PluginFailedError
-        If it is a GPU that is not there.
+        If the device is a GPU and there is none.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise PluginFailedError(
-            f"The device {device!r} is not there: torch sees no GPU. Use device: auto or cpu."
+            f"The device {device!r} does not exist: torch finds no GPU. Set 'device' to auto or cpu."
         )
     return torch.device(device)
 
 
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
-    """The tokenizer that lies beside a checkpoint's weights."""
+    """Load the tokenizer of a checkpoint.
+
+    Raises
+    ------
+    PluginFailedError
+        If the checkpoint has no tokenizer, or one that cannot be read.
+    """
     folder = resolve_checkpoint(checkpoint)
-    # Without one, transformers would make up an empty tokenizer.
+    # Without these files, transformers would create an empty tokenizer.
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} has no tokenizer: it holds none of {', '.join(_TOKENIZER_FILES)}. Copy those "
-            "of the model that it was made from beside its weights."
+            f"The checkpoint {checkpoint} has no tokenizer, which is one of {', '.join(_TOKENIZER_FILES)}. Copy the "
+            "tokenizer of its base model into its folder."
         )
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} has no tokenizer that can be read: {error}"
+            f"The tokenizer of the checkpoint {checkpoint} cannot be read: {error}"
         ) from error
     return tokenizer
 
 
 def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) -> PreTrainedModel:
-    """A model in evaluation mode, with every one of its weights taken from the checkpoint.
+    """Load a model in evaluation mode. All of its weights must come from the checkpoint.
 
     Parameters
     ----------
     model_class : type
-        A model class of transformers, one derived from its PreTrainedModel, or an Auto class.
+        A class derived from transformers' PreTrainedModel, or an Auto class.
     checkpoint, dtype, device : str
-        As the plugins take them.
+        As in the constructors of the plugins.
 
     Raises
     ------
     PluginFailedError
-        If the checkpoint is unreadable, lacks weights that the class needs or has a head of another kind, or if the
-        device is not there or too small.
+        If the checkpoint cannot be read, lacks weights of the class, or has a different head. Or if the device does not
+        exist, or is too small.
     """
     folder = resolve_checkpoint(checkpoint)
     placement = {"device_map": SPREAD} if device == SPREAD else {}
     target = None if placement else choose_device(device)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers is half typed
+    logging.disable_progress_bar()
     verbosity = logging.get_verbosity()
-    # Its report of unexpected and missing weights; the missing ones are raised below.
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    # This silences the report of missing and unexpected weights, which raise errors below.
+    logging.set_verbosity_error()
     try:
         model, report = model_class.from_pretrained(
             folder,
@@ -85,7 +92,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
             local_files_only=True,
             use_safetensors=True,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # raised below, with the weight's name
+            ignore_mismatched_sizes=True,  # An error below names the weight.
             **placement,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -95,21 +102,21 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     missing = sorted(report["missing_keys"])
     if missing:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, "
-            f"{', '.join(missing[:3])} among them: it is a model of another kind."
+            f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, such as "
+            f"{', '.join(missing[:3])}. It is a different kind of model."
         )
     if report["mismatched_keys"]:
         weight, found, expected = sorted(report["mismatched_keys"])[0]
         raise PluginFailedError(
-            f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, where "
-            f"{type(model).__name__} needs {tuple(expected)}: it is a model of another kind."
+            f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, but "
+            f"{type(model).__name__} needs {tuple(expected)}. It is a different kind of model."
         )
     trunk = f"{model.base_model_prefix}."
     foreign = sorted(name for name in report["unexpected_keys"] if not name.startswith((trunk, _UNUSED_HEAD)))
     if foreign:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} has no place for, "
-            f"{', '.join(foreign[:3])} among them: it is a model of another kind."
+            f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} does not have, such "
+            f"as {', '.join(foreign[:3])}. It is a different kind of model."
         )
     if target is None:
         _check_spread(model, checkpoint)
@@ -118,7 +125,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
 
 
 def move_to(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """A part of a model on a device of its own, where its inputs have to be: its model's placement is forgotten."""
+    """Move a part of a model to a device, and remove the hooks that moved its inputs."""
     from accelerate.hooks import remove_hook_from_module
 
     remove_hook_from_module(module, recurse=True)
@@ -126,18 +133,18 @@ def move_to(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
 
 
 def unload(plugin: Any, name: str) -> None:
-    """Drop the model that is a plugin's attribute, and give its memory back: an engine may need it."""
+    """Delete the model in a plugin's attribute, and release its GPU memory, which an engine may need."""
     vars(plugin).pop(name, None)
     gc.collect()
-    torch.cuda.empty_cache()  # Does nothing where there is no GPU.
+    torch.cuda.empty_cache()  # Without a GPU, this does nothing.
 
 
 def _check_spread(model: PreTrainedModel, checkpoint: str) -> None:
-    """Refuse a model that found no room on the GPUs, parts of which would be copied there for every pass."""
-    places = getattr(model, "hf_device_map", {})  # There is none where all is on one device.
+    """Raise PluginFailedError if the model does not fit on the GPUs. Passes with parts on the CPU would be slow."""
+    places = getattr(model, "hf_device_map", {})  # A model on one device has no map.
     outside = [name for name, place in places.items() if place in ("cpu", "disk")]
     if outside and torch.cuda.is_available():
         raise PluginFailedError(
-            f"The GPUs here, {torch.cuda.device_count()} in all, do not hold the checkpoint {checkpoint}: "
-            f"{', '.join(outside[:3])} found no room. Free their memory, or use more or larger ones."
+            f"The checkpoint {checkpoint} does not fit on the {torch.cuda.device_count()} GPUs of this machine: there "
+            f"is no space for {', '.join(outside[:3])}. Free their memory, or use more or larger GPUs."
         )

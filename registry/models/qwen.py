@@ -11,15 +11,15 @@ __all__ = ["QUANTILE_ARCHITECTURE", "QwenRewardModel"]
 
 OUTPUTS = 2
 QUANTILE_ARCHITECTURE = "Qwen2ForQuantileRewardModel"
-"""What an exported, calibrated PRM is called in its configuration."""
+"""The architecture of an exported calibrated PRM in its configuration."""
 
 
-class QwenRewardModel(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
-    """A Qwen2 trunk under a two-layer score head: Linear, ReLU, Linear to the logits of bad and good.
+class QwenRewardModel(Qwen2PreTrainedModel):
+    """A Qwen2 trunk with a score head: Linear, ReLU, and Linear to the logits of bad and good.
 
-    Its weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints, whose
-    language-model head is not used. A calibrated PRM that was exported has an output for each quantile instead, its
-    log-odds; the configuration then has their `levels`.
+    The weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints. The
+    language-model head of these is not used. An exported calibrated PRM has `levels` in its configuration, and its
+    outputs are the log-odds of these quantiles.
     """
 
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
@@ -33,10 +33,10 @@ class QwenRewardModel(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  #
             torch.nn.ReLU(),
             torch.nn.Linear(config.hidden_size, len(getattr(config, "levels", None) or range(OUTPUTS))),
         )
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     def forward(self, **inputs: Any) -> torch.Tensor:
-        """Logits of bad and good, or of each quantile, at every token: (batch, tokens, outputs), float32."""
+        """Return the outputs of the head at every token, of shape (batch, tokens, outputs), float32."""
         hidden = self.model(**inputs).last_hidden_state
         scores: torch.Tensor = self.score(hidden.float())
         return scores

@@ -23,15 +23,15 @@ OUTPUTS = 3
 
 
 def score_outputs(config: PreTrainedConfig) -> int:
-    """How many outputs a checkpoint's score head has: `score_dimension` at 7B, `score_dim` at 34B."""
+    """Return the number of outputs of the score head: `score_dimension` (7B) or `score_dim` (34B)."""
     return int(getattr(config, "score_dimension", getattr(config, "score_dim", OUTPUTS)))
 
 
 class ReasonEvalModel(PreTrainedModel):
-    """A trunk under a linear score head to the logits of negative, neutral and positive.
+    """A trunk with a linear score head to the logits of negative, neutral and positive.
 
-    Its weights are named ``model.*`` and ``score_head.*``, as in the published checkpoints. Whether the head has a
-    bias (theirs has none) is `use_bias` in the configuration at 7B, `bias` at 34B.
+    The weights are named ``model.*`` and ``score_head.*``, as in the published checkpoints. `use_bias` (7B) or `bias`
+    (34B) in the configuration says whether the head has a bias. The published heads have none.
     """
 
     trunk: ClassVar[type[PreTrainedModel]]
@@ -43,28 +43,28 @@ class ReasonEvalModel(PreTrainedModel):
         self.model = self.trunk(config)
         bias = bool(getattr(config, "use_bias", getattr(config, "bias", False)))
         self.score_head = torch.nn.Linear(config.hidden_size, OUTPUTS, bias=bias)
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     def forward(self, **inputs: Any) -> torch.Tensor:
-        """Logits of negative, neutral and positive at every token, of shape (batch, tokens, 3), float32."""
+        """Return the logits of the three classes at every token, of shape (batch, tokens, 3), float32."""
         hidden = self.model(**inputs).last_hidden_state
         scores: torch.Tensor = self.score_head(hidden.float())
         return scores
 
 
-class MistralReasonEval(ReasonEvalModel, MistralPreTrainedModel):  # type: ignore[no-untyped-call]
+class MistralReasonEval(ReasonEvalModel, MistralPreTrainedModel):
     """ReasonEval-7B."""
 
     trunk = MistralModel
 
 
-class LlamaReasonEval(ReasonEvalModel, LlamaPreTrainedModel):  # type: ignore[no-untyped-call]
+class LlamaReasonEval(ReasonEvalModel, LlamaPreTrainedModel):
     """ReasonEval-34B."""
 
     trunk = LlamaModel
 
 
-class Qwen2ReasonEval(ReasonEvalModel, Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]
+class Qwen2ReasonEval(ReasonEvalModel, Qwen2PreTrainedModel):
     """ReasonEval's head on a Qwen2 trunk."""
 
     trunk = Qwen2Model

@@ -10,11 +10,11 @@ from transformers import Qwen2Config, Qwen2Model, Qwen2PreTrainedModel
 __all__ = ["SkyworkRewardModel"]
 
 
-class SkyworkRewardModel(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
-    """A Qwen2 trunk under a linear head to one value.
+class SkyworkRewardModel(Qwen2PreTrainedModel):
+    """A Qwen2 trunk with a linear head to one value.
 
-    Its weights are named ``model.*`` and ``v_head.summary.*``, as in the published checkpoints, whose language-model
-    head is not used.
+    The weights are named ``model.*`` and ``v_head.summary.*``, as in the published checkpoints. The language-model head
+    of these is not used.
     """
 
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
@@ -24,10 +24,10 @@ class SkyworkRewardModel(Qwen2PreTrainedModel):  # type: ignore[no-untyped-call]
         super().__init__(config)
         self.model = Qwen2Model(config)
         self.v_head = torch.nn.ModuleDict({"summary": torch.nn.Linear(config.hidden_size, 1)})
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     def forward(self, **inputs: Any) -> torch.Tensor:
-        """The value at every token, of shape (batch, tokens, 1), float32."""
+        """Return the value at every token, of shape (batch, tokens, 1), float32."""
         hidden = self.model(**inputs).last_hidden_state
         values: torch.Tensor = self.v_head["summary"](hidden.float())
         return values

@@ -1,4 +1,4 @@
-"""Models for vLLM that it does not bring itself."""
+"""Models for vLLM that are not part of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Qwen2ForQuantileRewardModel"]
 
 @default_pooling_type(tok_pooling_type="ALL")
 class Qwen2ForQuantileRewardModel(Qwen2RewardBaseModel):  # type: ignore[misc]
-    """Qwen2.5-Math-PRM with as many outputs as the configuration has `levels`."""
+    """Qwen2.5-Math-PRM with one output for each of the `levels` in the configuration."""
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         settings = vllm_config.model_config

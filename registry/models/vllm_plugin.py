@@ -1,4 +1,4 @@
-"""What vLLM learns of prmcal, by the entry point ``vllm.general_plugins``: how to load exported PRMs."""
+"""The plugin for vLLM, by the entry point ``vllm.general_plugins``. It registers the model of exported PRMs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Called by vLLM in each of its processes."""
+    """Register the model. vLLM calls it in each of its processes."""
     from vllm import ModelRegistry
 
     from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE

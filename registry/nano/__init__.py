@@ -1,1 +1,1 @@
-"""The embedded nano world: a problem generator, three tiny policies and a tiny reward model trained on it."""
+"""The embedded nano models, their problem generator and their training. Their data sets are in `registry.datasets`."""

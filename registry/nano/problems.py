@@ -1,7 +1,7 @@
-r"""The nano world's problems: chains of two-digit arithmetic, with step-by-step solutions.
+r"""The nano problems: chains of two-digit arithmetic, with step-by-step solutions.
 
-A question starts from a number and gives lettered instructions; its solution has one step per instruction, headed by
-the same letter, and the last step holds the answer in a box:
+A question gives a start number and lettered instructions. Its solution has one step per instruction, labelled with
+the same letter. The last step has the answer in a box:
 
     Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3.
 
@@ -11,14 +11,14 @@ the same letter, and the last step holds the answer in a box:
 
     c) 44*3=\boxed{32}
 
-Every number along the way is written with two digits (07, not 7), modulo 100. Two data sets share this form:
+All intermediate values are computed modulo 100 and written with two digits (07, not 7). Two data sets have this form:
 
-- nano-math, levels 1 to 5: 2, 3, 5, 7 and 9 instructions, with more of the hard ones at the higher levels;
-- nano-aime: 11 to 13 instructions, nearly all hard, all of level 5.
+- nano-math has 2, 3, 5, 7 and 9 instructions at levels 1 to 5. Higher levels have more hard instructions.
+- nano-aime has 11 to 13 instructions. Nearly all are hard, and all questions have level 5.
 
-An easy instruction adds or subtracts one digit; a hard one adds or subtracts a number from 11 to 19 or multiplies by 2
-or 3. A hash of the question's text decides its split, so that no question can be in two, whichever seeds and counts
-are asked for.
+An easy instruction adds or subtracts one digit. A hard instruction adds or subtracts a number from 11 to 19, or
+multiplies by 2 or 3. A hash of the question's text determines its split, so the splits are disjoint for all seeds and
+counts.
 """
 
 from __future__ import annotations
@@ -46,36 +46,36 @@ __all__ = [
 MODULUS = 100
 LABELS = "abcdefghijklmnopqrstuvwxyz"
 LENGTHS = {1: 2, 2: 3, 3: 5, 4: 7, 5: 9}
-"""Number of instructions of a nano-math question by level."""
+"""The number of instructions of a nano-math question, by level."""
 HARD_SHARES = {1: 0.1, 2: 0.2, 3: 0.35, 4: 0.5, 5: 0.6}
-"""Chance that an instruction of a nano-math question is hard, by level."""
+"""The probability that an instruction of a nano-math question is hard, by level."""
 AIME_LENGTHS = (11, 12, 13)
 AIME_HARD_SHARE = 0.95
 AIME_LEVEL = 5
 MULTIPLICATION_SHARE = 0.25
-"""Share of multiplications among the hard instructions."""
+"""The share of multiplications among hard instructions."""
 DATASETS = {"nano-math": ("train", "calibration", "test"), "nano-aime": ("train", "test")}
-"""The splits of each data set. The train split of nano-aime teaches long chains; it bears no Monte Carlo labels."""
+"""The splits of each data set. The train split of nano-aime has no Monte Carlo labels."""
 SPLITS = {"train": range(0, 6), "calibration": range(6, 8), "test": range(8, 10)}
-"""Which tenths of the hash belong to which split."""
+"""The values of the hash modulo 10 that belong to each split."""
 OPENINGS = ("Start with {start} and keep two digits.", "Begin at {start}, keeping two digits.")
 WORDS = {"+": "add", "-": "subtract", "*": "multiply by"}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One instruction: a symbol out of `+`, `-`, `*` and its operand."""
+    """One instruction: a symbol (`+`, `-` or `*`) and its operand."""
 
     symbol: str
     operand: int
 
     @property
     def hard(self) -> bool:
-        """Whether it multiplies or has an operand of two digits."""
+        """Whether the instruction multiplies or has an operand with two digits."""
         return self.symbol == "*" or self.operand > 9
 
     def apply(self, value: int) -> int:
-        """The last two digits of the result."""
+        """Return the result modulo 100."""
         if self.symbol == "+":
             return (value + self.operand) % MODULUS
         if self.symbol == "-":
@@ -90,17 +90,17 @@ class Problem:
     Attributes
     ----------
     id : str
-        Data set and hash of the text: the same text has the same id, ever.
+        The data set and a hash of the text. The same text always has the same id.
     text : str
         The question.
     answer : str
-        Two digits, as in the box.
+        Two digits, as written in the box.
     level : int
-        1 to 5; 5 throughout nano-aime.
+        1 to 5. It is always 5 in nano-aime.
     subject : str
-        `"sums"` if nothing is multiplied, else `"products"`.
+        `"products"` if an instruction multiplies, else `"sums"`.
     start : int
-        The number to start from, 0 to 99.
+        The start number, 0 to 99.
     operations : tuple of Operation
         One per instruction.
     """
@@ -114,7 +114,7 @@ class Problem:
     operations: tuple[Operation, ...]
 
     def values(self) -> list[int]:
-        """The numbers along the way: the start and every result, one more than operations."""
+        """Return the start and the result of each operation (one more value than operations)."""
         values = [self.start]
         for operation in self.operations:
             values.append(operation.apply(values[-1]))
@@ -122,18 +122,18 @@ class Problem:
 
 
 def render_step(index: int, left: int, operation: Operation, result: int, last: bool) -> str:
-    """One step of a solution, right or wrong: `b) 52-8=44`, or with the result in a box if it is the last."""
+    """Format one step of a solution, right or wrong: `b) 52-8=44`. The last step has its result in a box."""
     shown = f"\\boxed{{{result:02d}}}" if last else f"{result:02d}"
     return f"{LABELS[index]}) {left:02d}{operation.symbol}{operation.operand}={shown}"
 
 
 def longest(dataset: str, level: int) -> int:
-    """The most instructions that a question of a level has."""
+    """Return the largest number of instructions of a question at a level."""
     return LENGTHS[level] if dataset == "nano-math" else max(AIME_LENGTHS)
 
 
 def solution_steps(problem: Problem) -> list[str]:
-    """The right solution, one string per step. Joined by blank lines it is what a policy writes."""
+    """Return the right solution, one string per step. A policy writes the steps with blank lines between them."""
     values = problem.values()
     last = len(problem.operations) - 1
     return [
@@ -143,7 +143,7 @@ def solution_steps(problem: Problem) -> list[str]:
 
 
 def question_text(start: int, operations: tuple[Operation, ...], opening: str) -> str:
-    """The question in words."""
+    """Return the text of the question."""
     instructions = ", ".join(
         f"{label}) {WORDS[operation.symbol]} {operation.operand}"
         for label, operation in zip(LABELS, operations, strict=False)
@@ -152,13 +152,13 @@ def question_text(start: int, operations: tuple[Operation, ...], opening: str) -
 
 
 def split_of(text: str) -> str:
-    """The split a question belongs to, by the hash of its text alone."""
+    """Return the split of a question. Only the hash of its text determines the split."""
     tenth = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % 10
     return next(split for split, tenths in SPLITS.items() if tenth in tenths)
 
 
 def draw_operation(generator: random.Random, hard_share: float) -> Operation:
-    """A random instruction that is hard with the given chance."""
+    """Draw a random instruction, which is hard with probability `hard_share`."""
     if generator.random() >= hard_share:
         return Operation(generator.choice("+-"), generator.randint(1, 9))
     if generator.random() < MULTIPLICATION_SHARE:
@@ -169,7 +169,7 @@ def draw_operation(generator: random.Random, hard_share: float) -> Operation:
 def make_problem(
     dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int
 ) -> Problem:
-    """The problem of given instructions, with its text, its answer and its id."""
+    """Build the problem with the given instructions, and compute its text, answer and id."""
     text = question_text(start, operations, OPENINGS[opening])
     value = start
     for operation in operations:
@@ -186,7 +186,7 @@ def make_problem(
 
 
 def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
-    """A random problem of a data set, of whichever split.
+    """Draw a random problem of a data set. The problem can be in any split.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
     dataset : str
         `"nano-math"` or `"nano-aime"`.
     level : int
-        1 to 5; ignored for nano-aime.
+        1 to 5. nano-aime ignores it.
     """
     if dataset == "nano-math":
         length, hard_share = LENGTHS[level], HARD_SHARES[level]
@@ -207,7 +207,7 @@ def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
 
 
 def stream_split(dataset: str, split: str) -> Iterator[Problem]:
-    """The problems of a split in their fixed order, without end and without repeats. Levels take turns."""
+    """Yield the problems of a split in a fixed order, without repeats and without an end. Levels alternate."""
     generator = random.Random(f"prmcal {dataset} {split}")
     seen: set[str] = set()
     level = 0
@@ -221,21 +221,26 @@ def stream_split(dataset: str, split: str) -> Iterator[Problem]:
 
 
 def generate_split(dataset: str, split: str, count: int) -> list[Problem]:
-    """The first problems of a split.
+    """Return the first problems of a split.
 
     Parameters
     ----------
     dataset : str
         `"nano-math"` or `"nano-aime"`.
     split : str
-        `"train"`, `"calibration"` or `"test"`; nano-aime has no calibration split.
+        `"train"`, `"calibration"` or `"test"`. nano-aime has no calibration split.
     count : int
-        How many. The first n of a larger count are the same.
+        The number of problems. A smaller count returns a prefix of the list for a larger count.
 
     Returns
     -------
     list of Problem
-        Levels 1 to 5 take turns in nano-math.
+        Levels 1 to 5 alternate in nano-math.
+
+    Raises
+    ------
+    ValueError
+        If the data set or the split does not exist, or `count` is negative.
     """
     if dataset not in DATASETS:
         raise ValueError(

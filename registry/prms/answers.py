@@ -1,10 +1,12 @@
-"""The base of PRMs that are causal language models: their next token is one of two answers."""
+"""The base class of PRMs that are causal language models with one of two answers as the next token."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -13,21 +15,21 @@ if TYPE_CHECKING:
 __all__ = ["AnswerPRM"]
 
 CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
-"""Configuration fields of models whose logits are not their head's plain output."""
+"""Configuration fields of models that transform the output of the head before it becomes the logits."""
 
 
 class AnswerPRM(TransformersPRM):
-    """A causal language model whose next token at the end of a prefix says '+' or '-'.
+    """A causal language model that answers '+' or '-' with the next token after a prefix.
 
-    Its log-odds are logit('+') - logit('-'), so that the reward is the softmax of the two. A subclass says what the
-    model reads, in `prefix_text`.
+    The log-odds are logit('+') - logit('-'), so the reward is the softmax of the two. A subclass defines `prefix_text`,
+    the text that the model reads.
 
     Parameters
     ----------
     checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens
-        As in :class:`prmcal.TransformersPRM`; the checkpoint is any causal language model of transformers.
+        As in :class:`prmcal.TransformersPRM`. The checkpoint is any causal language model of transformers.
     plus, minus : str, default="+", "-"
-        What the model answers. Of a text of several tokens the last one counts, and it must be all of the text.
+        The answers of the model. Each must be one token, apart from a leading space.
     """
 
     plus = "+"
@@ -36,13 +38,13 @@ class AnswerPRM(TransformersPRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
+        max_tokens: Count | None = None,
         plus: str | None = None,
         minus: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 4096,
-        tree_tokens: int = 512,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
     ) -> None:
         super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
         if plus is not None:
@@ -51,7 +53,7 @@ class AnswerPRM(TransformersPRM):
             self.minus = minus
 
     def check_arguments(self) -> None:
-        """Refuse also answers that cannot be told apart."""
+        """Raise ValueError also if the answers are empty or equal."""
         super().check_arguments()
         if not self.plus or not self.minus or self.plus == self.minus:
             raise ValueError(
@@ -60,15 +62,15 @@ class AnswerPRM(TransformersPRM):
             )
 
     def identity(self) -> dict[str, Any]:
-        """Also the two answers."""
+        """Return the identity, with the two answers."""
         return {**super().identity(), "plus": self.plus, "minus": self.minus}
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Logit of '+' over '-'; the reward is then the softmax of the two."""
+        """Return logit('+') - logit('-')."""
         return head[..., 0] - head[..., 1]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The trunk, and the rows '+' and '-' of the language-model head: no other logit is ever computed."""
+        """Load the trunk, and only the rows '+' and '-' of the language-model head."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -91,14 +93,14 @@ class AnswerPRM(TransformersPRM):
         return model.base_model, head
 
     def _token(self, text: str) -> int:
-        """The last token of a text, which has to be all of it but the space before."""
+        """The last token of a text. It must be the whole text, apart from a leading space."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         last = self.tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
         if not ids or str(last).strip(" ") != text.strip(" "):
             raise PluginFailedError(
                 f"The tokenizer of {self.checkpoint} has no token {text.strip(' ')!r}, which the PRM "
-                f"'{self.plugin_name}' needs: it reads {self.tokenizer.convert_ids_to_tokens(ids)}. "
-                "Give its arguments the texts that this model was trained on, or use another checkpoint."
+                f"'{self.plugin_name}' needs. It splits the text into {self.tokenizer.convert_ids_to_tokens(ids)}. "
+                "Set the arguments to the texts that this model was trained on, or use another checkpoint."
             )
         return int(ids[-1])
 
@@ -106,6 +108,7 @@ class AnswerPRM(TransformersPRM):
         for name in CHANGES_OF_LOGITS:
             if getattr(config, name, None) not in (None, 1):
                 raise PluginFailedError(
-                    f"The checkpoint {self.checkpoint} changes its logits ({name} of model type {config.model_type}), "
-                    f"which the PRM '{self.plugin_name}' does not compute. Use a model such as Mistral, Llama or Qwen2."
+                    f"The checkpoint {self.checkpoint} transforms its logits ({name} of model type "
+                    f"{config.model_type}), which the PRM '{self.plugin_name}' does not support. Use a model such as "
+                    "Mistral, Llama or Qwen2."
                 )

@@ -1,4 +1,4 @@
-"""The PRM `qwen`: Qwen2.5-Math-PRM and every model of its format, calibrated ones that were exported among them."""
+"""The PRM `qwen`: Qwen2.5-Math-PRM and other models of its format, including exported calibrated PRMs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from prmcal.registry.contracts.data import join_steps
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.steps import join_steps
 
 if TYPE_CHECKING:
     import torch
@@ -17,17 +19,19 @@ __all__ = ["QwenPRM"]
 
 
 class QwenPRM(TransformersPRM):
-    r"""Qwen2.5-Math-PRM: a chat whose assistant turn is the prefix, a marker behind it, softmax of bad and good.
+    r"""Qwen2.5-Math-PRM: the prefix is the assistant's turn of a chat, and a marker follows it.
+
+    The reward is the softmax of the logits of bad and good at the last marker.
 
     Parameters
     ----------
     checkpoint : str, default="Qwen/Qwen2.5-Math-PRM-7B"
         ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
     max_tokens : int, default=4096
-        Longest prefix, marker included, in tokens. A longer one is flagged, never cut.
+        Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut.
     markers : {"last", "every"}, default="last"
-        Whether one marker stands behind the whole prefix, as the paper scores it, or one behind every step, as the
-        model's own documentation has it; the score of a prefix is read at its last marker either way.
+        One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
+        The score of a prefix is read at its last marker in both cases.
     dtype, device, batch_tokens, tree_tokens
         As in :class:`prmcal.TransformersPRM`.
     """
@@ -39,30 +43,30 @@ class QwenPRM(TransformersPRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
+        max_tokens: Count | None = None,
         markers: Literal["last", "every"] = "last",
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 4096,
-        tree_tokens: int = 512,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
     ) -> None:
         super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
         self.markers = markers
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """The chat up to the end of the prefix, in the assistant's turn."""
+        """Return the chat up to the end of the prefix, in the assistant's turn."""
         messages = [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": question}]
         chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return str(chat) + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Logit of good over bad, so that the reward is the softmax of the two; of a calibrated PRM, the median."""
+        """Return the logit of good minus that of bad, or the median quantile of an exported calibrated PRM."""
         if self._levels:
             return head.sort(dim=-1).values[..., self._levels.index(0.5)]
         return head[..., 1] - head[..., 0]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The Qwen2 trunk and the two-layer score head."""
+        """Load the Qwen2 trunk and the two-layer score head."""
         from prmcal.registry.models.pretrained import load_pretrained
         from prmcal.registry.models.qwen import QwenRewardModel
 
@@ -72,7 +76,7 @@ class QwenPRM(TransformersPRM):
 
     @cached_property
     def _levels(self) -> tuple[float, ...]:
-        """The quantiles that a calibrated PRM predicts; none if it is an ordinary one."""
+        """The quantile levels of an exported calibrated PRM. Empty for an ordinary PRM."""
         from prmcal.registry.models.checkpoints import resolve_checkpoint
 
         config = json.loads((resolve_checkpoint(self.checkpoint) / "config.json").read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""The PRM `qwen-vllm`: models in Qwen2.5-Math-PRM's format, scored by an engine of vLLM."""
+"""The PRM `qwen-vllm`: models of Qwen2.5-Math-PRM's format in a vLLM engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,24 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.models.checkpoints import SPREAD
-from prmcal.registry.models.vllm_engine import check_engine_arguments, start_pooling_engine, stop_engine
+from prmcal.registry.contracts.ranges import Count, ShareOrOne
+from prmcal.registry.models.placement import SPREAD, Dtype
+from prmcal.registry.models.vllm_engine import start_pooling_engine, stop_engine
 from prmcal.registry.prms.qwen import QwenPRM
 
 if TYPE_CHECKING:
     import torch
 
-    from prmcal.registry.prms.transformers import Trajectory
+    from prmcal.registry.prms.packing import TokenizedTrajectory
 
 __all__ = ["QwenVLLMPRM"]
 
 
 class QwenVLLMPRM(QwenPRM):
-    """The PRM `qwen` in an engine of vLLM: for models that one GPU does not hold.
+    """The PRM `qwen` in a vLLM engine, for models that do not fit on one GPU.
 
-    It reads what `qwen` reads, and gives the same scores. The engine computes whole sequences: with ``markers: every``
-    that is one for each trajectory, with ``last`` one for each prefix, since a marker that ends a prefix is not in the
-    next one. On one GPU, `qwen` computes the prefixes of a trajectory once and is the faster of the two with ``last``.
+    It reads the same texts as `qwen` and returns the same scores. The engine computes whole sequences. With ``markers:
+    every`` there is one for each trajectory. With ``markers: last`` there is one for each prefix, since the marker of a
+    prefix is not part of the next one. On one GPU with ``markers: last``, `qwen` is faster, since it shares the tokens
+    of all prefixes.
 
     Parameters
     ----------
@@ -37,13 +39,13 @@ class QwenVLLMPRM(QwenPRM):
     tensor_parallel, gpu_memory
         As in the LLM `vllm`.
     batch_tokens : int, default=4096
-        Tokens of one forward pass, about, of a calibrator that reads hidden states or fine-tunes the PRM. The engine
-        makes batches of its own.
+        The approximate number of tokens in a forward pass for a calibrator that reads hidden states or fine-tunes the
+        PRM. The engine makes its own batches.
 
     Notes
     -----
-    Calibrators that read hidden states or fine-tune the PRM load it by transformers, over the same GPUs. No GPU holds
-    both at a time: the engine stops when the other is loaded, and starts again when it is asked for scores.
+    Calibrators that read hidden states or fine-tune the PRM load it with transformers, on the same GPUs. The engine
+    stops before the model is loaded, and starts again for the next scores. So a GPU never holds both.
     """
 
     packages = ("vllm",)
@@ -51,46 +53,41 @@ class QwenVLLMPRM(QwenPRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
+        max_tokens: Count | None = None,
         markers: Literal["last", "every"] = "last",
-        dtype: str = "auto",
-        tensor_parallel: int = 1,
-        gpu_memory: float = 0.9,
-        batch_tokens: int = 4096,
+        dtype: Dtype = "auto",
+        tensor_parallel: Count = 1,
+        gpu_memory: ShareOrOne = 0.9,
+        batch_tokens: Count = 4096,
     ) -> None:
         device = SPREAD if tensor_parallel > 1 else "auto"
         super().__init__(checkpoint, max_tokens, markers, dtype, device, batch_tokens)
         self.tensor_parallel = tensor_parallel
         self.gpu_memory = gpu_memory
 
-    def check_arguments(self) -> None:
-        """Refuse also what no engine can be started with."""
-        super().check_arguments()
-        check_engine_arguments(self.dtype, None, self.tensor_parallel, self.gpu_memory)
-
     def identity(self) -> dict[str, Any]:
-        """Not over how many GPUs it is spread."""
+        """Return the identity, without the number of GPUs and their memory."""
         known = super().identity()
         left_out = ("tensor_parallel", "gpu_memory")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return known
 
     def close(self) -> None:
-        """Stop the engine; another is started when it is needed again."""
+        """Stop the engine. Another one starts at the next use."""
         super().close()
         stop_engine(self)
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The model on transformers, in the place of the engine."""
+        """Stop the engine, and load the model with transformers."""
         stop_engine(self)
         return super().load_model()
 
-    def _batches(self, trajectories: Sequence[Trajectory]) -> Iterator[list[list[int]]]:
-        """All in one: the engine makes batches of its own."""
-        yield [list(range(len(trajectories)))]
+    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
+        """One batch of all trajectories: the engine makes its own batches."""
+        return [[list(range(len(trajectories)))]]
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
-        """Log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         read = [tuple(ids) for of_tree in sequences for ids in of_tree]
         if not read:
             return np.empty(0, dtype=np.float32)
@@ -115,21 +112,21 @@ class QwenVLLMPRM(QwenPRM):
         context = int(self._engine.model_config.max_model_len)
         if longest > context:
             raise PluginFailedError(
-                f"A prefix has {longest} tokens, and {self.checkpoint} reads {context}. Set 'max_tokens' to {context} "
-                "or less: longer prefixes are then flagged."
+                f"A prefix has {longest} tokens, but the context of {self.checkpoint} is {context} tokens. Set "
+                f"'max_tokens' to {context} or less, so that longer prefixes are flagged."
             )
 
     @cached_property
     def _engine(self) -> Any:
-        super().close()  # Drops the model on transformers.
+        super().close()  # Releases the model on transformers.
         return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)
 
 
 def _whole_sequences(read: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
-    """For each sequence one that begins with it and that no other begins with: where its end is computed too."""
+    """Map each sequence to one that begins with it and is not the beginning of another. One pass computes both."""
     ordered = sorted(set(read), reverse=True)
     whole = {ordered[0]: ordered[0]}
-    # In this order whatever begins with a sequence stands right before it.
+    # In this order, sequences that begin with another one come right before it.
     for longer, shorter in pairwise(ordered):
         whole[shorter] = whole[longer] if longer[: len(shorter)] == shorter else shorter
     return whole

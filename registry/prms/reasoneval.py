@@ -1,4 +1,4 @@
-"""The PRM `reasoneval`: ReasonEval-7B and -34B, and every model of their format."""
+"""The PRM `reasoneval`: ReasonEval-7B and -34B, and other models of their format."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -17,32 +19,32 @@ PROMPT = "Question:\n{question}\nAnswer:\nLet's think step by step.\n"
 
 
 class ReasonEvalPRM(TransformersPRM):
-    """ReasonEval: the steps one after another without anything between, three classes at the end of each.
+    """ReasonEval: the model classifies each step as negative, neutral or positive.
 
-    Prompt and steps are tokenized with a separator behind each of them, the tokenizer's pad token, and the separators
-    are then taken out of the ids: each part is tokenized by itself, and the model never reads a separator. The reward
-    is 1 - p(negative), the validity of Xia et al. (2024), "Evaluating Mathematical Reasoning Beyond Accuracy". The
-    bare question, t = 0, is scored at the end of the prompt.
+    The prompt and the steps are tokenized with a separator behind each of them, the tokenizer's pad token. Then the
+    separators are removed from the token ids. So each part is tokenized separately, and the model reads no separator.
+    The reward is 1 - p(negative), the validity of Xia et al. (2024), "Evaluating Mathematical Reasoning Beyond
+    Accuracy". The bare question, t = 0, is scored at the end of the prompt.
 
     Parameters
     ----------
     checkpoint : str, default="GAIR/ReasonEval-7B"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``; its trunk is a Mistral (as at 7B), a Llama
-        (as at 34B) or a Qwen2.
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The trunk is a Mistral (7B), a Llama (34B)
+        or a Qwen2.
     max_tokens : int, default=4096
-        Most tokens up to where a prefix's score is read. A longer prefix is flagged, never cut.
+        Maximum length of a prefix in tokens, up to where its score is read. A longer prefix is flagged, never cut.
     read_at : {"reference", "end"}, default="reference"
-        Where the score of a prefix is read: at its last token, or where the authors' code reads it, see Notes.
+        Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token.
     dtype, device, batch_tokens, tree_tokens
         As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----
-    The pad token of ReasonEval-7B is also its begin-of-sequence token, so that taking the separators out takes that
-    one out too. The authors' code puts it back in front but keeps the positions counted without it: it reads each
-    score one token before the end of its step. The published numbers are made like that, hence the default. Where the
-    two tokens differ (ReasonEval-34B, models of other tokenizers) their code reads the last token, and ``reference``
-    and ``end`` are the same.
+    The pad token of ReasonEval-7B is also its begin-of-sequence token. So the removal of the separators removes that
+    token too. The authors' code inserts it again, but does not shift the positions of the scores by one. It reads each
+    score one token before the end of the step. The published numbers were computed like this, so it is the default.
+    For models whose two tokens differ (ReasonEval-34B, other tokenizers), the authors' code reads the last token, and
+    ``reference`` and ``end`` are the same.
 
     Published rewards for the example of the authors' repository ("Let $x,$ $y,$ and $z$ be positive real numbers ...",
     10 steps): 7B .9492 .7863 .2520 .7860 .9125 .5916 .4494 .8189 .8240 .2671,
@@ -54,22 +56,22 @@ class ReasonEvalPRM(TransformersPRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
+        max_tokens: Count | None = None,
         read_at: Literal["reference", "end"] = "reference",
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 4096,
-        tree_tokens: int = 512,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
     ) -> None:
         super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
         self.read_at = read_at
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """The prompt and the steps, a separator behind each."""
+        """Return the prompt and the steps, with a separator behind each."""
         return "".join(part + self._separator for part in (PROMPT.format(question=question), *steps))
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids without the separators, up to where the score is read."""
+        """Return the token ids without the separators, up to where the score is read."""
         separator = self.tokenizer.pad_token_id
         ids = [token for token in super().tokenize(text) if token != separator]
         if separator != self.tokenizer.bos_token_id:
@@ -78,11 +80,11 @@ class ReasonEvalPRM(TransformersPRM):
         return ids[:-1] if self.read_at == "reference" else ids
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Log-odds of neutral or positive over negative; the reward is then 1 - p(negative)."""
+        """Return the log-odds of neutral or positive against negative. The reward is 1 - p(negative)."""
         return head[..., 1:].logsumexp(-1) - head[..., 0]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The trunk that the checkpoint's configuration names, and the linear score head."""
+        """Load the trunk that the checkpoint's configuration names, and the linear score head."""
         from transformers import AutoConfig
 
         from prmcal.registry.models.checkpoints import resolve_checkpoint
@@ -95,8 +97,8 @@ class ReasonEvalPRM(TransformersPRM):
             raise PluginFailedError(f"The checkpoint {self.checkpoint} cannot be loaded: {error}") from error
         if config.model_type not in REWARD_MODELS:
             raise PluginFailedError(
-                f"The checkpoint {self.checkpoint} is of model type '{config.model_type}'. The PRM "
-                f"'{self.plugin_name}' knows {', '.join(REWARD_MODELS)}."
+                f"The checkpoint {self.checkpoint} has the model type '{config.model_type}'. The PRM "
+                f"'{self.plugin_name}' supports {', '.join(REWARD_MODELS)}."
             )
         outputs = score_outputs(config)
         if outputs != OUTPUTS:
@@ -113,6 +115,6 @@ class ReasonEvalPRM(TransformersPRM):
         token = self.tokenizer.pad_token
         if token is None:
             raise PluginFailedError(
-                f"The tokenizer of {self.checkpoint} has no pad token, which parts the steps in ReasonEval's format."
+                f"The tokenizer of {self.checkpoint} has no pad token. ReasonEval's format needs it to separate steps."
             )
         return str(token)

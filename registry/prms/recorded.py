@@ -1,4 +1,4 @@
-"""The PRM `recorded`: replays the scores of trajectories from a file."""
+"""The PRM `recorded`: replay the scores of trajectories from a file."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.registry.contracts.data import PrefixScores, join_steps, split_steps
+from prmcal.registry.contracts.data import PrefixScores
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.recordings import RecordedQuestion, check_recording, read_recording, recording_identity
+from prmcal.steps import join_steps, split_steps
 
 __all__ = ["RecordedPRM"]
 
 
 class RecordedPRM(PRM):
-    """Scores that a reward model gave once, found by the text of the prefix.
+    """Replay the recorded scores of a reward model.
 
-    Blank lines in it do not matter, and of equal texts the first one's score counts.
+    Scores are found by the text of the prefix, without its blank lines. If a text occurs several times, the first score
+    is used.
 
-    A prefix without a score is flagged as one that could not be read, as an over-long one is, and left out of
-    calibration. With outcome rewards those are all but whole solutions, the bare question among them.
+    A prefix without a score has the flag `over_long` and is left out of calibration. With outcome rewards, only whole
+    solutions have a score, and the bare question has none.
 
     Parameters
     ----------
     path : str
-        A recording; see ``registry/recordings.py`` for its form.
+        The recording; see :mod:`prmcal.registry.recordings` for the format.
     solutions : str, default="solutions"
         The field with a question's solutions.
     logits : str, default="logits"
-        The field with a log-odds of success for each solution, or a list of T+1 of them, one for each prefix.
+        The field with the log-odds of success. Each solution has one number, or a list of T+1 numbers, one per prefix.
     """
 
     def __init__(self, path: str, solutions: str = "solutions", logits: str = "logits") -> None:
@@ -42,15 +44,15 @@ class RecordedPRM(PRM):
         self._scores: dict[str, dict[str, float]] = {}
 
     def check_arguments(self) -> None:
-        """Refuse a file that is not there."""
+        """Raise InvalidArgumentsError if the file does not exist."""
         check_recording(self.path)
 
     def identity(self) -> dict[str, Any]:
-        """What is recorded, wherever the file lies."""
+        """Return the identity, with a hash of the recording in place of its path."""
         return recording_identity(super().identity(), self.path)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Look up every prefix; see :meth:`prmcal.PRM.score`.
+        """Return the recorded score of every prefix; see :meth:`prmcal.PRM.score`.
 
         Raises
         ------
@@ -65,8 +67,8 @@ class RecordedPRM(PRM):
             )
             if np.isnan(logit[-1]):
                 raise PluginFailedError(
-                    f"{self.path} has no score of a trajectory of the question {question[:60]!r} that ends "
-                    f"{join_steps(steps)[-60:]!r}. Score only what the LLM 'recorded' replays from the same file."
+                    f"{self.path} has no score for a trajectory of the question {question[:60]!r} that ends with "
+                    f"{join_steps(steps)[-60:]!r}. Use the PRM 'recorded' with the LLM 'recorded' and the same file."
                 )
             found.append(_prefix_scores(logit))
         return found
@@ -77,8 +79,8 @@ class RecordedPRM(PRM):
             recorded = read_recording(self.path, self.solutions, self.logits).get(question)
             if recorded is None or not recorded.logits:
                 raise PluginFailedError(
-                    f"{self.path} has no '{self.logits}' of the question {question[:60]!r}."
-                    + (f" It stands in {recorded.place}." if recorded else "")
+                    f"{self.path} has no '{self.logits}' for the question {question[:60]!r}"
+                    + (f" in {recorded.place}." if recorded else ".")
                 )
             self._scores[question] = self._logits_by_text(recorded)
         return self._scores[question]
@@ -90,8 +92,8 @@ class RecordedPRM(PRM):
             logits = given if isinstance(given, list) else [given]
             if len(logits) not in (1, len(steps) + 1) or not all(_is_number(each) for each in logits):
                 raise DataError(
-                    f"{self.path}, {question.place}: '{self.logits}' must hold for each solution a number, or "
-                    f"{len(steps) + 1} of them for a solution of {len(steps)} steps. Got {str(given)[:60]}."
+                    f"{self.path}, {question.place}: '{self.logits}' must have a number for each solution, or a list "
+                    f"of {len(steps) + 1} numbers for a solution with {len(steps)} steps. Got {str(given)[:60]}."
                 )
             for count, logit in zip(range(len(steps) + 1 - len(logits), len(steps) + 1), logits, strict=True):
                 found.setdefault(_key(steps[:count]), float(logit))

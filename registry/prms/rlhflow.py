@@ -1,4 +1,4 @@
-"""The PRM `rlhflow`: RLHFlow's Llama-3.1 PRMs, which judge in a chat, step by step."""
+"""The PRM `rlhflow`: RLHFlow's Llama-3.1 PRMs, which judge the steps in a chat."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ __all__ = ["RLHFlowPRM"]
 
 
 class RLHFlowPRM(AnswerPRM):
-    """RLHFlow's PRMs: a chat in which every step is a user's turn, and the assistant answers '+' or '-' to it.
+    """RLHFlow's PRMs: a chat in which each step is a user's turn, and the assistant answers '+' or '-'.
 
-    The first turn is the question, a space and the first step. Whatever the model would have answered to the earlier
-    steps, it reads '+' there: that is how it was trained and how its authors score. The reward is the softmax of the
-    two answers where the assistant's newest turn begins. Nothing of that format scores a bare question, t = 0; here it
-    is a turn that holds the question alone.
+    The first turn is the question, a space and the first step. The answers to all earlier steps are '+' in the chat,
+    whatever the model would have answered, as in the training and in the authors' code. The reward is the softmax of
+    the two answers at the beginning of the assistant's last turn. The format does not define a score for the bare
+    question, t = 0. Here it is a chat with the question as the only turn.
 
     Parameters
     ----------
     checkpoint : str, default="RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``; ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data``
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data``
         has the same format.
     max_tokens : int, default=4096
-        Longest prefix in tokens, the beginning of the assistant's turn included. A longer one is flagged, never cut.
+        Maximum length of a prefix in tokens, with the beginning of the assistant's turn. A longer prefix is flagged,
+        never cut.
     plus, minus : str, default="+", "-"
-        What the model answers; `plus` is also what it reads as its earlier answers.
+        The answers of the model. `plus` is also the answer to all earlier steps.
     dtype, device, batch_tokens, tree_tokens
         As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----
-    The authors' code reads the logits three tokens before the end of a chat that ends in '+' and the end of the turn:
-    the place before the '+', which is the last token here.
+    In the authors' code, the chat ends with '+' and the end of the turn, and the logits are read three tokens before
+    the end. This is the position before the '+', which is the last token here.
     """
 
     checkpoint = "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """The chat up to where the newest answer begins."""
+        """Return the chat up to the beginning of the last answer."""
         first, *later = [step.strip() for step in steps] or [""]
         messages = [{"role": "user", "content": f"{question} {first}".strip()}]
         for step in later:
@@ -46,5 +47,5 @@ class RLHFlowPRM(AnswerPRM):
         return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids of the chat, whose template writes the special tokens itself."""
+        """Return the token ids of the chat. Its template contains the special tokens."""
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

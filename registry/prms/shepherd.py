@@ -1,12 +1,14 @@
-"""The PRM `shepherd`: Math-Shepherd and every causal language model that answers '+' or '-' at a tag."""
+"""The PRM `shepherd`: Math-Shepherd and other causal language models that answer '+' or '-' at a tag."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from prmcal.registry.contracts.data import join_steps
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.answers import AnswerPRM
+from prmcal.steps import join_steps
 
 if TYPE_CHECKING:
     import torch
@@ -15,25 +17,25 @@ __all__ = ["ShepherdPRM"]
 
 
 class ShepherdPRM(AnswerPRM):
-    r"""Math-Shepherd: a causal language model whose next token after a tag is '+' or '-'.
+    r"""Math-Shepherd: a causal language model that answers '+' or '-' after a tag.
 
-    It reads ``{question} {step} ки\n{step} ки``: the tags of earlier steps are part of what it reads. Its log-odds are
-    logit('+') - logit('-') at the last tag, so that the reward is the softmax of the two. Nothing of that format
-    scores a bare question, t = 0; here it is ``{question} ки``, a trajectory without a step yet.
+    The model reads ``{question} {step} ки\n{step} ки``, with the tags of earlier steps. The log-odds are
+    logit('+') - logit('-') at the last tag, so the reward is the softmax of the two. The format does not define a score
+    for the bare question, t = 0. Here the model reads ``{question} ки``.
 
     Parameters
     ----------
     checkpoint : str, default="peiyi9979/math-shepherd-mistral-7b-prm"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``: any causal language model of transformers.
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. Any causal language model of transformers.
     max_tokens : int, default=4096
-        Longest prefix, tag included, in tokens. A longer one is flagged, never cut.
+        Maximum length of a prefix in tokens, tag included. A longer prefix is flagged, never cut.
     markers : {"every", "last"}, default="every"
-        Whether a tag stands behind every step, as the model was trained, or only one behind the prefix, whose steps a
-        blank line then parts, as the paper fine-tunes it.
+        A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
+        steps, as in the paper's fine-tuning.
     marker : str, default=" ки"
-        The tag with what parts it from the step.
+        The tag, with the space that separates it from the step.
     plus, minus : str, default="+", "-"
-        What the model answers. Of a text of several tokens the last one counts, and it must be all of the text.
+        The answers of the model. Each must be one token, apart from a leading space.
     dtype, device, batch_tokens, tree_tokens
         As in :class:`prmcal.TransformersPRM`.
 
@@ -49,15 +51,15 @@ class ShepherdPRM(AnswerPRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
+        max_tokens: Count | None = None,
         markers: Literal["every", "last"] = "every",
         marker: str | None = None,
         plus: str | None = None,
         minus: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 4096,
-        tree_tokens: int = 512,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
     ) -> None:
         super().__init__(checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens)
         self.markers = markers
@@ -65,13 +67,13 @@ class ShepherdPRM(AnswerPRM):
             self.marker = marker
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """The question and the steps, each but the last with its tag."""
+        """Return the question and the steps, each except the last with its tag."""
         if not steps:
             return question
         prefix = f"{self.marker}\n".join(steps) if self.markers == "every" else join_steps(steps)
         return f"{question} {prefix}"
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """As any model that answers, once the tag is known to be a token."""
+        """Load the model as in :class:`AnswerPRM`, after a check that the tag is a token."""
         self._token(self.marker)
         return super().load_model()

@@ -1,4 +1,4 @@
-r"""The PRM `skywork`: Skywork-o1-Open-PRM, which has a value at the line break behind every step."""
+"""The PRM `skywork`: Skywork-o1-Open-PRM, which predicts a value at the line break behind every step."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["SkyworkPRM"]
 
 
 class SkyworkPRM(TransformersPRM):
-    r"""Skywork-o1-Open-PRM: the question and the steps, a line each, and a value at every line's end.
+    r"""Skywork-o1-Open-PRM: the question and each step are a line, with a value at the end of each line.
 
-    The reward is the sigmoid of the value at the line break behind the last step. As the authors do it, each line is
-    tokenized by itself and the line break is a token of its own, whatever the tokenizer would make of the whole text;
-    the question and its line break are tokenized as one. A step of several lines is read at the end of its last one.
-    The bare question, t = 0, is scored at the end of its line.
+    The reward is the sigmoid of the value at the line break behind the last step. As in the authors' code, each line is
+    tokenized separately, and the line break is a separate token. Only the question is tokenized together with its line
+    break. The score of a step with several lines is read at the end of the last line. The bare question, t = 0, is
+    scored at the end of its line.
 
     Parameters
     ----------
     checkpoint : str, default="Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``;
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
         ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
     max_tokens : int, default=4096
-        Longest prefix, line break included, in tokens. A longer one is flagged, never cut.
+        Maximum length of a prefix in tokens, line break included. A longer prefix is flagged, never cut.
     dtype, device, batch_tokens, tree_tokens
         As in :class:`prmcal.TransformersPRM`.
     """
@@ -36,11 +36,11 @@ class SkyworkPRM(TransformersPRM):
     marker = "\n"
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """A line for the question and one for each line of the steps."""
+        """Return a line for the question, then the lines of the steps."""
         return "\n".join(((self.tokenizer.bos_token or "") + question, *steps))
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
-        """Token ids of the question's line, then those of each line of the steps with a line break behind it."""
+        """Return the token ids of the question's line, then of each line of the steps and its line break."""
         line_break = self.tokenize(self.marker)[-1:]
         ids = self.tokenize(self.prefix_text(question, ()) + self.marker)
         for line in (line for step in steps for line in step.split("\n")):
@@ -48,11 +48,11 @@ class SkyworkPRM(TransformersPRM):
         return ids
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """The value, which is a logit."""
+        """Return the value, which is a logit."""
         return head[..., 0]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The Qwen2 trunk and the linear value head."""
+        """Load the Qwen2 trunk and the linear value head."""
         from prmcal.registry.models.pretrained import load_pretrained
         from prmcal.registry.models.skywork import SkyworkRewardModel
 

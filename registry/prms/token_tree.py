@@ -1,12 +1,12 @@
-"""All prefixes of many trajectories in one forward pass.
+"""Token trees: all prefixes of many trajectories in one forward pass.
 
-A process reward model reads a score at a marker that follows a prefix, so T + 1 prefixes cost T + 1 forward passes when
-they are run one by one. Their token ids share long beginnings: merged into a trie, each distinct beginning is computed
-once. A token attends only to its ancestors and itself, and its position is its depth, so that every path from the root
-sees exactly what it would see alone. The trie is built from each prefix's own token ids, which keeps it exact for any
-tokenizer, also where a merge straddles the boundary between two steps.
+A process reward model reads a score at a marker that follows a prefix. Run one by one, T + 1 prefixes cost T + 1
+forward passes. But their token ids share long beginnings. In a trie, each distinct beginning is computed once. A token
+attends only to its ancestors and itself, and its position is its depth. So every path from the root is computed exactly
+as if it were alone.
 
-The same construction is known from speculative decoding as tree attention.
+The trie is built from the token ids of each whole prefix. It is therefore exact for any tokenizer, even if a token
+spans the boundary between two steps. Speculative decoding uses the same construction under the name tree attention.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ ROOT = -1
 
 @dataclass(frozen=True)
 class TokenTree:
-    """A trie of token sequences, its nodes in an order in which parents come before children.
+    """A trie of token sequences. Parents come before their children in the order of the nodes.
 
     Attributes
     ----------
     input_ids : ndarray of int64, shape (nodes,)
         The token of every node.
     position_ids : ndarray of int64, shape (nodes,)
-        The depth of every node: the token's position in each sequence that runs through it.
+        The depth of every node, which is the token's position in each of its sequences.
     parents : ndarray of int64, shape (nodes,)
-        The node before it, or -1 for a first token.
+        The parent of every node, or -1 for a first token.
     leaves : ndarray of int64, shape (sequences,)
         The node of the last token of every sequence. Equal sequences share one.
     """
@@ -64,7 +64,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     Parameters
     ----------
     sequences : sequence of sequences of int
-        Token ids; none may be empty, since an empty one has no last token to read.
+        Token ids. No sequence may be empty.
 
     Returns
     -------
@@ -83,9 +83,9 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     for index, sequence in enumerate(map(tuple, sequences)):
         if len(sequence) == 0:
             raise ValueError(
-                f"Sequence {index} of a token tree is empty: it has no last token to read a score at."
+                f"Sequence {index} of a token tree is empty. Each needs a last token, where its score is read."
             )
-        # Most of a prefix is what the one before it began with: only what follows is looked up.
+        # A prefix usually begins like the one before it. Only the rest has to be looked up.
         shared = shared_length(before, sequence)
         before, path = sequence, path[:shared]
         node = path[-1] if path else ROOT
@@ -109,7 +109,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
 
 
 def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
-    """How many nodes the tree of some token sequences has, without building it."""
+    """Return the number of nodes in the tree of some token sequences, without building it."""
     ordered = sorted(set(map(tuple, sequences)))
     return sum(
         len(sequence) - shared_length(before, sequence)
@@ -118,9 +118,9 @@ def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
 
 
 def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences of one type begin with in common."""
+    """Return the length of the longest common beginning of two sequences of the same type."""
     shared, end = 0, min(len(first), len(second))
-    while shared < end:  # by halves: to compare slices takes a fraction of the time of a loop over tokens
+    while shared < end:  # Bisection over slices is much faster than a loop over tokens.
         middle = (shared + end + 1) // 2
         if first[shared:middle] == second[shared:middle]:
             shared = middle
@@ -130,12 +130,12 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def ancestor_mask(parents: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which nodes every node attends to: its ancestors and itself.
+    """Return which nodes every node attends to: its ancestors and itself.
 
     Parameters
     ----------
     parents : ndarray of int64, shape (nodes,)
-        Parents before children, -1 for a first token.
+        The parent of every node, -1 for a first token. Parents come before their children.
 
     Returns
     -------
@@ -144,8 +144,8 @@ def ancestor_mask(parents: NDArray[np.int64]) -> NDArray[np.bool_]:
 
     Notes
     -----
-    A row is its parent's row and itself, so one copy of a row per node is all the work, except that a run of nodes in
-    which each is the child of the one before (most of any trie) is filled at once as a triangle.
+    A row is its parent's row plus the node itself. Most nodes of a trie are the child of the node before. A run of such
+    nodes is filled at once, as a triangle.
     """
     nodes = len(parents)
     mask = np.zeros((nodes, nodes), dtype=np.bool_)
@@ -162,16 +162,16 @@ def ancestor_mask(parents: NDArray[np.int64]) -> NDArray[np.bool_]:
 def collate_token_trees(
     trees: Sequence[TokenTree], pad_id: int, dtype: torch.dtype | None = None
 ) -> dict[str, torch.Tensor]:
-    """Pad trees to one batch that a transformers model takes as keyword arguments.
+    """Pad trees to a batch, as the keyword arguments of a transformers model.
 
     Parameters
     ----------
     trees : sequence of TokenTree
-        The B trees of the batch; L is the size of the largest.
+        The B trees of the batch. L is the size of the largest.
     pad_id : int
-        Token of the padding nodes.
+        The token of the padding nodes.
     dtype : torch.dtype, optional
-        Floating type of the mask: the model's own. float32 unless told.
+        The floating-point type of the mask, which must be the model's. The default is float32.
 
     Returns
     -------
@@ -180,9 +180,9 @@ def collate_token_trees(
 
     Notes
     -----
-    The mask is additive: 0 where attention is allowed, the type's lowest number elsewhere. A boolean one would be
-    silently wrong under eager attention, which adds it to the scores. A padding node attends to itself only: a row
-    without any allowed entry would be a softmax over nothing.
+    The mask is additive: 0 where attention is allowed, and the lowest number of the type elsewhere. A boolean mask
+    would be wrong without an error under eager attention, which adds it to the scores. A padding node attends to
+    itself, since a softmax needs at least one allowed entry.
     """
     import torch
 

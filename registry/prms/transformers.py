@@ -1,10 +1,9 @@
-"""The base of PRMs on transformers: say what the model reads and how to read its head, the rest is done here."""
+"""The base class of PRMs on the transformers library, which scores all prefixes in few forward passes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
-from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.models.checkpoints import (
-    SPREAD,
-    check_checkpoint,
-    check_device,
-    check_dtype,
-    checkpoint_identity,
-)
-from prmcal.registry.prms.token_tree import (
-    build_token_tree,
-    collate_token_trees,
-    shared_length,
-    token_tree_size,
-)
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.models.placement import Dtype, SpreadableDevice
+from prmcal.registry.prms.packing import TokenizedTrajectory, pack_trajectories
+from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees
 
 if TYPE_CHECKING:
     import torch
@@ -36,51 +26,40 @@ if TYPE_CHECKING:
 __all__ = ["TransformersPRM"]
 
 
-@dataclass(frozen=True)
-class Trajectory:
-    """The token ids of those prefixes of a trajectory that are asked for (None: too long), and their tree's size."""
-
-    prefixes: tuple[tuple[int, ...] | None, ...]
-    size: int
-
-    @property
-    def sequences(self) -> list[tuple[int, ...]]:
-        return [ids for ids in self.prefixes if ids is not None]
-
-
 class TransformersPRM(PRM):
     """A PRM that reads the log-odds of success at a marker behind a prefix.
 
-    A subclass sets `checkpoint`, `marker` and `max_tokens` as class attributes and defines `prefix_text` and
-    `log_odds`. Where the model is not a token classifier of transformers it also defines `load_model`.
+    A subclass sets the class attributes `checkpoint`, `marker` and `max_tokens`, and defines `prefix_text` and
+    `log_odds`. If the model is not a token classifier of transformers, it also defines `load_model`.
 
     Parameters
     ----------
     checkpoint : str, optional
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``; by default the class's own.
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The default is the class attribute.
     max_tokens : int, optional
-        Longest prefix, marker included, in tokens; by default the class's own. A longer one is flagged, never cut.
+        Maximum length of a prefix in tokens, marker included. The default is the class attribute. A longer prefix is
+        flagged, never cut.
     dtype : str, default="auto"
         Type of the trunk: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. The head is float32.
     device : str, default="auto"
-        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``; or ``balanced``, which spreads the layers
-        evenly over all GPUs, for models that one of them does not hold.
+        ``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. The last one spreads the
+        layers evenly over all GPUs, for models that do not fit on one GPU.
     batch_tokens : int, default=4096
-        Tokens of one forward pass, about.
+        The approximate number of tokens in a forward pass.
     tree_tokens : int, default=512
-        Size at which a token tree is full. Attention costs the square of it, a smaller one repeats more questions.
+        The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
+        question.
 
     Attributes
     ----------
     marker : str
-        What follows a prefix; the score is read at its last token. A class that defines `tokenize` itself, and with it
-        where the score is read, may leave it empty.
+        The text behind a prefix. The score is read at its last token. It may be empty if the class defines `tokenize`.
 
     Notes
     -----
-    All prefixes of all trajectories are scored in few passes: see :mod:`prmcal.registry.prms.token_tree`. In float32
-    the scores equal those of separate passes, and those of any other batch, to within 1e-5. In bfloat16 each shape of a
-    batch rounds in its own way, by some hundredths of a logit.
+    All prefixes of all trajectories are scored in few passes: see :mod:`prmcal.registry.prms.token_tree`. In float32,
+    the scores equal those of separate passes, and those in any other batch, to within 1e-5. In bfloat16, the rounding
+    depends on the shape of the batch and changes scores by some hundredths of a logit.
     """
 
     checkpoint: str = ""
@@ -90,11 +69,11 @@ class TransformersPRM(PRM):
     def __init__(
         self,
         checkpoint: str | None = None,
-        max_tokens: int | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_tokens: int = 4096,
-        tree_tokens: int = 512,
+        max_tokens: Count | None = None,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
     ) -> None:
         if checkpoint is not None:
             self.checkpoint = checkpoint
@@ -106,24 +85,21 @@ class TransformersPRM(PRM):
         self.tree_tokens = tree_tokens
 
     def check_arguments(self) -> None:
-        """Refuse unknown types and devices, empty batches and checkpoints that are not there."""
-        for name in ("max_tokens", "batch_tokens", "tree_tokens"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"The '{name}' parameter must be an int in [1, inf). Got {value} instead.")
-        check_dtype(self.dtype)
-        check_device(self.device, SPREAD)
+        """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""
         if not self.checkpoint:
-            raise ValueError("It needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
+            raise ValueError("The PRM needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
         if not self.marker and type(self).tokenize is TransformersPRM.tokenize:
             raise ValueError(
-                "Its class must set 'marker', the text at which a score is read, or define 'tokenize', at whose "
-                "last token it is read."
+                "The class must set 'marker', the text behind a prefix where the score is read, or define 'tokenize'. "
+                "The score is then read at the last token."
             )
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Which weights they are, wherever they lie, and what the model reads: not the machine's limits."""
+        """Return the identity: the weights, wherever they are stored, and what the model reads.
+
+        Arguments that only suit the machine, such as the device, are left out.
+        """
         known = super().identity()
         left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
@@ -136,16 +112,16 @@ class TransformersPRM(PRM):
 
     @abstractmethod
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """What the model reads of a question and the first t steps (none for t = 0), marker excluded."""
+        """Return the text that the model reads for a question and the first t steps, without the marker."""
 
     @abstractmethod
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Log-odds of success, of shape (...), of the head's outputs, of shape (..., outputs) in float32."""
+        """Map the head's outputs, of shape (..., outputs) in float32, to log-odds of success, of shape (...)."""
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """Load the trunk, which gives hidden states, and the head, which maps them to its outputs.
+        """Load the trunk, which computes hidden states, and the head, which maps them to outputs.
 
-        By default the checkpoint is read as a token classifier of transformers. The head is cast to float32.
+        By default, the checkpoint is loaded as a token classifier of transformers.
         """
         from transformers import AutoModelForTokenClassification
 
@@ -157,16 +133,19 @@ class TransformersPRM(PRM):
         return model.base_model, model.score
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids of a prefix with its marker. The last one is where the score is read."""
+        """Return the token ids of a prefix with its marker. The score is read at the last one."""
         return list(self.tokenizer(text, verbose=False)["input_ids"])
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
-        """Token ids of a prefix with its marker, for formats whose parts are tokenized by themselves."""
+        """Return the token ids of a prefix with its marker.
+
+        Override it for a format whose parts are tokenized separately.
+        """
         return self.tokenize(self.prefix_text(question, steps) + self.marker)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The checkpoint's tokenizer, loaded when it is first needed."""
+        """The checkpoint's tokenizer. It is loaded at the first use."""
         from prmcal.registry.models.pretrained import load_tokenizer
 
         return load_tokenizer(self.checkpoint)
@@ -177,14 +156,14 @@ class TransformersPRM(PRM):
         return self.score_batch([request])[0]
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Score several questions, their trees packed into common batches.
+        """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
 
         Raises
         ------
         PluginFailedError
-            If `log_odds` does not give one value per prefix, or a checkpoint cannot be read.
+            If `log_odds` does not return one value per prefix, or if the checkpoint cannot be read.
         """
-        # Equal trajectories are scored once, and in this order neighbours share the most.
+        # Equal trajectories are scored once. In this order, neighbours share the most tokens.
         distinct = sorted(
             {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
         )
@@ -205,7 +184,7 @@ class TransformersPRM(PRM):
         ]
 
     def close(self) -> None:
-        """Drop the model; it is loaded again when it is needed again."""
+        """Release the model's memory. The model is loaded again at the next use."""
         if "modules" in vars(self):
             from prmcal.registry.models.pretrained import unload
 
@@ -213,9 +192,9 @@ class TransformersPRM(PRM):
 
     @cached_property
     def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """The trunk and, in float32, the head, both in evaluation mode; loaded when they are first needed.
+        """The trunk and the head, in evaluation mode. They are loaded at the first use.
 
-        The head is where the trunk's last layer is.
+        The head is float32, on the device of the trunk's last layer.
         """
         from prmcal.registry.models.pretrained import move_to
 
@@ -225,22 +204,26 @@ class TransformersPRM(PRM):
         return trunk.eval(), move_to(head.float(), last.device).eval()
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Token ids of a prefix up to where its score is read, or None if it is longer than `max_tokens`."""
+        """Return the token ids of a prefix, or None if it is longer than `max_tokens`.
+
+        The last token is where the score is read.
+        """
         ids = tuple(self.tokenize_prefix(question, steps))
         if not ids:
             raise PluginFailedError(
-                f"The PRM '{self.plugin_name}' makes no tokens of a prefix of {len(steps)} steps."
+                f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
             )
         return ids if len(ids) <= self.max_tokens else None
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
-        """The last layer's states at every token of every prefix, one forest per request.
+        """Return the last layer's states at every token of every prefix, one forest per request.
 
         Returns
         -------
         list of HiddenStates
-            Rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so on;
-            where whole trajectories alone are asked for, x_{0:T} of each. Prefixes that are too long are left out.
+            The rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so
+            on. A request with `whole_only` has only x_{0:T} of each trajectory. Prefixes that are too long are left
+            out.
         """
         found = []
         for request in requests:
@@ -249,15 +232,15 @@ class TransformersPRM(PRM):
         return found
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
-        """Refuse texts longer than a sliding window: a token tree attends to all that is before a token.
+        """Raise PluginFailedError if `max_tokens` exceeds the trunk's sliding window.
 
-        Up to the window's own length that is what the model does by itself, so that the window changes nothing.
+        In a token tree, a token attends to all earlier tokens. This equals the sliding window only for shorter texts.
         """
         window = getattr(getattr(trunk, "config", None), "sliding_window", None)
         if window and self.max_tokens > window:
             raise PluginFailedError(
-                f"The checkpoint {self.checkpoint} attends to a sliding window of {window} tokens, which one pass over "
-                f"all prefixes does not keep. Set 'max_tokens' to {window} or less. Got {self.max_tokens}."
+                f"The checkpoint {self.checkpoint} has a sliding window of {window} tokens. Longer texts are not "
+                f"supported. Set 'max_tokens' to {window} or less. Got {self.max_tokens}."
             )
 
     def _read(
@@ -265,40 +248,17 @@ class TransformersPRM(PRM):
         request: ScoringRequest,
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
-    ) -> Trajectory:
+    ) -> TokenizedTrajectory:
         first = len(steps) if request.whole_only else 0
-        prefixes = [prefix_ids(request.question, steps[:count]) for count in range(first, len(steps) + 1)]
-        fitting = [ids for ids in prefixes if ids is not None]
-        return Trajectory(tuple(prefixes), token_tree_size(fitting))
+        counts = range(first, len(steps) + 1)
+        return TokenizedTrajectory.of([prefix_ids(request.question, steps[:count]) for count in counts])
 
-    def _batches(self, trajectories: Sequence[Trajectory]) -> Iterator[list[list[int]]]:
-        """Put trajectories together to trees, by their indices, and trees of like size to batches."""
-        trees: list[list[int]] = []
-        sizes: list[int] = []
-        longest: tuple[int, ...] = ()
-        for index, trajectory in enumerate(trajectories):
-            newest = trajectory.sequences[-1] if trajectory.sequences else ()
-            added = trajectory.size - shared_length(longest, newest)
-            if trees and sizes[-1] + added <= self.tree_tokens:
-                trees[-1].append(index)
-                sizes[-1] += added
-            else:
-                trees.append([index])
-                sizes.append(trajectory.size)
-            longest = newest
-        batch: list[list[int]] = []
-        largest = 0
-        for number in sorted(range(len(trees)), key=lambda number: -sizes[number]):
-            if batch and largest * (len(batch) + 1) > self.batch_tokens:
-                yield batch
-                batch = []
-            largest = max(largest, sizes[number]) if batch else sizes[number]
-            batch.append(trees[number])
-        if batch:
-            yield batch
+    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
+        """Batches of token trees of indices into `trajectories`."""
+        return pack_trajectories(trajectories, self.tree_tokens, self.batch_tokens)
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
-        """Log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         import torch
 
         trunk, head = self.modules
@@ -315,8 +275,8 @@ class TransformersPRM(PRM):
             logits = self.log_odds(head(hidden[rows, leaves].float()))
         if logits.shape != leaves.shape:
             raise PluginFailedError(
-                f"'log_odds' of the PRM '{self.plugin_name}' must turn outputs of shape (prefixes, outputs) into "
-                f"shape ({len(leaves)},). Got {tuple(logits.shape)}."
+                f"'log_odds' of the PRM '{self.plugin_name}' must return shape ({len(leaves)},) for outputs of shape "
+                f"({len(leaves)}, outputs). Got {tuple(logits.shape)}."
             )
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
@@ -340,7 +300,7 @@ class TransformersPRM(PRM):
         )
 
 
-def _prefix_scores(trajectory: Trajectory, values: NDArray[np.float32]) -> PrefixScores:
+def _prefix_scores(trajectory: TokenizedTrajectory, values: NDArray[np.float32]) -> PrefixScores:
     from scipy.special import expit
 
     over_long = np.array([ids is None for ids in trajectory.prefixes])

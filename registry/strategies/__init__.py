@@ -1,1 +1,4 @@
-"""The built-in strategies, and the mathematics of sampling from a pool."""
+"""The built-in strategies, and the mathematics of samples from a pool.
+
+The contracts of strategies are in `contracts`. How a search is run belongs in the harness.
+"""

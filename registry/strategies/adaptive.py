@@ -1,4 +1,4 @@
-"""Best-of-n + IAS: as many samples as the calibrated reward of the bare question asks for (section 4.1)."""
+"""Best-of-n + IAS: the number of samples depends on the calibrated reward of the bare question (section 4.1)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ __all__ = ["BestOfNWithIAS", "best_of_own", "target_of"]
 
 
 class BestOfNWithIAS(PoolStrategy):
-    """The best-scored of min(ceil(N_IAS), N) samples, N_IAS from the calibrated reward of the bare question.
+    """Answer with the best-scored of min(ceil(N_IAS), N) samples.
 
-    The original scores rank. A question too long for the PRM has no reward and gets the whole budget.
+    N_IAS is computed from the calibrated reward of the bare question. Samples are ranked by their uncalibrated scores.
+    A question that is too long for the PRM has no reward and gets the whole budget N.
     """
 
     reads = ("scores", "rewards")
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         return best_of_own(pool, samples)
 
 
 def best_of_own(pool: Pool, samples: NDArray[np.int64]) -> Answered:
-    """The best-scored of a number of samples of each question's own.
+    """Answer each question with the best-scored of its own number of samples.
 
     Parameters
     ----------
     pool : Pool
-        With scores.
+        A pool with scores.
     samples : ndarray of shape (questions,), int64
-        In [1, M].
+        The number of samples of each question, in [1, M].
     """
     counts, which = np.unique(samples, return_inverse=True)
     own = (np.arange(len(samples)), which)
@@ -47,13 +48,13 @@ def best_of_own(pool: Pool, samples: NDArray[np.int64]) -> Answered:
 
 
 def target_of(setting: Setting) -> float:
-    """The target probability C of a targeted strategy.
+    """Return the target probability C of a targeted strategy.
 
     Raises
     ------
     ValueError
-        If the setting has none.
+        If the setting has no target.
     """
     if setting.target is None:
-        raise ValueError("The setting has no target probability C. Give the grid one: scaling.targets.")
+        raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
     return setting.target

@@ -1,4 +1,4 @@
-"""Beam search, and how IAS makes it as wide as the calibrated rewards ask for (section 4.1)."""
+"""Beam search, and beam search whose width IAS adapts to the calibrated rewards (section 4.1)."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ __all__ = ["BeamSearch", "BeamSearchWithIASOfK", "BeamSearchWithIASOfM"]
 
 
 class BeamSearch(SearchStrategy):
-    """K prefixes go on, M continuations of each are drawn (Snell et al., 2024; section 2)."""
+    """Keep the K best prefixes, and draw M continuations of each (Snell et al., 2024; section 2 of the paper)."""
 
 
 class BeamSearchWithIASOfK(SearchStrategy):
-    """As many of the best prefixes go on as the target asks for: K_IAS, with M fixed."""
+    """Keep only as many of the best prefixes as the target needs, K_IAS, with a fixed M."""
 
     reads = ("scores", "rewards")
     targeted = True
 
     def keep(self, rewards: NDArray[np.float64], target: float | None) -> int:
-        """K_IAS = min({K} and all k with N_IAS(r_k, C) <= k M)."""
+        """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, at most K."""
         assert target is not None
         return beams_needed(rewards, target, self.expansions, self.width)
 
 
 class BeamSearchWithIASOfM(SearchStrategy):
-    """Each prefix gets as many continuations as the worst of them asks for: M_IAS, with K fixed."""
+    """Draw as many continuations of each prefix as the worst prefix needs, M_IAS, with a fixed K."""
 
     reads = ("scores", "rewards")
     targeted = True
 
     def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
-        """M_IAS = min(ceil(N_IAS(r_min, C) / K), M), K the number of live prefixes."""
+        """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M), where K is the number of live prefixes."""
         assert target is not None
         return expansions_needed(rewards, target, self.expansions)

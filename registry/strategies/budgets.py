@@ -1,4 +1,4 @@
-"""How many samples a question needs (Park et al., 2025, section 4)."""
+"""The number of samples that a question needs (Park et al., 2025, section 4)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["adaptive_samples", "beams_needed", "expansions_needed", "samples_needed"]
 
 _SMALLEST_CHANCE = 1e-4
-# N_IAS(.006, .011964) is 2, but comes out of the logarithms as 2.0000000000000004, whose ceiling is 3.
+# N_IAS(.006, .011964) is 2, but the logarithms give 2.0000000000000004, whose ceiling is 3.
 _CEILING_TOLERANCE = 1e-9
 
 
 def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]:
-    """N_IAS(p, C) = log(1 - C) / log(1 - p): samples for one right answer with probability C (Proposition 1).
+    """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1).
+
+    With so many samples, at least one is right with probability C.
 
     Parameters
     ----------
     probability : array-like of any shape
-        Probability of success p of one sample, in [0, 1]; clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
+        Success probability p of one sample, in [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
     target : float
         Target probability C in (0, 1).
 
@@ -36,7 +38,7 @@ def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]
     if not 0 < target < 1:
         raise ValueError(f"The target probability C must be in (0, 1). Got {target}.")
     if np.any((p < 0) | (p > 1)):
-        raise ValueError("Probabilities of success must be in [0, 1].")
+        raise ValueError("Success probabilities must be in [0, 1].")
     needed: NDArray[np.float64] = np.log1p(-target) / np.log1p(
         -np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     )
@@ -44,7 +46,7 @@ def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]
 
 
 def adaptive_samples(probability: ArrayLike, target: float, maximum: int) -> NDArray[np.int64]:
-    """min(ceil(N_IAS(p, C)), N_max), at least 1; N_max where p is NaN, a question that could not be read."""
+    """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
     if maximum < 1:
         raise ValueError(f"The largest number of samples must be an int in [1, inf). Got {maximum} instead.")
     needed = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
@@ -53,12 +55,12 @@ def adaptive_samples(probability: ArrayLike, target: float, maximum: int) -> NDA
 
 
 def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
-    """M_IAS = min(ceil(N_IAS(r_min, C) / K), M_max): continuations of each of K prefixes (section 4.1).
+    """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M_max), the continuations of each of K prefixes (section 4.1).
 
     Parameters
     ----------
     rewards : array-like of shape (K,)
-        Calibrated rewards of the prefixes, at least one. NaN, a prefix that could not be read, asks for all.
+        Calibrated rewards of at least one prefix. With a NaN (too long for the PRM), the result is M_max.
     target : float
         Target probability C in (0, 1).
     maximum : int
@@ -71,17 +73,17 @@ def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
 
 
 def beams_needed(rewards: ArrayLike, target: float, expansions: int, maximum: int) -> int:
-    """K_IAS, the smallest k with N_IAS(r_k, C) <= k M, or K_max if there is none (section 4.1).
+    """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, or K_max if there is none (section 4.1).
 
     Parameters
     ----------
     rewards : array-like of shape (candidates,)
-        Calibrated rewards of the candidate prefixes, the best first. NaN, one that could not be read, suffices at
-        no k.
+        Calibrated rewards of the candidate prefixes, the best first. A NaN (too long for the PRM) fulfils the condition
+        for no k.
     target : float
         Target probability C in (0, 1).
     expansions : int
-        M, continuations of each prefix.
+        M, the continuations of each prefix.
     maximum : int
         K_max, at least 1.
     """

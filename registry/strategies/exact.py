@@ -1,8 +1,8 @@
-"""Exact expected accuracy of best-of-n, and pass@n, over a pool of M graded samples per question.
+"""The exact expected accuracy of best-of-n and pass@n, for a pool of M graded samples per question.
 
-n samples are drawn from the pool without replacement and the best-scored is kept. The best of the n has
-rank j (0 is the pool's best) with probability C(M-1-j, n-1) / C(M, n), so that no sampling is needed. Tied
-samples share their ranks: each is as likely as the others to be kept.
+n samples are drawn from the pool without replacement, and the one with the best score is kept. It has rank j (0 is the
+best of the pool) with probability C(M-1-j, n-1) / C(M, n), so no random numbers are needed. Samples with equal scores
+are equally likely to be kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def best_of_n(
     Parameters
     ----------
     scores : ndarray of shape (questions, M)
-        Rewards or logits: only their order counts. NaN, a sample that the PRM could not read, ranks last.
+        Rewards or logits. Only their order matters. NaN (too long for the PRM) ranks last.
     correct : array-like of shape (questions, M), bool
         Whether each sample's final answer is right.
     counts : array-like of int, shape (N,)
@@ -47,10 +47,10 @@ def best_of_n(
 
 
 def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
-    """Chance that at least one of n samples is right, without bias.
+    """Compute the probability that at least one of n samples is right, without bias.
 
-    With c right samples in the pool it is 1 - C(M - c, n) / C(M, n), the best-of-n of a perfect PRM.
-    Parameters, shapes and errors as for :func:`best_of_n`.
+    With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters,
+    shapes and errors are those of :func:`best_of_n`.
     """
     graded = _graded_pool(correct)
     right_first = np.flip(np.sort(graded, axis=1), axis=1)
@@ -58,7 +58,7 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of right samples of each question, of shape (questions,)."""
+    """Compute the share of right samples of each question, of shape (questions,)."""
     means: NDArray[np.float64] = _graded_pool(correct).mean(axis=1)
     return means
 
@@ -71,19 +71,19 @@ def _graded_pool(correct: ArrayLike) -> NDArray[np.float64]:
 
 
 def _rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
-    """Return the chance of each rank, 0 the best, to be the best of n drawn from `size`: shape (N, size)."""
+    """The probability that each rank (0 is the best) is the best of n drawn from `size`, of shape (N, size)."""
     n = np.asarray(counts)
     if n.ndim != 1 or n.dtype.kind not in "iu" or np.any((n < 1) | (n > size)):
         raise ValueError(f"Each n must be an int in [1, {size}], the size of the pool. Got {n.tolist()}.")
-    # Each rank's chance from the one above it: products of ratios, where no binomial can overflow.
+    # Each rank's probability is that of the rank above times a ratio. Binomials would overflow.
     above = np.arange(1, size)
     ratios = np.maximum(size - n[:, None] - above + 1, 0) / (size - above)
     return np.cumprod(np.concatenate([n[:, None] / size, ratios], axis=1), axis=1)
 
 
 def _share_ties(scores: NDArray[np.floating[Any]], graded: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Correctness in descending order of score, that of tied samples replaced by their mean."""
-    # Sorting puts NaN last, also among the negated scores.
+    """Correctness in descending order of the scores. Samples with equal scores get their mean correctness."""
+    # argsort puts NaN last, also for negated scores.
     order = np.argsort(-scores, axis=1)
     ranked = np.take_along_axis(scores, order, axis=1)
     unread = np.isnan(ranked)
@@ -96,6 +96,6 @@ def _share_ties(scores: NDArray[np.floating[Any]], graded: NDArray[np.float64]) 
 
 
 def _expected(ranked: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Not `@`: with other threads BLAS may sum in another order, and results must be equal to the bit.
+    # Not `@`: the order of BLAS sums depends on the number of threads, and results must be equal to the bit.
     products: NDArray[np.float64] = np.einsum("qm,nm->qn", ranked, chances)
     return np.minimum(products, 1.0)

@@ -1,9 +1,10 @@
-"""Strategies with one number of samples for every question, and what a perfect choice would make of it."""
+"""Strategies with the same number of samples for every question."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
@@ -11,31 +12,24 @@ __all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN"]
 
 
 class FixedBudget(PoolStrategy):
-    """Draws the same number of samples for every question.
+    """Draw the same number of samples for every question.
 
     Parameters
     ----------
     samples : int, optional
-        How many; the grid's fixed budget N if it is left out. At most N.
+        The number of samples, at most the grid's fixed budget N. The default is N.
     """
 
-    def __init__(self, samples: int | None = None) -> None:
+    def __init__(self, samples: Count | None = None) -> None:
         self.samples = samples
 
-    def check_arguments(self) -> None:
-        """Refuse a budget of nothing."""
-        if self.samples is not None and self.samples < 1:
-            raise ValueError(
-                f"The 'samples' parameter must be an int in [1, inf) or left out. Got {self.samples} instead."
-            )
-
     def count(self, setting: Setting) -> int:
-        """How many samples it draws.
+        """Return the number of samples.
 
         Raises
         ------
         ValueError
-            If they are more than the fixed budget of the grid.
+            If it exceeds the fixed budget of the grid.
         """
         count = self.samples or setting.samples
         if count > setting.samples:
@@ -46,30 +40,30 @@ class FixedBudget(PoolStrategy):
 
 
 class PassAt1(PoolStrategy):
-    """One trajectory is drawn, and it is the answer."""
+    """Draw one trajectory, and answer with it."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """The share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
         return Answered(pass_at_1(pool.correct), np.ones(pool.questions))
 
 
 class PassAtN(FixedBudget):
-    """The right trajectory is picked whenever there is one: what no choice among N samples can exceed."""
+    """Answer with a right trajectory if there is one. This is an upper bound for any choice among N samples."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """1 - C(M - c, n) / C(M, n) with c right of M; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute 1 - C(M - c, n) / C(M, n) for c right of M; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
         accuracy = pass_at_n(pool.correct, np.array([count]))[:, 0]
         return Answered(accuracy, np.full(pool.questions, float(count)), accuracy)
 
 
 class BestOfN(FixedBudget):
-    """The trajectory that the PRM scores highest (Brown et al., 2024; section 2 of the paper)."""
+    """Answer with the trajectory that has the highest score (Brown et al., 2024; section 2 of the paper)."""
 
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form, ties shared; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         counts = np.array([self.count(setting)])
         return Answered(
             accuracy=best_of_n(pool.scores, pool.correct, counts)[:, 0],

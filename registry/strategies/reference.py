@@ -1,4 +1,4 @@
-"""Reference points for IAS: what it could save at best, and what its choice of questions is worth by itself."""
+"""Reference points for IAS: with the true success rates, and with the same budget spent without rewards."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ __all__ = ["FixedOfEqualCost", "OracleIAS", "RandomBudget"]
 
 
 class OracleIAS(PoolStrategy):
-    """Best-of-n + IAS with the true success rate of each question in place of the calibrated reward.
+    """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
 
-    The rate is measured, over the pool and the follow-ups of the bare question: with M samples it has a standard
-    error of up to 1 / (2 sqrt(M)).
+    The success rate is measured over the pool and the follow-ups of the bare question. With M samples, it has a
+    standard error of at most 1 / (2 sqrt(M)).
     """
 
     reads = ("scores", "success")
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         return best_of_own(pool, adaptive_samples(pool.success, target_of(setting), setting.samples))
 
 
 class RandomBudget(PoolStrategy):
-    """The budgets of best-of-n + IAS, dealt to the questions at random: the same mean, and nothing known of them.
+    """Best-of-n + IAS with its budgets assigned to the questions at random.
 
-    What IAS is better by comes from knowing which questions are hard. Every question is equally likely to get each
-    of the budgets, so that it costs the mean of all and is as accurate as the mean over all.
+    The mean cost is that of best-of-n + IAS. The difference in accuracy shows the value of knowing which questions are
+    hard. Every question is equally likely to get each budget, so its cost and accuracy are means over all budgets.
     """
 
     reads = ("scores", "rewards")
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         counts, times = np.unique(samples, return_counts=True)
         return _mixed(pool, counts, times / times.sum())
 
 
 class FixedOfEqualCost(PoolStrategy):
-    """Best-of-n with one n for every question, and the mean cost of best-of-n + IAS.
+    """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
 
-    That mean is seldom whole: each question gets the whole number below or above it, with the chances that give it.
+    If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
+    mean.
     """
 
     reads = ("scores", "rewards")
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """In closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         mean = adaptive_samples(pool.rewards, target_of(setting), setting.samples).mean()
         below = int(np.floor(mean))
         above = min(below + 1, setting.samples)
@@ -64,7 +65,7 @@ class FixedOfEqualCost(PoolStrategy):
 
 
 def _mixed(pool: Pool, counts: NDArray[np.int64], chances: NDArray[np.float64]) -> Answered:
-    """Best-of-n where each question has the same chances of each n."""
+    """Best-of-n where each question has the same probability for each n."""
     return Answered(
         accuracy=np.einsum("qn,n->q", best_of_n(pool.scores, pool.correct, counts), chances),
         samples=np.full(pool.questions, float(np.sum(counts * chances))),

@@ -1,7 +1,7 @@
-"""Strategies that let answers vote: by their number, or by the rewards behind them.
+"""Strategies in which the trajectories vote for their answers, with or without weights.
 
-Answers are equal where their texts are; a trajectory without an answer does not vote. Answers with equally many votes
-are equally likely to win.
+Answers are equal if their texts are equal. A trajectory without an answer does not vote. Answers with the same number
+of votes are equally likely to win.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from prmcal.registry.strategies.fixed import FixedBudget
 __all__ = ["MajorityVote", "WeightedBestOfN", "majority_of_n"]
 
 _DRAWS = 1000
-# Sums of the same rewards in another order differ in their last digits.
+# Sums of the same rewards in a different order differ in their last digits.
 _EQUAL_DIGITS = 9
 
 
 class MajorityVote(FixedBudget):
-    """The answer that most of the samples have (Wang et al., 2023, self-consistency). Needs no PRM."""
+    """Answer with the most frequent answer of the samples (self-consistency, Wang et al., 2023). It needs no PRM."""
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Exactly; see :meth:`prmcal.PoolStrategy.answer`."""
+        """Compute the expectation exactly; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
         return Answered(
             accuracy=majority_of_n(pool.answers, pool.correct, count),
@@ -35,16 +35,19 @@ class MajorityVote(FixedBudget):
 
 
 class WeightedBestOfN(FixedBudget):
-    """The answer with the largest sum of rewards over the samples that have it (Li et al., 2023).
+    """Answer with the answer that has the largest sum of rewards over its samples (Li et al., 2023).
 
-    Exact where all of the pool is drawn. Where n is below M there is no closed form: then it is the mean of 1,000
-    draws with a fixed seed, with a standard error of at most .016 a question, and of .0016 over 100 questions.
+    The result is exact if the whole pool is drawn. For n below M there is no closed form, so it is the mean of 1,000
+    draws with a fixed seed. The standard error is at most .016 for a question, and .0016 over 100 questions.
     """
 
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """See :meth:`prmcal.PoolStrategy.answer`. A trajectory too long for the PRM has no weight."""
+        """Compute the mean over draws; see :meth:`prmcal.PoolStrategy.answer`.
+
+        A trajectory that is too long for the PRM has the weight 0.
+        """
         count = self.count(setting)
         weights = np.nan_to_num(expit(pool.scores), nan=0.0)
         random = np.random.default_rng(0)
@@ -64,12 +67,12 @@ class WeightedBestOfN(FixedBudget):
 
 
 def _voted(pool: Pool) -> NDArray[np.int64]:
-    """Each question's answers numbered from 0; -1 abstains."""
+    """Each question's answers as numbers from 0, or -1 for a trajectory that does not vote."""
     return np.array([np.unique(row, return_inverse=True)[1] - (-1 in row) for row in pool.answers])
 
 
 def _won(answers: NDArray[np.int64], correct: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
-    """Chance that the winner of one vote is right."""
+    """The probability that the winner of one vote is right."""
     voting = answers >= 0
     if not voting.any():
         return 0.0
@@ -81,15 +84,17 @@ def _won(answers: NDArray[np.int64], correct: NDArray[np.bool_], weights: NDArra
 
 
 def majority_of_n(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int) -> NDArray[np.float64]:
-    """Chance that the most frequent answer of n drawn trajectories is right, exactly, ties shared.
+    """Return the exact probability that the most frequent answer of n drawn trajectories is right.
 
-    With c_a trajectories of answer a in the pool, a wins a draw with v votes in as many ways as the coefficient of
-    x^(n - v) in the product over the others of sum_{j <= v} C(c, j) x^j, those with j = v counted as ties.
+    Let c_a be the number of trajectories with answer a in the pool. The number of draws in which a has v votes and wins
+    is C(c_a, v) times the coefficient of x^(n - v) in the product over the other answers b of sum_{j <= v} C(c_b, j)
+    x^j. Terms with j = v are ties, in which each winner gets an equal share. For trajectories without an answer, j is
+    not limited.
 
     Parameters
     ----------
     answers : ndarray of shape (questions, M), int64
-        Numbers of the answers, -1 where there is none.
+        The answers as numbers, -1 for a trajectory without an answer.
     correct : ndarray of shape (questions, M), bool
     count : int
         n, in [1, M].
@@ -117,9 +122,9 @@ def _majority(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int
 
 
 def _shared_wins(others: list[tuple[int, bool]], votes: int, rest: int, log_ways: float) -> float:
-    """Ways to draw `rest` others, none with more than `votes`, each divided by the number of winners.
+    """The number of ways to draw `rest` other trajectories so that no answer has more than `votes` votes.
 
-    `ways[ties, drawn]` counts, scaled so that no binomial can overflow.
+    Each way is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
     """
     ways = np.zeros((rest // votes + 1, rest + 1))
     ways[0, 0] = 1.0

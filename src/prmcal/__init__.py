@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.data import (
         Completion,
         GenerationRequest,
+        HiddenStates,
         Prefix,
         PrefixScores,
         Question,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         ScoringRequest,
     )
     from prmcal.registry.contracts.dataset import Dataset
-    from prmcal.registry.contracts.features import FitSupport, HiddenStates, ScoredPrefixes
+    from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
     from prmcal.registry.contracts.llm import LLM
     from prmcal.registry.contracts.prm import PRM
     from prmcal.registry.contracts.search import SearchStrategy
@@ -76,7 +77,7 @@ _HOME = {
     "Dataset": "prmcal.registry.contracts.dataset",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
-    "HiddenStates": "prmcal.registry.contracts.features",
+    "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.strategy",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",

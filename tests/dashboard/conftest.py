@@ -1,4 +1,4 @@
-"""One server and one browser for all tests of the pages, and how a test reads a page."""
+"""Fixtures for tests of the pages: a server and a browser that all tests share, and functions that read a page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from prmcal.dashboard.serving.temporary import serving
-from prmcal.dashboard.text.plain import estimate
+from prmcal.dashboard.serving.background import background_server
+from prmcal.dashboard.text.formats import estimate
 from tests.db import factory
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
 SECONDS = 60
 FLAGS = [
@@ -33,16 +33,16 @@ FLAGS = [
 
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
-    """A dashboard of its own for a folder; gives its address."""
+    """Start a dashboard for a folder; yield its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with serving(directory) as address:
+    with background_server(directory) as address:
         yield address
 
 
-# Until the last test of this folder, not of the session: tests of other folders run event loops of their own.
+# These fixtures end with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
 @pytest.fixture(scope="package")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small run, described in tests/db/factory.py. Not to be written to."""
+    """The folder of the small run that tests/db/factory.py describes. Tests must not write to it."""
     directory = tmp_path_factory.mktemp("run")
     factory.build(directory)
     return directory
@@ -50,14 +50,14 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def address(run_folder: Path) -> Iterator[str]:
-    """Where the dashboard shows that run."""
+    """The address of the dashboard of that run."""
     with server(run_folder) as address:
         yield address
 
 
 @pytest.fixture(scope="package")
 def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A folder that tests change, and where a dashboard shows it."""
+    """A folder that tests change, and the address of its dashboard."""
     directory = tmp_path_factory.mktemp("living")
     with server(directory) as address:
         yield directory, address
@@ -65,7 +65,7 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 @pytest.fixture
 def live(living: tuple[Path, str]) -> tuple[Path, str]:
-    """The same, with nothing in the folder."""
+    """The same, with an empty folder."""
     directory, _ = living
     for path in directory.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -90,7 +90,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """One for all pages, which so fetch and compile what they share once."""
+    """A browser context that all pages share, so that they load and compile scripts only once."""
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
     context.set_default_timeout(1000 * SECONDS)
     yield context
@@ -99,20 +99,24 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """A page that fails the test if anything goes wrong in it, or if it asks another machine for anything."""
+    """A page. The test fails if the page reports an error or sends a request to another machine."""
     page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda request: problems.append(request.url) if _is_foreign(request.url) else None)
 
     def note(message: ConsoleMessage) -> None:
-        # Streamlit looks for its server below the page's own address first, and is told that it is not there.
+        # Streamlit first looks for its server below the address of the page and gets an error.
         below = re.search(r"//127\.0\.0\.1:\d+/\w+/_stcore/", message.location.get("url", ""))
         if message.type == "error" and not below:
             problems.append(message.text)
 
+    def dismiss(dialog: Dialog) -> None:
+        problems.append(dialog.message)
+        dialog.dismiss()
+
     page.on("console", note)
+    page.on("dialog", dismiss)
     yield page
     page.close()
     assert problems == []
@@ -123,7 +127,7 @@ def _is_foreign(url: str) -> bool:
 
 
 def rows(page: Page, place: int = 0) -> list[list[str]]:
-    """Cells of a table as text, with the spaces that a reader sees."""
+    """The cells of a table as text, with spaces as a reader sees them."""
     table = page.get_by_test_id("stTable").nth(place)
     table.locator("td").first.wait_for()
     texts = table.evaluate(
@@ -132,6 +136,6 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
 
 
-def as_shown(*numbers: float) -> str:
-    """A value and its interval as tables show them."""
-    return estimate(*numbers).replace("\N{NO-BREAK SPACE}", " ")
+def as_shown(value: float, low: float, high: float) -> str:
+    """A value and its interval, as tables show them."""
+    return estimate(value, low, high).replace("\N{NO-BREAK SPACE}", " ")

@@ -1,4 +1,4 @@
-"""What charts draw, read from what a browser is given."""
+"""The charts, read from their Vega-Lite specifications."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from prmcal.dashboard.charts.intervals import interval_chart
 from prmcal.dashboard.charts.scaling import frontier_chart
-from prmcal.dashboard.charts.style import colour_scale, estimates, shape_scale
+from prmcal.dashboard.charts.style import colour_scale, shape_scale
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 
@@ -21,14 +22,14 @@ def rows(groups: list[str], *ends: tuple[float, float, float]) -> pd.DataFrame:
 
 
 def drawn(table: pd.DataFrame, *, zero: bool = False) -> dict[str, dict[str, object]]:
-    """The scales of both axes."""
+    """Return the scales of both axes."""
     scales = (colour_scale(CALIBRATORS, CALIBRATORS), shape_scale(["weak"], ["weak"]))
-    chart = estimates(table, "Brier", *scales, zero=zero).to_dict()
+    chart = interval_chart(table, "Brier", *scales, zero=zero).to_dict()
     encoding = chart["layer"][-1]["encoding"]
     return {axis: encoding[axis]["scale"] for axis in ("x", "y")}
 
 
-def test_every_cell_has_a_line_below_the_name_of_what_it_competes_in() -> None:
+def test_every_cell_has_a_line_below_the_name_of_its_group() -> None:
     lines = drawn(rows(["a", "a", "b"], *[(0.5, 0.4, 0.6)] * 3))["y"]["domain"]
     assert lines == ["0000a", "0001isotonic", "0002uncalibrated", "0003b", "0004isotonic"]
     assert drawn(rows([""], (0.5, 0.4, 0.6)))["y"]["domain"] == ["0000isotonic"]
@@ -44,24 +45,24 @@ def test_every_cell_has_a_line_below_the_name_of_what_it_competes_in() -> None:
         ((2.0, 2.0, 2.0), False, 1.995, 2.005),
     ],
 )
-def test_an_axis_spans_the_intervals_and_no_value_that_cannot_be(
+def test_an_axis_spans_the_intervals_and_no_impossible_values(
     ends: tuple[float, float, float], zero: bool, low: float, high: float
 ) -> None:
     assert drawn(rows(["a"], ends), zero=zero)["x"]["domain"] == pytest.approx([low, high])
 
 
 @pytest.mark.parametrize("best", [0.4, 0.9])
-def test_names_of_strategies_stand_apart_and_where_no_curve_is(best: float) -> None:
+def test_labels_do_not_overlap_each_other_or_the_curves(best: float) -> None:
     names = ["pass@1", "oracle IAS", "best-of-n", "majority vote", ""]
     points = pd.DataFrame(
         {
             "series": "fixed n",
             "name": "x",
-            "note": names,
+            "label": names,
             "cost": [1.0, 24.0, 64.0, 64.0, 8.0],
             "accuracy": [best / 2, best, best, best, best],
-            "low": best / 2,
-            "high": best,
+            "accuracy_low": best / 2,
+            "accuracy_high": best,
             "unbeaten": False,
         }
     )
@@ -70,10 +71,13 @@ def test_names_of_strategies_stand_apart_and_where_no_curve_is(best: float) -> N
     ).assign(unbeaten=False)
     colours = alt.Scale(domain=["fixed n"], range=["#000000"])
     chart = frontier_chart(curve, points, "Mean samples", colours, "circle").to_dict()
-    noted = {
-        row["note"]: row["note_at"] for data in chart["datasets"].values() for row in data if "note_at" in row
+    labelled = {
+        row["label"]: row["label_at"]
+        for data in chart["datasets"].values()
+        for row in data
+        if "label_at" in row
     }
-    assert set(noted) == set(names) - {""}
-    heights = sorted(noted.values())
+    assert set(labelled) == set(names) - {""}
+    heights = sorted(labelled.values())
     assert min(b - a for a, b in itertools.pairwise(heights)) > 0.05
     assert heights[-1] < 0.25 if best > 0.5 else heights[0] > 0.7

@@ -1,4 +1,4 @@
-"""The page that compares two cells, in a real browser: the numbers of ``prmcal compare``."""
+"""Page Compare in a real browser: it shows the numbers of ``prmcal compare``."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db.cells import cell_id
-from prmcal.db.files import published_path
 from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import as_shown, rows
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page
+
 FIRST, SECOND = (
     cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name)
     for name in ("uncalibrated", "isotonic")
 )
 
 
-def test_two_cells_are_compared_and_lead_to_the_questions_where_they_differ(
-    page: playwright.Page, address: str, run_folder: Path
+def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
+    page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(address + link("compare", a=FIRST, b=SECOND))
     head, *shown = rows(page)
-    expected = catalog.compare(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
+    expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.metrics)
     for row, each in zip(shown, expected.metrics, strict=True):
         named = dict(zip(head, row, strict=True))
         assert (named["A"], named["B"]) == (as_shown(*each.a), as_shown(*each.b))
         difference = as_shown(each.difference, each.low, each.high)
         assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
-        assert named["Real"] == ("yes" if each.real else "no")
+        assert named["Significant"] == ("yes" if each.real else "no")
     page.get_by_text(expected.paired_over).wait_for()
     listed = rows(page, 1)[1:]
     assert [row[0] for row in listed] == list(expected.differing["question_id"])
@@ -41,7 +43,7 @@ def test_two_cells_are_compared_and_lead_to_the_questions_where_they_differ(
     page.get_by_text(f"Cell {FIRST}").wait_for()
 
 
-def test_cells_that_cannot_be_paired_say_why(page: playwright.Page, address: str) -> None:
+def test_cells_that_cannot_be_paired_show_the_reason(page: Page, address: str) -> None:
     scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
     page.goto(address + link("compare", a=scaling))
     page.get_by_test_id("stAlert").wait_for()

@@ -1,4 +1,4 @@
-"""What a model wrote is shown as it is: formulas as formulas, all else as text."""
+"""Text of a model is shown unchanged, with its formulas typeset."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prmcal.dashboard.text.formats import escaped
 from prmcal.dashboard.text.mathematics import with_formulas
-from prmcal.dashboard.text.plain import plain
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from prmcal.dashboard.text.plain import plain
         (r"$100\%$", r"$100\%$"),
     ],
 )
-def test_formulas_are_set(text: str, shown: str) -> None:
+def test_formulas_are_typeset(text: str, shown: str) -> None:
     assert with_formulas(text) == shown
 
 
@@ -45,19 +45,19 @@ def test_formulas_are_set(text: str, shown: str) -> None:
         "$a\u202eb$",
     ],
 )
-def test_what_is_not_known_to_be_harmless_is_text(text: str) -> None:
+def test_a_formula_that_may_be_harmful_is_text(text: str) -> None:
     assert re.search(r"(?<!\\)\$", with_formulas(text)) is None
 
 
 @given(st.text(alphabet=st.sampled_from("a1 \n\\${}()[]<>`*_|-#@/:&^%~=boxedfrac")))
-def test_outside_formulas_nothing_is_left_for_markdown_to_read(text: str) -> None:
+def test_text_outside_formulas_is_escaped(text: str) -> None:
     rest = re.sub(r"\\[!-/:-@\[-`{-~]|(`+)(?!`).*?(?<!`)\1(?!`)|\$(?:\\.|[^$\\])+\$", "", with_formulas(text))
     assert re.search(r"[!-/:-@\[-`{-~]", rest) is None
 
 
-def test_addresses_and_arrows_stay_what_they_were() -> None:
+def test_addresses_and_arrows_are_not_rewritten() -> None:
     shown = with_formulas("see https://a.b -> c\u202e")
-    assert shown == f"see `https://a.b` `->` c{plain(chr(92) + 'u202e')}"
+    assert shown == f"see `https://a.b` `->` c{escaped(chr(92) + 'u202e')}"
 
 
 def test_lines_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""The real server in a real headless browser, on a database that the real writer wrote."""
+"""All pages in a real browser, with the real server and a database that the real writer wrote."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.text.plain import number
+from prmcal.dashboard.text.formats import MISSING
 from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
-from prmcal.db.files import database_path, published_path
 from prmcal.db.queries import catalog
 from prmcal.db.queries.reported import reported
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell
 from prmcal.db.text.formats import escape_markdown
 from prmcal.db.writer import Writer
@@ -35,16 +35,25 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
     page.goto(address)
     head, *shown = rows(page)
     stored = catalog.leaderboard(published_path(run_folder))
-    assert head == ["Data set", "LLM", "Calibrator", "Brier", "ECE", "Signed error", "Questions", "Prefixes"]
+    assert head == [
+        "Data set",
+        "LLM",
+        "Calibrator",
+        "Brier",
+        "Adaptive CE",
+        "Signed error",
+        "Questions",
+        "Prefixes",
+    ]
     assert len(shown) == len(stored)
     for row, cell in zip(shown, stored.to_dict("records"), strict=True):
         assert row[:3] == [cell["dataset"], cell["llm"], cell["calibrator"]]
         if cell["status"] == "failed":
-            assert row[3:] == ["failed"] * 3 + ["\N{EN DASH}"] * 2
+            assert row[3:] == ["failed"] * 3 + [MISSING] * 2
             continue
-        # Of each group the uncalibrated cell is the only one that really is worse, and so the worst.
+        # In each group, only the uncalibrated cell is significantly worse than the best, so it is the worst.
         marks = {"best": " ●", "tied": " ○", "worse": " ▼"}
-        for text, metric in zip(row[3:6], ("brier", "ece", "signed_error"), strict=True):
+        for text, metric in zip(row[3:6], ("brier", "adaptive_ce", "signed_error"), strict=True):
             expected = as_shown(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"])
             mark = marks.get(cell[f"{metric}_standing"], "")
             letters = f" {cell[f'{metric}_letters']}" if mark else ""
@@ -56,7 +65,7 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
     )
 
 
-def test_rows_are_sorted_by_keyboard_best_first_and_the_order_stands_in_the_address(
+def test_rows_are_sorted_by_keyboard_best_first_and_the_address_has_the_order(
     page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(address)
@@ -79,7 +88,9 @@ def test_a_failed_cell_shows_its_reason_as_text(page: Page, address: str) -> Non
     assert rows(page, 1) == [["Cell", "Reason"], [factory.FAILED_CELL, factory.REASON]]
 
 
-def test_the_scaling_table_shows_what_ias_costs_and_keeps(page: Page, address: str, run_folder: Path) -> None:
+def test_the_scaling_table_shows_the_numbers_of_the_database(
+    page: Page, address: str, run_folder: Path
+) -> None:
     page.goto(f"{address}/?table=Scaling&llm=weak&dataset=nano-math")
     head, *shown = rows(page)
     stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
@@ -88,11 +99,11 @@ def test_the_scaling_table_shows_what_ias_costs_and_keeps(page: Page, address: s
         assert named["Strategy"] == cell["strategy"]
         assert named["Accuracy"] == as_shown(cell["accuracy"], cell["accuracy_low"], cell["accuracy_high"])
     settings = [[row[head.index(name)] for name in ("Strategy", "C", "β", "Calibrator")] for row in shown]
-    assert ["best-of-n + IAS", "0.99", "0.10", "isotonic"] in settings
-    assert ["beam search", *[number(None)] * 3] in settings
+    assert ["best-of-n + IAS", "0.99", "0.1", "isotonic"] in settings
+    assert ["beam search", *[MISSING] * 3] in settings
 
 
-def test_a_filter_keeps_its_rows_and_stands_in_the_address(page: Page, address: str) -> None:
+def test_a_filter_keeps_its_rows_and_is_written_to_the_address(page: Page, address: str) -> None:
     page.goto(address)
     rows(page)
     page.get_by_test_id("stSidebar").get_by_role("combobox", name="LLM").click()
@@ -103,7 +114,7 @@ def test_a_filter_keeps_its_rows_and_stands_in_the_address(page: Page, address: 
     page.get_by_text("LLM: weak. PRM: qwen. Values with 95% intervals").wait_for()
 
 
-def test_downloads_hold_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
+def test_downloads_have_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?llm=weak&calibration_metrics=Brier")
     rows(page)
     stored = catalog.leaderboard(published_path(run_folder), llm=["weak"])
@@ -122,32 +133,30 @@ def test_downloads_hold_what_the_database_holds(page: Page, address: str, run_fo
     assert any(brier in line for line in lines)
 
 
-def test_costs_are_told_a_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
+def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/?table=Costs&llm=weak&dataset=nano-math&costs=in+total")
     head, *shown = rows(page)
     stored = catalog.costs(published_path(run_folder))
     stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
-    place = head.index("LLM calls")
+    place = head.index("Samples")
     assert [row[place] for row in shown] == [f"{value:,.0f}" for value in stored["samples_total"]]
 
 
-def test_what_the_paper_reports_stands_beside_what_was_measured_and_is_not_ranked(
-    page: Page, address: str
-) -> None:
+def test_reported_numbers_are_shown_beside_measured_ones_and_are_not_ranked(page: Page, address: str) -> None:
     page.goto(f"{address}/?table=Paper&paper=Best-of-n,+Qwen-PRM-7B")
     head, *shown = rows(page)
     paper = reported(table="bon_qwen")
     assert [row[head.index("Reported")] for row in shown] == [
         f"{value:.{digits}f}" for value, digits in zip(paper["value"], paper["digits"], strict=True)
     ]
-    assert {row[head.index("Measured here")] for row in shown} == {"\N{EN DASH}"}
+    assert {row[head.index("Measured here")] for row in shown} == {MISSING}
     assert not any(mark in text for row in shown for text in row for mark in "●○▽▼")
-    page.get_by_text("not measured here").wait_for()
+    page.get_by_text("were not measured here").wait_for()
 
 
 def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
-    page.get_by_text("Reward against success").wait_for()
+    page.get_by_text("Reliability diagram").wait_for()
     page.get_by_text("Bins", exact=True).click()
     published = published_path(run_folder)
     bins, numbers = rows(page, 0), rows(page, 1)
@@ -159,11 +168,11 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     expected = catalog.reliability(published, CELL).to_dict("records")
     assert [row[1] for row in bins[1:]] == [f"{each['count']:,}" for each in expected]
     assert bins[1][3] == as_shown(*(expected[0][name] for name in ("mean_success", "low", "high")))
-    assert bins[5][2:] == ["\N{EN DASH}", "\N{EN DASH}"]
+    assert bins[5][2:] == [MISSING, MISSING]
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
 
 
-def test_calibrators_of_one_place_are_compared(page: Page, address: str, run_folder: Path) -> None:
+def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_folder: Path) -> None:
     page.goto(address + link("calibration", view="Calibrators", llm="strong", metric="ECE"))
     _, *shown = rows(page)
     stored = catalog.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
@@ -202,7 +211,7 @@ def test_every_page_follows_a_run_from_nothing_to_damage(
     page.goto(address)
     everywhere(page, "There are no results in")
     Writer(database_path(directory)).publish()
-    everywhere(page, "has begun and measured nothing yet", runs="This database has no runs")
+    everywhere(page, "has started but has not measured anything yet", runs="This database has no runs")
     shutil.copy(database_path(run_folder), database_path(directory))
     writer = Writer(database_path(directory))
     writer.publish()
@@ -218,11 +227,11 @@ def test_every_page_follows_a_run_from_nothing_to_damage(
     writer.record([Cell(cell_id="calibration/new", **here)])
     writer.publish()
     page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
-    for version, told in ((99, "was written by a newer version"), (1, "was written by an older version")):
+    for version, message in ((99, "was written by a newer version"), (1, "was written by an older version")):
         with engine_for(writer.path).begin() as connection:
             connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
         writer.publish()
-        everywhere(page, f"{told} of prmcal")
+        everywhere(page, f"{message} of prmcal")
     damaged = directory / "damaged"
     damaged.write_bytes(b"not a database" * 500)
     damaged.replace(writer.published)
@@ -264,14 +273,14 @@ def test_every_page_is_shown_while_a_run_is_writing(
     page.get_by_text(f"11 of {12 + written} cells done · 1 failed · {written} pending").wait_for()
 
 
-def everywhere(page: Page, told: str = "", runs: str = "") -> None:
-    """Turn to every page: each tells the same, by default its title. The last is the leaderboard."""
+def everywhere(page: Page, message: str = "", runs: str = "") -> None:
+    """Open every page, the leaderboard last. Wait for a message on each, or for its title."""
     for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
         page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
         page.wait_for_url(f"**/{'' if title == 'Leaderboard' else title.lower()}")
         page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-        if told:
-            page.get_by_text(runs if runs and title == "Runs" else told).wait_for()
+        if message:
+            page.get_by_text(runs if runs and title == "Runs" else message).wait_for()
         else:
             page.get_by_role("heading", name=title, exact=True).wait_for()
         assert page.get_by_test_id("stException").count() == 0

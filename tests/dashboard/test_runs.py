@@ -1,4 +1,4 @@
-"""The page of the runs, in a real browser: what ran, how far it is, and how to measure a cell again."""
+"""Page Runs in a real browser: history, progress, and how to reproduce a cell."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import yaml
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db.cells import cell_id
-from prmcal.db.files import database_path, published_path
 from prmcal.db.queries import catalog
 from prmcal.db.queries.runs import planned_shards
-from prmcal.db.run_folder import LOCK_FILE
+from prmcal.db.run_folder import LOCK_FILE, database_path, published_path
 from prmcal.db.tables import Job, Run
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import rows
 from tests.dashboard.test_trajectories import grid
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page
+
 CELL = cell_id("scaling", "strong", "nano-math", prm="qwen", strategy="best-of-n")
 GRID = """
 name: tiny
@@ -35,9 +36,7 @@ strategies: [{name: pass@1, plugin: pass@1}, {name: best-of-n, plugin: best-of-n
 """
 
 
-def test_runs_and_jobs_show_what_the_database_holds(
-    page: playwright.Page, address: str, run_folder: Path
-) -> None:
+def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
     page.goto(address + link("runs", kind="score"))
     page.get_by_text("4 jobs.").wait_for()
     head, run = rows(page, 1)
@@ -47,11 +46,11 @@ def test_runs_and_jobs_show_what_the_database_holds(
     head, *jobs = grid(page)
     _, stored = catalog.job_page(published_path(run_folder), kind="score")
     keys = [dict(zip(head, job, strict=True)) for job in jobs]
-    assert [(key["job_key"], key["seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]
+    assert [(key["Key"], key["Seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]
 
 
-def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
-    page: playwright.Page, run_folder: Path, live: tuple[Path, str]
+def test_progress_is_updated_and_a_cell_can_be_reproduced(
+    page: Page, run_folder: Path, live: tuple[Path, str]
 ) -> None:
     directory, address = live
     shutil.copy(database_path(run_folder), database_path(directory))
@@ -77,7 +76,10 @@ def test_a_run_under_way_is_followed_and_a_cell_has_its_recipe(
         page.get_by_text(f"not running: 2 of {planned} shards").wait_for()
         codes = page.get_by_test_id("stMain").get_by_test_id("stCode")
         texts = [code.inner_text() for code in codes.all() if code.is_visible()]
-        recipe = yaml.safe_load(texts[0])
-        assert [each["name"] for each in recipe["llms"] + recipe["datasets"]] == ["strong", "nano-math"]
-        assert [each["name"] for each in recipe["strategies"]] == ["best-of-n"]
+        grid_of_cell = yaml.safe_load(texts[0])
+        assert [each["name"] for each in grid_of_cell["llms"] + grid_of_cell["datasets"]] == [
+            "strong",
+            "nano-math",
+        ]
+        assert [each["name"] for each in grid_of_cell["strategies"]] == ["best-of-n"]
         assert f"prmcal show {CELL} --dir" in texts[1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from prmcal.db.files import published_path
 from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError, StorageError
-from prmcal.harness.commands.render import render_leaderboard
+from prmcal.harness.commands.leaderboard import render_leaderboard
 from prmcal.harness.site import write_site
 from prmcal.harness.site.contents import board
 from prmcal.harness.storage.folder import RunFolder
@@ -18,7 +19,9 @@ from tests.conftest import Prmcal
 from tests.db import factory
 from tests.harness.report import report_database
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page
+
 HOSTILE = "<img src=x onerror=alert(1)>\"' onmouseover=alert(2) x='{{ 7*7 }}"
 SHOWN = "[...document.querySelectorAll('#{} tbody tr')].filter(row => !row.hidden).map(row => row.dataset.{})"
 
@@ -36,14 +39,12 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prmcal.harness.site.writer._has_matplotlib", lambda: False)
 
 
-def open_site(page: playwright.Page, site: Path) -> None:
+def open_site(page: Page, site: Path) -> None:
     page.goto((site / "index.html").as_uri())
     page.locator("#calibration output", has_text="of 12 cells").wait_for(timeout=10_000)
 
 
-def test_the_page_has_the_numbers_of_the_database(
-    page: playwright.Page, site: Path, run_folder: Path
-) -> None:
+def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
     for name in ("calibration", "scaling"):
         frame = catalog.leaderboard(published_path(run_folder), name)
@@ -75,7 +76,7 @@ def test_files_for_download_are_those_of_the_command_line(
         assert (site / f"{name}.csv").read_text() == render_leaderboard(tmp_path, name, "csv")
 
 
-def test_rows_are_sorted_and_filtered(page: playwright.Page, site: Path, run_folder: Path) -> None:
+def test_rows_are_sorted_and_filtered(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
     page.locator("#calibration [data-filter=llm]").select_option("strong")
     assert set(page.evaluate(SHOWN.format("calibration", "llm"))) == {"strong"}
@@ -95,9 +96,7 @@ def test_rows_are_sorted_and_filtered(page: playwright.Page, site: Path, run_fol
     assert hidden.is_visible()
 
 
-def test_a_failed_cell_has_its_reason_and_the_paper_a_place_of_its_own(
-    page: playwright.Page, site: Path
-) -> None:
+def test_a_failed_cell_has_its_reason_and_the_paper_a_place_of_its_own(page: Page, site: Path) -> None:
     open_site(page, site)
     assert page.locator(".failures li").inner_text() == f"{factory.FAILED_CELL} {factory.REASON}"
     page.get_by_text("Best-of-n, Qwen-PRM-7B").click()
@@ -106,7 +105,7 @@ def test_a_failed_cell_has_its_reason_and_the_paper_a_place_of_its_own(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_light_and_dark(page: playwright.Page, site: Path, scheme: str) -> None:
+def test_it_fits_a_phone_in_light_and_dark(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})
     open_site(page, site)
@@ -116,7 +115,7 @@ def test_it_fits_a_phone_in_light_and_dark(page: playwright.Page, site: Path, sc
 
 
 @pytest.mark.usefixtures("without_matplotlib")
-def test_hostile_names_are_text(page: playwright.Page, tmp_path: Path) -> None:
+def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     run = report_database.build(tmp_path / "run", llms=(HOSTILE, "strong"), prms=("prm_a",))
     write_site(run, tmp_path / "site")
     page.goto((tmp_path / "site" / "index.html").as_uri())
@@ -132,7 +131,7 @@ def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work")
-    with pytest.raises(StorageError, match="not of a site, such as thesis"):
+    with pytest.raises(StorageError, match="do not belong to a site, such as thesis"):
         write_site(run_folder, mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
     files = write_site(run_folder, tmp_path / "site")

@@ -7,37 +7,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from prmcal.dashboard.text.steps import clopper_pearson, step_table, step_texts
-from prmcal.db.statistics.budgets import samples_needed
-from prmcal.registry.contracts.data import split_steps
+from prmcal.dashboard.frames.steps import clopper_pearson, step_table, step_texts
+from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.steps import split_steps
 
 
 @settings(deadline=None)  # the first example imports scipy
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_is_that_of_scipy(counts: tuple[int, int]) -> None:
+def test_the_interval_equals_that_of_scipy(counts: tuple[int, int]) -> None:
     low, high = clopper_pearson(*counts)
     exact = binomtest(*counts).proportion_ci(method="exact")
     assert (float(low), float(high)) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
-def test_nothing_drawn_has_no_interval() -> None:
+def test_without_follow_ups_there_is_no_interval() -> None:
     assert np.isnan(clopper_pearson([0], [0])).all()
 
 
 @given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from((0.5, 0.9, 0.99, 0.999)))
-def test_budgets_are_those_of_the_strategies(chances: list[float], target: float) -> None:
-    assert samples_needed(chances, target).tolist() == adaptive_samples(chances, target, 10**9).tolist()
+def test_budgets_equal_those_of_the_strategies(chances: list[float], target: float) -> None:
+    assert whole_samples_needed(chances, target).tolist() == adaptive_samples(chances, target, 10**9).tolist()
 
 
 @given(st.text(alphabet="ab \n"))
-def test_steps_are_those_that_the_prm_was_given(text: str) -> None:
+def test_steps_equal_those_that_the_prm_scored(text: str) -> None:
     steps = split_steps(text)
     if steps:
         assert tuple(step_texts(text, len(steps))) == steps
 
 
-def test_a_text_of_another_number_of_steps_is_shown_whole() -> None:
+def test_a_text_with_another_number_of_steps_is_not_split() -> None:
     assert step_texts("a\n\nb", 3) == ["", "", "a\n\nb"]
 
 

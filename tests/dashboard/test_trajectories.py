@@ -1,4 +1,4 @@
-"""The page from a cell to its steps, in a real browser."""
+"""Page Trajectories in a real browser."""
 
 from __future__ import annotations
 
@@ -7,61 +7,62 @@ from pathlib import Path
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.text.plain import number
-from prmcal.dashboard.text.steps import step_table
+from prmcal.dashboard.frames.steps import step_table
+from prmcal.dashboard.text.formats import number
 from prmcal.db.cells import cell_id
-from prmcal.db.files import published_path
 from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import SECONDS
 from tests.db import factory
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page, expect
+
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 
 
-def go(page: playwright.Page, address: str, **state: str) -> None:
+def go(page: Page, address: str, **state: str) -> None:
     page.goto(address + link("trajectories", **state))
-    page.get_by_text("Samples that one right answer needs").wait_for()
+    page.get_by_text("Samples needed for at least one correct answer").wait_for()
 
 
-def grid(page: playwright.Page, place: int = 0) -> list[list[str]]:
-    """Cells of an interactive table, from what it tells screen readers."""
+def grid(page: Page, place: int = 0) -> list[list[str]]:
+    """The cells of an interactive table, from its markup for screen readers."""
     table = page.get_by_test_id("stDataFrame").nth(place).locator("table[role=grid]")
     table.locator("td").first.wait_for(state="attached")
-    return table.evaluate(
+    texts: list[list[str]] = table.evaluate(
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )
+    return texts
 
 
-def test_questions_show_the_numbers_of_the_database(
-    page: playwright.Page, address: str, run_folder: Path
-) -> None:
-    go(page, address, cell=CELL, order="Error of the PRM, highest first")
+def test_questions_show_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
+    go(page, address, cell=CELL, order="PRM error, highest first")
     head, *shown = grid(page)
     _, stored = catalog.question_page(published_path(run_folder), CELL, order="reward_error", descending=True)
     named = [dict(zip(head, row, strict=True)) for row in shown]
     assert [row["Question"] for row in named] == list(stored["question_id"])
     for title, column in (
         ("pass@1", "pass_at_1"),
-        ("Error of the PRM", "reward_error"),
-        ("Error calibrated", "calibrated_error"),
+        ("PRM error", "reward_error"),
+        ("Calibrated error", "calibrated_error"),
     ):
         assert [float(row[title]) for row in named] == stored[column].to_list()
 
 
-def test_steps_show_rewards_truth_and_budgets(page: playwright.Page, address: str, run_folder: Path) -> None:
+def test_steps_show_rewards_success_rates_and_budgets(page: Page, address: str, run_folder: Path) -> None:
     go(page, address, cell=CELL, question="q1", trajectory="2", target="0.9")
     prefixes = catalog.prefixes(published_path(run_folder), CELL, "q1")
     row = step_table(prefixes, 2, 0.9).to_dict("records")[1]
     line = page.get_by_text("Step 1 ·").inner_text()
-    assert f"reward {number(row['reward'])} · calibrated {number(row['calibrated'])}" in line
-    assert f"{row['successes']} of 8 follow-ups right: {number(row['success'])}" in line
+    assert f"PRM reward {number(row['reward'])} · calibrated {number(row['calibrated'])}" in line
+    assert f"success rate {row['successes']} of 8: {number(row['success'])}" in line
     assert f"samples for C = 0.9: {row['budget_reward']:,.0f} (PRM)" in line
-    assert f"{row['budget_success']:,.0f} (truth)" in line
-    playwright.expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
+    assert f"{row['budget_success']:,.0f} (success)" in line
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
 
 
-def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: playwright.Page, address: str) -> None:
+def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: Page, address: str) -> None:
     go(page, address, cell=CELL, question="q0", trajectory="0")
     main = page.get_by_test_id("stMain")
     main.get_by_text("<script>alert('text')</script> **bold**").wait_for()
@@ -69,11 +70,11 @@ def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: playwright.
     assert page.locator("[data-testid=stMain] script").count() == 0
 
 
-def test_a_choice_leads_on_and_stands_in_the_address(page: playwright.Page, address: str) -> None:
-    go(page, address, cell=CELL, list="Most overestimated", judged="As the PRM gave it")
+def test_a_selected_row_is_shown_and_written_to_the_address(page: Page, address: str) -> None:
+    go(page, address, cell=CELL, list="Most overestimated", reward="uncalibrated")
     head, *found = grid(page)
     rows = [dict(zip(head, row, strict=True)) for row in found]
-    # The first question is shown without being asked for: another one leads on.
+    # The page shows the first question by default, so the test selects another one.
     place, worst = next((place, row) for place, row in enumerate(rows) if row["Question"] != "q0")
     table = page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first
     table.click(position={"x": 15, "y": 55 + 35 * place})
@@ -85,7 +86,7 @@ def test_a_choice_leads_on_and_stands_in_the_address(page: playwright.Page, addr
     page.get_by_text("Cell calibration/weak/qwen/temperature/nano-math").wait_for()
 
 
-def test_a_search_keeps_what_matches(page: playwright.Page, address: str) -> None:
+def test_a_search_keeps_what_matches(page: Page, address: str) -> None:
     go(page, address, cell=CELL)
     box = page.get_by_label("Search in questions")
     box.fill("What is 2")
@@ -95,13 +96,13 @@ def test_a_search_keeps_what_matches(page: playwright.Page, address: str) -> Non
     assert "search=What" in page.url
 
 
-def test_a_scaling_cell_and_a_failed_one_have_their_trajectories(page: playwright.Page, address: str) -> None:
+def test_a_scaling_cell_and_a_failed_one_have_their_trajectories(page: Page, address: str) -> None:
     go(page, address, cell=cell_id("scaling", "strong", "nano-aime", strategy="pass@1"))
     page.get_by_text("Cell calibration/strong/qwen/uncalibrated/nano-aime").wait_for()
     go(page, address, cell=factory.FAILED_CELL)
     assert page.get_by_test_id("stAlert").inner_text() == f"This cell failed: {factory.REASON}"
 
 
-def test_an_unknown_cell_is_named_and_the_first_shown(page: playwright.Page, address: str) -> None:
+def test_an_unknown_cell_is_named_and_the_first_shown(page: Page, address: str) -> None:
     go(page, address, cell="calibration/<b>nobody</b>")
     assert "There is no cell 'calibration/<b>nobody</b>'" in page.get_by_test_id("stAlert").inner_text()

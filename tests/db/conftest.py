@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.files import published_path
+from prmcal.db.run_folder import published_path
 from tests.db import factory
 
 

@@ -1,4 +1,4 @@
-"""A small database with everything a real run leaves: two LLMs, three calibrators, two data sets, one failed cell."""
+"""A small database with rows in all tables: two LLMs, three calibrators, two data sets, and one failed cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.db.cells import cell_id
-from prmcal.db.files import database_path
+from prmcal.db.run_folder import artifact_folder, database_path
 from prmcal.db.tables import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
 from prmcal.db.writer import Writer
 from tests.db.parquet_files import (
@@ -30,6 +30,7 @@ METRICS = ("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "
 REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</script> *not* a $number$"
 FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")
 BOOTSTRAP = {"replicates": 200, "seed": 3}
+_FILES = "files"
 
 
 def metric_values(llm: str, calibrator: str, dataset: str) -> dict[str, float]:
@@ -39,16 +40,16 @@ def metric_values(llm: str, calibrator: str, dataset: str) -> dict[str, float]:
 
 
 def build(directory: Path, *, publish: bool = True) -> Writer:
-    """Write the database the way a run does: descriptions first, then job by job."""
+    """Write the database as a run does: descriptions first, then one job after the other."""
     writer = Writer(database_path(directory))
     writer.record(_descriptions())
     for llm, dataset in itertools.product(LLMS, DATASETS):
-        _write_pool(writer, directory / "artifacts", llm, dataset)
+        _write_pool(writer, directory, llm, dataset)
         for calibrator in CALIBRATORS:
-            _write_calibration(writer, directory / "artifacts", llm, calibrator, dataset)
-        _write_scaling(writer, directory / "artifacts", llm, dataset)
-        _write_curves(writer, directory / "artifacts", llm, dataset)
-        _write_search(writer, directory / "artifacts", llm, dataset)
+            _write_calibration(writer, directory, llm, calibrator, dataset)
+        _write_scaling(writer, directory, llm, dataset)
+        _write_curves(writer, directory, llm, dataset)
+        _write_search(writer, directory, llm, dataset)
     if publish:
         writer.publish()
     return writer
@@ -113,11 +114,11 @@ def _descriptions() -> list[Base]:
     return rows
 
 
-def _write_pool(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+def _write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     here = {"llm": llm, "dataset": dataset}
     name = f"{llm}-{dataset}"
     halves = [range(0, QUESTIONS // 2), range(QUESTIONS // 2, QUESTIONS)]
-    files = [trajectory_file(folder / name / f"{half.start}.parquet", half) for half in halves]
+    files = [trajectory_file(directory / _FILES / name / f"{half.start}.parquet", half) for half in halves]
     with writer.transaction() as transaction:
         transaction.record(job(f"rollout-{name}", "rollout", **here))
         transaction.record(job(f"success-{name}", "success", f"rollout-{name}", **here))
@@ -125,11 +126,13 @@ def _write_pool(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
         transaction.load("trajectories", files, job_key=f"rollout-{name}")
         for kind, key in (("successes", "success"), ("rewards", "score")):
             transaction.load(
-                kind, [prefix_file(folder / name / f"{kind}.parquet", kind)], job_key=f"{key}-{name}"
+                kind,
+                [prefix_file(directory / _FILES / name / f"{kind}.parquet", kind)],
+                job_key=f"{key}-{name}",
             )
 
 
-def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, dataset: str) -> None:
+def _write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str, dataset: str) -> None:
     here = {"llm": llm, "dataset": dataset, "prm": "qwen", "calibrator": calibrator}
     pool, name = f"{llm}-{dataset}", f"{llm}-{calibrator}-{dataset}"
     cell = cell_id("calibration", llm, dataset, prm="qwen", calibrator=calibrator)
@@ -144,18 +147,20 @@ def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, 
         )
         measured_by = {"parameters": {"shards": [{"key": name, "seed": 1}], "bootstrap": BOOTSTRAP}}
         inputs = (f"calibrated-{name}", f"success-{pool}")
-        transaction.record(job(f"metrics-{name}", "calibration", *inputs, **here, **status, **measured_by))
+        transaction.record(
+            job(f"metrics-{name}", "calibration_metrics", *inputs, **here, **status, **measured_by)
+        )
         transaction.record(
             [Cell(cell_id=cell, leaderboard="calibration", job_key=f"metrics-{name}", **here, **status)]
         )
         if failed:
             return
         calibrated = prefix_file(
-            folder / name / "calibrated_rewards.parquet", "calibrated_rewards", calibrator
+            directory / _FILES / name / "calibrated_rewards.parquet", "calibrated_rewards", calibrator
         )
         transaction.load("calibrated_rewards", [calibrated], job_key=f"calibrated-{name}")
         values = metric_values(llm, calibrator, dataset)
-        artifact = folder / "calibration" / name
+        artifact = artifact_folder(directory, "calibration_metrics", name)
         transaction.load("results", [results_file(artifact / "results.parquet", values)], cell_id=cell)
         replicates_file(artifact / "replicates.parquet", values, calibrator)
         values_of_questions = {
@@ -164,9 +169,9 @@ def _write_calibration(writer: Writer, folder: Path, llm: str, calibrator: str, 
             "metric": ["brier"] * QUESTIONS,
             "value": [values["brier"]] * QUESTIONS,
         }
-        path = write_parquet(folder / name / "question_results.parquet", values_of_questions)
+        path = write_parquet(directory / _FILES / name / "question_results.parquet", values_of_questions)
         transaction.load("question_results", [path], cell_id=cell)
-        for table, path in bin_files(folder / name, calibrator).items():
+        for table, path in bin_files(directory / _FILES / name, calibrator).items():
             transaction.load(table, [path], cell_id=cell)
         if calibrator != CALIBRATORS[0]:
             transaction.record(
@@ -194,21 +199,21 @@ def _comparison(cell: str, other: str, llm: str, calibrator: str, dataset: str) 
     )
 
 
-def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+def _write_scaling(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     scaled: list[tuple[dict[str, Any], dict[str, float]]] = [
         ({"strategy": "pass@1"}, {"accuracy": 0.31, "samples": 1.0}),
         ({"strategy": "best-of-n", "prm": "qwen"}, {"accuracy": 0.62, "budget_ratio": 1.0, "samples": 64.0}),
     ]
     for place, calibrator in enumerate(CALIBRATORS):
-        where = {"prm": "qwen", "calibrator": calibrator, "target": 0.99, "level": 0.1}
+        setting = {"prm": "qwen", "calibrator": calibrator, "target": 0.99, "level": 0.1}
         values = {
             "accuracy": 0.55 + place / 50,
             "budget_ratio": 0.3 + place / 10,
             "samples": 20.0,
             "pass_at_n": 0.71,
         }
-        scaled.append(({"strategy": "best-of-n + IAS", **where}, values))
-    # Both would beat all else, if they competed.
+        scaled.append(({"strategy": "best-of-n + IAS", **setting}, values))
+    # Both would beat all others if they competed.
     scaled.append(({"strategy": "oracle IAS", "prm": "qwen"}, {"accuracy": 0.93, "samples": 1.5}))
     scaled.append(({"strategy": "beam search", "prm": "qwen"}, {"accuracy": 0.97, "samples": 2.0}))
     with writer.transaction() as transaction:
@@ -216,9 +221,10 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
             cell = cell_id("scaling", llm, dataset, **where)
             key = f"measure-{cell}"
             measured_by = {"parameters": {"shards": [{"key": key, "seed": 1}], "bootstrap": BOOTSTRAP}}
-            generated = "search" if where["strategy"] == "beam search" else "rollout"
-            inputs = (f"{generated}-{llm}-{dataset}",)
-            transaction.record(job(key, "best_of_n", *inputs, llm=llm, dataset=dataset, **measured_by))
+            searched = where["strategy"] == "beam search"
+            kind, read = ("search_results", "search") if searched else ("strategy", "rollout")
+            inputs = (f"{read}-{llm}-{dataset}",)
+            transaction.record(job(key, kind, *inputs, llm=llm, dataset=dataset, **measured_by))
             transaction.record(
                 [
                     Cell(
@@ -232,11 +238,11 @@ def _write_scaling(writer: Writer, folder: Path, llm: str, dataset: str) -> None
                     )
                 ]
             )
-            path = results_file(folder / f"{cell.replace('/', '_')}.parquet", values)
+            path = results_file(directory / _FILES / f"{cell.replace('/', '_')}.parquet", values)
             transaction.load("results", [path], cell_id=cell)
 
 
-def _write_search(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+def _write_search(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     key = f"search-{llm}-{dataset}"
     columns = {
         "question_id": [f"q{i}" for i in range(QUESTIONS)],
@@ -256,11 +262,11 @@ def _write_search(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
     }
     with writer.transaction() as transaction:
         transaction.record(job(key, "search", llm=llm, prm="qwen", dataset=dataset))
-        path = write_parquet(folder / key / "searches.parquet", columns)
+        path = write_parquet(directory / _FILES / key / "searches.parquet", columns)
         transaction.load("searches", [path], job_key=key)
 
 
-def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
+def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     key = f"curves-{llm}-{dataset}"
     interval = {"low": [0.4, 0.6], "high": [0.6, 0.8]}
     tables: dict[str, dict[str, list[Any]]] = {
@@ -294,7 +300,7 @@ def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
         inputs = (f"rollout-{llm}-{dataset}", f"calibrated-{llm}-{CALIBRATORS[0]}-{dataset}")
         transaction.record(job(key, "curves", *inputs, **here))
         for table, columns in tables.items():
-            path = write_parquet(folder / key / f"{table}.parquet", columns)
+            path = write_parquet(directory / _FILES / key / f"{table}.parquet", columns)
             transaction.load(table, [path], job_key=key)
         fixed = job(
             f"{key}-fixed",
@@ -304,5 +310,5 @@ def _write_curves(writer: Writer, folder: Path, llm: str, dataset: str) -> None:
             **here | {"calibrator": None},
         )
         transaction.record(fixed)
-        path = sample_accuracies_file(folder / key / "sample_accuracies.parquet")
+        path = sample_accuracies_file(directory / _FILES / key / "sample_accuracies.parquet")
         transaction.load("sample_accuracies", [path], job_key=f"{key}-fixed")

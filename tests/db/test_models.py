@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import sqlalchemy as sa
 
-from prmcal.db.tables import Base
+from prmcal.db.tables import Base, Search, Trajectory
+from prmcal.registry.grading.verdict import Verdict
 
 TABLES = Base.metadata.sorted_tables
 
@@ -27,3 +30,10 @@ def test_probabilities_are_stored_in_64_bits() -> None:
         if isinstance(column.type, sa.Float) and not isinstance(column.type, sa.Double)
     }
     assert narrow == {"rewards.logit"}
+
+
+@pytest.mark.parametrize("model", [Trajectory, Search])
+def test_all_verdicts_are_described(model: type[Base]) -> None:
+    comment = model.__table__.columns["verdict"].comment
+    *others, last = get_args(Verdict)
+    assert comment == f"Verdict on the answer: {', '.join(others)} or {last}"

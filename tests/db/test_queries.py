@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from prmcal.db.cells import cell_id
-from prmcal.db.files import database_path, published_path
 from prmcal.db.queries import catalog
-from prmcal.db.reader import frame, reading
+from prmcal.db.reader import fingerprint, frame, reading
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Comparison, Result
 from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
@@ -153,7 +153,14 @@ def test_the_exported_leaderboard_is_byte_for_byte_that_of_another_run(results: 
 def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: Path) -> None:
     detail = catalog.cell(published, WEAK_MATH)
     assert detail.cell["status"] == "done"
-    assert list(detail.jobs["kind"]) == ["calibration", "calibrated", "success", "fit", "rollout", "score"]
+    assert list(detail.jobs["kind"]) == [
+        "calibration_metrics",
+        "calibrated",
+        "success",
+        "fit",
+        "rollout",
+        "score",
+    ]
     assert list(detail.jobs["depth"]) == [0, 1, 1, 2, 2, 2]
     assert set(detail.jobs["seed"]) == {11}
     assert set(detail.plugins["name"]) == {"weak", "qwen", "temperature", "nano-math"}
@@ -218,8 +225,8 @@ def test_runs_plugins_and_data_sets_are_listed(published: Path) -> None:
 
 def test_the_fingerprint_changes_with_every_publishing(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
-    assert catalog.fingerprint(writer.published) is None
+    assert fingerprint(writer.published) is None
     writer.publish()
-    first = catalog.fingerprint(writer.published)
+    first = fingerprint(writer.published)
     writer.publish()
-    assert catalog.fingerprint(writer.published) not in (None, first)
+    assert fingerprint(writer.published) not in (None, first)

@@ -8,6 +8,13 @@ import pandas as pd
 from prmcal.db.queries import catalog
 from prmcal.db.queries.runs import progress
 from prmcal.db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
+from prmcal.harness.jobs import parameters
+
+
+def test_the_factory_has_kinds_of_jobs_that_exist(published: Path) -> None:
+    kinds = {each.kind for each in vars(parameters).values() if "kind" in getattr(each, "__dict__", {})}
+    assert "calibration_metrics" in kinds
+    assert set(catalog.jobs(published)["kind"]) <= kinds
 
 
 def test_jobs_come_in_pages(published: Path) -> None:
@@ -21,7 +28,7 @@ def test_jobs_come_in_pages(published: Path) -> None:
 
 def test_a_failed_job_is_counted_with_its_kind(published: Path) -> None:
     planned = catalog.planned_shards(published).set_index("kind")
-    assert planned.loc["calibration", ["jobs", "failed"]].tolist() == [12, 1]
+    assert planned.loc["calibration_metrics", ["jobs", "failed"]].tolist() == [12, 1]
     assert planned["failed"].sum() == 1
 
 

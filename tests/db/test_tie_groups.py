@@ -6,7 +6,7 @@ import math
 from itertools import combinations
 
 import pandas as pd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prmcal.db.statistics.standings import standings, tie_letters
@@ -23,6 +23,7 @@ def families(draw: st.DrawFn) -> tuple[list[str], set[frozenset[str]]]:
     return cells, draw(st.sets(st.sampled_from(pairs))) if pairs else set()
 
 
+@settings(deadline=None)
 @given(families())
 def test_cells_share_a_letter_exactly_where_no_difference_is_real(
     family: tuple[list[str], set[frozenset[str]]],
@@ -60,6 +61,7 @@ def compared(p_adjusted: dict[str, float], metric: str = "brier") -> pd.DataFram
     return pd.DataFrame(rows, columns=["metric", "cell_a", "cell_b", "p_adjusted"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 0.2), min_size=6, max_size=6), st.permutations([0.1, 0.2, 0.3, 0.4]))
 def test_what_shares_a_letter_with_the_best_is_tied_and_nothing_else_is(
     p_values: list[float], values: list[float]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -39,14 +39,14 @@ def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None
 
 
 def test_pages_of_an_order_are_the_whole_list(published: Path) -> None:
-    about = {"order": "calibrated_error", "descending": True}
+    about: dict[str, Any] = {"order": "calibrated_error", "descending": True}
     _, whole = catalog.question_page(published, CELL, **about)
     assert whole["calibrated_error"].is_monotonic_decreasing
     pages = [
         catalog.question_page(published, CELL, **about, limit=3, offset=offset)[1] for offset in (0, 3, 6)
     ]
     assert [name for page in pages for name in page["question_id"]] == list(whole["question_id"])
-    with pytest.raises(ValueError, match="can be ordered by"):
+    with pytest.raises(ValueError, match="'order' must be one of"):
         catalog.question_page(published, CELL, order="text; DROP TABLE questions")
 
 
@@ -76,17 +76,17 @@ def test_the_worst_prefixes_come_first(
 
 
 def test_a_scaling_cell_leads_to_the_rewards_that_it_rests_on(published: Path) -> None:
-    named = {"prm": "qwen", "calibrator": "temperature"}
+    named: dict[str, Any] = {"prm": "qwen", "calibrator": "temperature"}
     scaled = cell_id(
         "scaling", "weak", "nano-math", **named, strategy="best-of-n + IAS", target=0.99, level=0.1
     )
-    assert catalog.rewards_of(published, scaled) == cell_id("calibration", "weak", "nano-math", **named)
+    assert catalog.calibration_cell(published, scaled) == cell_id("calibration", "weak", "nano-math", **named)
     pass_at_1 = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
-    assert catalog.rewards_of(published, pass_at_1) == cell_id(
+    assert catalog.calibration_cell(published, pass_at_1) == cell_id(
         "calibration", "weak", "nano-math", prm="qwen", calibrator=factory.CALIBRATORS[0]
     )
     with pytest.raises(UnknownCellError):
-        catalog.rewards_of(published, "scaling/nobody")
+        catalog.calibration_cell(published, "scaling/nobody")
 
 
 def test_calibration_cells_come_in_the_order_of_the_grid(published: Path) -> None:

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from prmcal.db.connection import engine_for
-from prmcal.db.files import database_path, published_path
 from prmcal.db.queries import catalog
 from prmcal.db.reader import frame, reading
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Job, Question, Trajectory
 from prmcal.db.writer import Writer
 from prmcal.errors import (
@@ -110,7 +110,7 @@ def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_pa
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(parquet_files.trajectory_file(tmp_path / "whole.parquet").read_bytes()[:-20])
     with (
-        pytest.raises(LoadError, match=r"broken\.parquet is not a whole Parquet file"),
+        pytest.raises(LoadError, match=r"broken\.parquet is not a complete Parquet file"),
         writer.transaction() as transaction,
     ):
         transaction.record([Job(job_key="a", kind="rollout", parameters={}, status="done")])
@@ -139,7 +139,7 @@ def test_a_file_that_does_not_fit_is_refused(
 
 def test_a_file_given_twice_is_refused(writer: Writer, tmp_path: Path) -> None:
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
-    with pytest.raises(LoadError, match="stands twice"):
+    with pytest.raises(LoadError, match="is given twice"):
         writer.load("trajectories", [path, path], job_key="a")
 
 
@@ -162,7 +162,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
     code = """
         import sys
         from pathlib import Path
-        from prmcal.db.files import database_path
+        from prmcal.db.run_folder import database_path
         from prmcal.db.tables import Job, JobInput
         from prmcal.db.writer import Writer
         writer = Writer(database_path(Path(sys.argv[1])))
@@ -280,7 +280,7 @@ def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
     path = database_path(tmp_path)
     with engine_for(path).begin() as connection:
         connection.exec_driver_sql("CREATE TABLE mine (x INTEGER)")
-    with pytest.raises(DamagedDatabaseError, match="not one that prmcal wrote"):
+    with pytest.raises(DamagedDatabaseError, match="prmcal did not write"):
         Writer(path)
 
 
@@ -326,9 +326,11 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path) -> 
 
 
 def test_small_tables_are_recorded_and_heavy_ones_loaded(writer: Writer) -> None:
-    with pytest.raises(TypeError, match="write it with load"):
+    with pytest.raises(TypeError, match="Write it with load"):
         writer.record([Trajectory(job_key="a")])
-    with pytest.raises(TypeError, match="load\\(\\) takes one of"):
+    with pytest.raises(
+        TypeError, match=r"load\(\) writes to .*curve_points, .*searches, .*trajectories\. Got 'jobs'"
+    ):
         writer.load("jobs", [], job_key="a")
     with pytest.raises(TypeError, match="needs job_key"):
         writer.load("rewards", [])

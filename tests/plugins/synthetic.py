@@ -10,8 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit as log_odds
 
 from prmcal import (
@@ -123,13 +125,13 @@ class Broken(Calibrator):
     def __init__(self, flaw: str = "raises") -> None:
         self.flaw = flaw
 
-    def fit(self, features, k, n):
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
         if self.flaw == "raises":
             raise ZeroDivisionError("no slope")
         self.fitted_ = 1.0
         return self
 
-    def predict(self, features):
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.flaw == "NaN":
             return np.full((len(features), 1), np.nan)
         if self.flaw == "wrong shape":
@@ -143,9 +145,11 @@ class Spread(Calibrator):
 
     levels = (0.1, 0.5, 0.9)
 
-    def fit(self, features, k, n):
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
         self.bias_ = float(np.mean(features) - np.sum(k) / np.sum(n))
         return self
 
-    def predict(self, features):
-        return np.clip((features - self.bias_)[:, None] + np.array([-0.2, 0.0, 0.2]), 0, 1)
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        spread = (features - self.bias_)[:, None] + np.array([-0.2, 0.0, 0.2])
+        rewards: NDArray[np.float64] = np.clip(spread, 0, 1)
+        return rewards

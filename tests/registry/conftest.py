@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-QWEN2 = {
+QWEN2: dict[str, Any] = {
     "hidden_size": 64,
     "intermediate_size": 96,
     "num_attention_heads": 4,
@@ -22,7 +23,7 @@ QWEN2 = {
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenizer with the chat format and the marker of Qwen2.5-Math-PRM."""
-    from prmcal.registry.nano.training.tokenizer import build_tokenizer
+    from prmcal.registry.nano.training.examples.tokenizer import build_tokenizer
 
     folder = tmp_path_factory.mktemp("tokenizer")
     build_tokenizer(folder)

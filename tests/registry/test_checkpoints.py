@@ -1,4 +1,4 @@
-"""Checkpoints: found at once or refused at once, and known by what they hold."""
+"""Checkpoints are found or refused without delay, and identified by their content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from prmcal.registry.plugins import llms, prms
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [
-        ("nano:nobody", r"no nano model 'nobody'\. There are:"),
+        ("nano:nobody", r"no nano model 'nobody'\. Choose from:"),
         ("/no/such/folder", "no checkpoint folder '/no/such/folder'"),
         ("./missing", "no checkpoint folder './missing'"),
         ("models/qwen/missing", "no checkpoint folder 'models/qwen/missing'"),
@@ -42,7 +42,7 @@ def test_what_is_not_there_is_refused_at_once(checkpoint: str, message: str) -> 
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"holds no config\.json"):
+    with pytest.raises(InvalidArgumentsError, match=r"has no config\.json"):
         check_checkpoint(str(tmp_path))
 
 
@@ -50,7 +50,7 @@ def test_a_folder_without_a_tokenizer_is_refused(policy_folder: Path, tmp_path: 
     from prmcal.registry.models.pretrained import load_tokenizer
 
     shutil.copytree(policy_folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
-    with pytest.raises(PluginFailedError, match=r"has no tokenizer: it holds none of tokenizer\.json"):
+    with pytest.raises(PluginFailedError, match=r"has no tokenizer, which is one of tokenizer\.json"):
         load_tokenizer(str(tmp_path))
 
 
@@ -62,14 +62,14 @@ def test_a_hub_id_without_a_network_says_what_to_do(monkeypatch: pytest.MonkeyPa
     check_checkpoint("some-org/Some-Model")
     start = time.monotonic()
     with pytest.raises(
-        InvalidArgumentsError, match=r"neither on this machine.*hf download some-org/Some-Model"
+        InvalidArgumentsError, match=r"is not on this machine.*hf download some-org/Some-Model"
     ):
         resolve_checkpoint("some-org/Some-Model")
     assert time.monotonic() - start < 5
 
 
 class Hub(BaseHTTPRequestHandler):
-    """A hub that knows a gated model, whose files it gives to nobody, and no other."""
+    """A hub with one gated model, whose files nobody can download."""
 
     def do_GET(self) -> None:
         if "/api/models/org/gated/tree" in self.path:
@@ -126,9 +126,9 @@ def test_a_gated_or_private_model_says_how_to_get_in(tmp_path: Path) -> None:
     server.shutdown()
     server.server_close()
     gated, private = done.stdout.splitlines()
-    assert gated.startswith("InvalidArgumentsError The checkpoint 'org/gated' is neither on this machine")
+    assert gated.startswith("InvalidArgumentsError The checkpoint 'org/gated' is not on this machine")
     assert gated.endswith("Accept its licence at https://huggingface.co/org/gated, then run 'hf auth login'.")
-    assert private.endswith("Check its name; one that is private needs 'hf auth login'.")
+    assert private.endswith("Check the name. A private repository needs 'hf auth login'.")
 
 
 def test_a_downloaded_hub_model_is_known_by_its_commit(
@@ -167,7 +167,7 @@ def test_nano_models_are_named_from_anywhere(
     shutil.copytree(policy_folder, tmp_path / "tiny")
     monkeypatch.setattr(checkpoints, "NANO_FOLDER", tmp_path)
     assert resolve_checkpoint("nano:tiny") == tmp_path / "tiny"
-    with pytest.raises(InvalidArgumentsError, match=r"no nano model '\.\./tiny'\. There are: nano:tiny"):
+    with pytest.raises(InvalidArgumentsError, match=r"no nano model '\.\./tiny'\. Choose from: nano:tiny"):
         resolve_checkpoint("nano:../tiny")
 
 

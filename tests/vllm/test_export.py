@@ -26,7 +26,7 @@ def test_the_nano_twin_scores_alike_in_vllm_and_with_its_adapter(tmp_path: Path)
     calibrator = calibrators.create("quantile-lora", layers="all", learning_rate=0.01, epochs=2)
     k = np.where(wrong, 1, 6)
     predicted = calibrator.fit(features, k, np.full(len(k), 8)).predict(features)
-    calibrator.export(prm, tmp_path / "calibrated")  # type: ignore[attr-defined]
+    calibrator.export(prm, tmp_path / "calibrated")
 
     served = prms.create("qwen-vllm", checkpoint=str(tmp_path / "calibrated"), max_tokens=1024)
     rewards = np.array([served.score(each.question, [each.steps])[0].reward[-1] for each in prefixes])

@@ -13,9 +13,9 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
-from prmcal.registry.contracts.data import split_steps
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.steps import split_steps
 
 NANO = {"checkpoint": "nano:prm", "dtype": "float32"}
 

@@ -1,1 +1,4 @@
-"""Parts of pages, each used by one or more pages. Whole pages belong in `views`."""
+"""The parts that pages are composed of: views of a page, and tables that several pages show.
+
+Whole pages belong in `views`, widgets in `controls`, charts in `charts`.
+"""

@@ -1,4 +1,4 @@
-"""Calibrators side by side, and one calibrator with every LLM on every data set."""
+"""All calibrators of one group on page Calibration: reliability curves, coverage, and a comparison by one metric."""
 
 from __future__ import annotations
 
@@ -8,152 +8,101 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts import calibration as calibration_charts
-from prmcal.dashboard.charts import style as charts
-from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.controls.places import Names, chosen_place
-from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.plain import estimate, number, plain
-from prmcal.db.queries.leaderboard import METRICS, SIGNIFICANCE
+from prmcal.dashboard.charts.calibration import coverage_chart, reliability_curves
+from prmcal.dashboard.charts.intervals import interval_chart
+from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.controls.options import choose_metric
+from prmcal.dashboard.controls.selection import GridNames, choose_group
+from prmcal.dashboard.data import ask_cells
+from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
+from prmcal.dashboard.text.captions import RELIABILITY
+from prmcal.dashboard.text.formats import estimates, names
+from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.metrics import METRICS
+from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.text.presentation import metrics_of
 
-__all__ = ["show_all", "show_rivals"]
+__all__ = ["show_calibrators"]
 
 _COVERAGE = "coverage_"
 
 
-def show_rivals(path: Path, cells: pd.DataFrame, names: Names) -> None:
-    """Show all calibrators of one data set, LLM and PRM."""
-    here = [cells[kind] == name for kind, name in chosen_place(names).items()]
-    done = cells[(cells["status"] == "done") & here[0] & here[1] & here[2]]
+def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+    """Show all calibrators of one data set, LLM and PRM side by side."""
+    done = rows_of_group(cells[cells["status"] == "done"], choose_group(grid))
     if done.empty:
-        st.info("No calibrator of this data set, LLM and PRM has been measured.")
+        st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
-    colours = charts.colour_scale(names.calibrator, set(done["calibrator"]))
-    shapes = charts.shape_scale(names.llm, set(done["llm"]))
+    colours = colour_scale(grid.calibrator, set(done["calibrator"]))
+    shapes = shape_scale(grid.llm, set(done["llm"]))
     left, right = st.columns(2)
     with left:
-        st.subheader("Reward against success")
-        bins = pd.concat(
-            [
-                ask(path, "reliability", cell_id=row.cell_id).assign(calibrator=row.calibrator)
-                for row in done.itertuples()
-            ]
-        )
-        charts.draw(
-            calibration_charts.reliability_curves(bins, colours, shapes),
-            "Reliability curves of all calibrators; their bins are on the page of each cell",
+        st.subheader("Reliability curves")
+        draw(
+            reliability_curves(ask_cells(path, "reliability", done), colours, shapes),
+            "Reliability curves of all calibrators; the page of each cell has the numbers",
             wide=False,
         )
-        st.caption("Vertical lines: 95% intervals. Below the diagonal rewards overestimate.")
+        st.caption(RELIABILITY)
     with right:
-        st.subheader("Coverage of the quantiles")
+        st.subheader("Coverage of quantiles")
         _coverage(done, colours, shapes)
-    _compared(done, colours, shapes)
+    _comparison(done, colours, shapes)
 
 
 def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
-    metrics = [name for name in METRICS if name.startswith(_COVERAGE) and name in done]
-    rows = pd.concat(
-        [
+    parts = []
+    for metric in (name for name in METRICS if name.startswith(_COVERAGE) and name in done):
+        measured = done.dropna(subset=[metric])
+        if measured.empty:
+            continue
+        level = float(metric.removeprefix(_COVERAGE))
+        parts.append(
             pd.DataFrame(
                 {
-                    "calibrator": done["calibrator"],
-                    "level": (level := float(name.removeprefix(_COVERAGE))),
-                    "right": 1 - level,
-                    "value": done[name],
-                    "low": done[f"{name}_low"],
-                    "high": done[f"{name}_high"],
-                    "n": done["questions"],
+                    "calibrator": measured["calibrator"],
+                    "level": level,
+                    "nominal": 1 - level,
+                    "coverage": measured[metric],
+                    "low": measured[f"{metric}_low"],
+                    "high": measured[f"{metric}_high"],
+                    "n": measured["questions"],
                 }
             )
-            for name in metrics
-        ]
-        or [pd.DataFrame({"value": []})]
-    ).dropna(subset=["value"])
-    if rows.empty:
+        )
+    if not parts:
         st.info("No coverage was measured.")
         return
-    charts.draw(
-        calibration_charts.coverage_chart(rows, colours, shapes),
-        "Measured against right coverage of every calibrator's quantiles",
+    draw(
+        coverage_chart(pd.concat(parts), colours, shapes),
+        "Measured coverage against nominal coverage of the quantiles of every calibrator",
         wide=False,
     )
     st.caption(
-        "How often the success probability is at least what was predicted. A level β is right on the dashed line; a "
-        "point estimate has one value for all levels."
+        "Coverage: share of prefixes whose success probability is at least the predicted quantile of level β. The "
+        "ideal coverage is 1 \N{MINUS SIGN} β (dashed line). A point estimate has the same coverage at every β. Points "
+        "are shifted sideways so that they do not overlap. Vertical lines: 95% intervals."
     )
 
 
-def _compared(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
-    st.subheader("Calibrators compared")
-    known = [name for name in METRICS if METRICS[name].leaderboard == "calibration" and METRICS[name].better]
-    metric = METRICS[
-        st.selectbox(
-            "Metric",
-            known,
-            format_func=lambda name: METRICS[name].title,
-            width=260,
-            **bound("metric"),
-        )
-    ]
+def _comparison(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
+    st.subheader("Comparison of calibrators")
+    known = [metric.name for metric in metrics_of("calibration") if metric.better]
+    metric = choose_metric("Metric", known, "metric")
     measured = done.dropna(subset=[metric.name])
-    rows = pd.DataFrame(
-        {
-            "group": "",
-            "llm": measured["llm"],
-            "cell": measured["calibrator"],
-            "series": measured["calibrator"],
-            "value": measured[metric.name],
-            "low": measured[f"{metric.name}_low"],
-            "high": measured[f"{metric.name}_high"],
-            "n": measured["questions"],
-        }
-    )
-    charts.draw(
-        charts.estimates(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
+    rows = interval_rows(measured, metric.name).assign(group="")
+    draw(
+        interval_chart(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
         f"{metric.title} of every calibrator with its 95% interval",
     )
-    shown = {
-        "Calibrator": [plain(name) for name in measured["calibrator"]],
-        metric.title: [
-            plain(estimate(*row)) for row in rows[["value", "low", "high"]].itertuples(index=False)
-        ],
-        "Not distinguishable": [
-            letters if isinstance(letters, str) else number(None)
-            for letters in measured[f"{metric.name}_letters"]
-        ],
-    }
-    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
-    st.caption(
-        f"{metric.description} Calibrators that share a letter are not distinguishable (paired, p at least "
-        f"{SIGNIFICANCE} after Holm's correction)."
+    show_table(
+        {
+            "Calibrator": names(measured["calibrator"]),
+            metric.title: estimates(rows[["value", "low", "high"]]),
+            "Letters": names(measured[f"{metric.name}_letters"]),
+        }
     )
-
-
-def show_all(path: Path, cells: pd.DataFrame, names: Names) -> None:
-    """Show one PRM and calibrator with every LLM on every data set."""
-    left, right = st.columns(2)
-    prm = left.selectbox("PRM", names.prm, **bound("prm"))
-    calibrator = right.selectbox("Calibrator", names.calibrator, **bound("calibrator"))
-    chosen = cells[(cells["prm"] == prm) & (cells["calibrator"] == calibrator)]
-    colours = charts.colour_scale(names.calibrator, [calibrator])
-    for dataset in names.dataset:
-        st.subheader(plain(dataset))
-        with st.container(horizontal=True):
-            for row in chosen[chosen["dataset"] == dataset].itertuples():
-                if row.status != "done":
-                    st.info(f"{plain(row.llm)}: {row.status}")
-                    continue
-                charts.draw(
-                    calibration_charts.small_reliability(
-                        ask(path, "reliability", cell_id=row.cell_id),
-                        colours,
-                        charts.shape_scale(names.llm, [row.llm]),
-                        row.llm,
-                    ),
-                    f"Reliability diagram of {row.llm} on {dataset}",
-                    wide=False,
-                )
     st.caption(
-        "Vertical lines: 95% intervals. Below the diagonal rewards overestimate. Bars: prefixes in each bin."
+        f"{metric.description} Calibrators that share a letter are not significantly different (paired comparison, "
+        f"p \N{GREATER-THAN OR EQUAL TO} {SIGNIFICANCE} after Holm's correction)."
     )

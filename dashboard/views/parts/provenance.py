@@ -1,38 +1,31 @@
-"""Where the numbers of a cell come from: jobs, versions, trajectories."""
+"""The provenance of a cell: jobs, versions and sample trajectories."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.text.plain import number, plain
+from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.views.parts.tables import show_jobs
 from prmcal.db.queries.provenance import CellDetail
 
 __all__ = ["show_provenance"]
 
 
 def show_provenance(detail: CellDetail) -> None:
-    """Show what a cell was made from."""
-    st.subheader("Where it comes from")
+    """Show the jobs, the versions and a few trajectories from which a cell was computed."""
+    st.subheader("Provenance")
     with st.expander(f"{len(detail.jobs)} jobs"):
-        jobs = detail.jobs
-        shown = {
-            "Kind": [plain(kind) for kind in jobs["kind"]],
-            "Key": [plain(key) for key in jobs["job_key"]],
-            "Seed": [str(seed) if isinstance(seed, int) else number(None) for seed in jobs["seed"]],
-            "Status": list(jobs["status"]),
-        }
-        st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
-    with st.expander("Versions"):
+        show_jobs(detail.jobs)
+    with st.expander("Versions of plugins and data sets"):
         st.json(_versions(detail), expanded=True)
     with st.expander(f"{len(detail.samples)} sample trajectories"):
         for sample in detail.samples.to_dict("records"):
             heading = (
                 f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {sample['verdict']}"
             )
-            st.markdown(f"**{plain(heading)}**")
+            st.markdown(f"**{escaped(heading)}**")
             st.text(sample["question"] or "")
             st.code(sample["text"], language=None, wrap_lines=True)
 
@@ -40,4 +33,4 @@ def show_provenance(detail: CellDetail) -> None:
 def _versions(detail: CellDetail) -> dict[str, Any]:
     plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
     datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
-    return {"plugins": plugins, "content of data sets": datasets}
+    return {"plugins": plugins, "content hashes of data sets": datasets}

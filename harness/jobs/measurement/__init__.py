@@ -1,4 +1,4 @@
-"""The jobs that measure: pure computation from artifacts to results.
+"""The jobs that measure: they compute results from artifacts and run no model.
 
 The formulas belong in `prmcal.harness.metrics`.
 """

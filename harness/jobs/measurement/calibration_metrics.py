@@ -1,4 +1,4 @@
-"""Calibration metrics: calibrated rewards against Monte Carlo success rates, with the tables of the two pictures."""
+"""Calibration metrics: compare calibrated rewards with success rates. Includes the tables of the two histograms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.features import PREFIX
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.pool import bootstrap_of, measured
+from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
+from prmcal.harness.jobs.parameters import CalibrationMetricsParameters
 from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
 from prmcal.harness.metrics.calibration import calibration_metrics
 from prmcal.harness.metrics.coverage import coverage_metrics
@@ -24,8 +25,11 @@ __all__ = ["compute"]
 _MEDIAN = 0.5
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """All metrics over the prefixes of the measured trajectories: coverage at each level, the others of the median."""
+def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
+    """Return all metrics over the prefixes of the measured trajectories.
+
+    Coverage is computed at each level, the other metrics for the median.
+    """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
     joined = rewards.merge(successes_of(context, shard), on=PREFIX, validate="many_to_one")
     if joined.empty:
@@ -33,15 +37,15 @@ def compute(shard: Shard, context: Context) -> Output:
     levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
     if _MEDIAN not in levels:
         raise DataError(
-            "The calibrator predicts no median, which is what is measured. Give it the level 0.5."
+            "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
     by_level = {level: _prefix_rows(table) for level, table in levels.items()}
     rows = by_level[_MEDIAN]
     bootstrap = bootstrap_of(shard)
-    bins = shard.parameters["bins"]
+    bins = shard.parameters.bins
     terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
     metrics = calibration_metrics(rows, bins) | coverage_metrics(by_level, terminal)
-    results, replicates = measured(metrics, bootstrap)
+    results, replicates = metric_tables(metrics, bootstrap)
     return Output(
         {
             "results": results,

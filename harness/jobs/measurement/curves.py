@@ -1,6 +1,7 @@
-"""Curves: accuracy against budget for every target C and level beta, their areas, and selective answering.
+"""Curves: accuracy against budget for every target C and level beta, the areas under them, and selective answering.
 
-With a calibrator the points are those of best-of-n + IAS, without one those of best-of-n with n = 1, 2, 4, ..., N.
+With a calibrator the points are those of best-of-n + IAS. Without one they are those of best-of-n with
+n = 1, 2, 4, ..., N.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, estimate
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.pool import QuestionPool, bootstrap_of, last_scores, pool_of
+from prmcal.harness.jobs.measurement.results import bootstrap_of
 from prmcal.harness.jobs.measurement.strategy import bare_rewards
+from prmcal.harness.jobs.measurement.trajectories import QuestionAxis, graded_trajectories, last_scores
+from prmcal.harness.jobs.parameters import CurvesParameters
 from prmcal.harness.metrics.curves import (
     DENSE_TARGETS,
     TARGETS,
@@ -34,28 +37,27 @@ __all__ = ["compute"]
 _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """Points in all and by difficulty, areas, and risk against coverage of each level."""
-    pool = pool_of(shard, context)
-    most = shard.parameters["samples"]
-    table = accuracy_table(last_scores(shard, context), pool.correct, most)
+def compute(shard: Shard[CurvesParameters], context: Context) -> Output:
+    """Return points overall and by difficulty, areas, and the risk against coverage of each level."""
+    trajectories = graded_trajectories(shard, context)
+    table = accuracy_table(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
-        return Output(_fixed(pool, table, bootstrap_of(shard)))
+        return Output(_fixed(trajectories, table, bootstrap_of(shard)))
     rewards = {
-        level: bare_rewards(shard, context, pool, level)
+        level: bare_rewards(shard, context, trajectories, level)
         for level in np.unique(context.table(shard, "calibrated", "calibrated_rewards")["level"])
     }
-    return Output(_adaptive(pool, table, rewards, bootstrap_of(shard)))
+    return Output(_adaptive(trajectories, table, rewards, bootstrap_of(shard)))
 
 
-def _fixed(pool: QuestionPool, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
+def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
     points = [
         _points(fixed_curve(table[chosen], counts, bootstrap), None, [None] * len(counts), question_level)
-        for question_level, chosen in _by_difficulty(pool)
+        for question_level, chosen in _by_difficulty(axis)
     ]
     areas = []
     if most > 1:
@@ -64,12 +66,12 @@ def _fixed(pool: QuestionPool, table: NDArray[np.float64], bootstrap: Bootstrap)
     return {
         "curve_points": pd.concat(points, ignore_index=True),
         "curve_areas": _areas(areas),
-        "sample_accuracies": _by_question(pool, table),
+        "sample_accuracies": _by_question(axis, table),
     }
 
 
 def _adaptive(
-    pool: QuestionPool,
+    axis: QuestionAxis,
     table: NDArray[np.float64],
     rewards: dict[float, NDArray[np.float64]],
     bootstrap: Bootstrap,
@@ -79,13 +81,13 @@ def _adaptive(
     most = table.shape[1]
     points, areas, risks = [], [], []
     for level, reward in rewards.items():
-        for question_level, chosen in _by_difficulty(pool):
+        for question_level, chosen in _by_difficulty(axis):
             curve = adaptive_curve(table[chosen], reward[chosen], TARGETS, bootstrap)
             points.append(_points(curve, level, TARGETS, question_level))
         if most > 1:
             curve = adaptive_curve(table, reward, DENSE_TARGETS, bootstrap)
             areas.append(_area("area", level, area_under(_ends(table, bootstrap), curve, most), len(table)))
-        answered = (reward, table[:, -1], pool.question_ids)
+        answered = (reward, table[:, -1], axis.question_ids)
         selective = estimate(RiskCoverageArea(*answered), bootstrap)
         ends = (selective.value, selective.low, selective.high)
         areas.append(_area("risk_coverage_area", level, ends, len(table)))
@@ -102,15 +104,15 @@ def _adaptive(
     }
 
 
-def _by_question(pool: QuestionPool, table: NDArray[np.float64]) -> pd.DataFrame:
-    """What any setting's accuracy can be read from."""
+def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the accuracy of each question with each number of samples, from which that of any setting follows."""
     import pandas as pd
 
     questions, most = table.shape
-    levels = pd.array(pool.question_levels).astype("Int32")
+    levels = pd.array(axis.question_levels).astype("Int32")
     return pd.DataFrame(
         {
-            "question_id": np.repeat(pool.question_ids, most),
+            "question_id": np.repeat(axis.question_ids, most),
             "question_level": levels.repeat(most),
             "samples": np.tile(np.arange(1, most + 1, dtype=np.int32), questions),
             "accuracy": table.ravel(),
@@ -122,11 +124,11 @@ def _ends(table: NDArray[np.float64], bootstrap: Bootstrap) -> Curve:
     return fixed_curve(table, [1, table.shape[1]], bootstrap)
 
 
-def _by_difficulty(pool: QuestionPool) -> list[tuple[int | None, NDArray[np.bool_]]]:
-    """All questions, then those of each difficulty."""
-    known = [level for level in np.unique(pool.question_levels) if not np.isnan(level)]
-    everything = np.ones(len(pool.question_ids), dtype=bool)
-    return [(None, everything), *((int(level), pool.question_levels == level) for level in known)]
+def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool_]]]:
+    """Select all questions (None), then those of each difficulty."""
+    known = [level for level in np.unique(axis.question_levels) if not np.isnan(level)]
+    everything = np.ones(len(axis.question_ids), dtype=bool)
+    return [(None, everything), *((int(level), axis.question_levels == level) for level in known)]
 
 
 def _points(curve: Curve, level: float | None, targets: Any, question_level: int | None) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Search results: accuracy and costs of a search, and its budget next to that of the search of fixed width."""
+"""Search results: the accuracy and the costs of a search, and its budget ratio to the search of fixed width."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.pool import QuestionPlaces, question_output
+from prmcal.harness.jobs.measurement.results import question_output
+from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
+from prmcal.harness.jobs.parameters import SearchResultsParameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["compute"]
 
 
-def compute(shard: Shard, context: Context) -> Output:
-    """One search per question, so that a question is right or wrong; the interval is over questions."""
+def compute(shard: Shard[SearchResultsParameters], context: Context) -> Output:
+    """Return the metrics of a search. Each question is searched once, so its answer is either right or wrong."""
     searches = _sorted(context.table(shard, "search", "searches"))
     fixed = _sorted(context.table(shard, "fixed", "searches"))
-    places = QuestionPlaces.of(context.questions(shard), searches["question_id"].to_numpy())
+    axis = QuestionAxis.of(context.questions(shard.parameters.data), searches["question_id"].to_numpy())
     values = {
         "accuracy": searches["correct"],
         "budget_ratio": searches["generations"] / fixed["generations"].mean(),
@@ -31,9 +33,9 @@ def compute(shard: Shard, context: Context) -> Output:
         "prm_tokens": searches["scored_tokens"],
     }
     if not searches["prefill_tokens"].all():
-        del values["prefill_tokens"]  # an LLM that does not tell
+        del values["prefill_tokens"]  # The LLM does not report them.
     return question_output(
-        shard, places, {name: column.to_numpy(np.float64) for name, column in values.items()}, 1
+        shard, axis, {name: column.to_numpy(np.float64) for name, column in values.items()}, 1
     )
 
 

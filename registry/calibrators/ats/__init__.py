@@ -1,4 +1,7 @@
-"""Adaptive temperature scaling (Xie et al., 2024): a temperature of its own for every prefix."""
+"""The calibrator `ats`: adaptive temperature scaling (Xie et al., 2024), a temperature for each prefix.
+
+Temperature scaling with a single temperature is in `calibrators`.
+"""
 
 from prmcal.registry.calibrators.ats.calibrator import AdaptiveTemperatureScaling
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +13,9 @@ from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.calibrators.ats.trees import QuestionTree, cut_trees
 from prmcal.registry.calibrators.temperature import TemperatureScaling
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.ranges import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
+from prmcal.registry.prms.packing import batch_by_size
 
 if TYPE_CHECKING:
     from prmcal.registry.calibrators.ats.head import TemperatureHead
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveTemperatureScaling"]
 
 _TREE_NODES = 1024
-"""Size at which a tree is full: attention costs the square of it, a smaller one repeats more of a question."""
+"""Largest number of nodes in a tree. Attention costs the square of it. Smaller trees repeat more of a question."""
 
 _BATCH_NODES = 4096
 _ROOTS_TO_KNOW_A_PRM = 8
@@ -30,40 +31,42 @@ _SAME_ROOT = 0.05
 
 
 class AdaptiveTemperatureScaling(Calibrator):
-    """Reward sigmoid(logit / T(x)): a transformer over the PRM's states of question and prefix picks T.
+    """Divide the logit by a temperature T(x) that a small transformer predicts from the PRM's hidden states.
 
-    Xie et al. (2024, "Calibrating Language Models with Adaptive Temperature Scaling") put one decoder block over a
-    language model's last hidden states, which gives every token a temperature; appendix E.3 of the paper adapts it to
-    a PRM's score, and says no more than that. Here T(x) is read where the PRM's score is, at the last token of a
-    prefix. It lies in [1/100, 100] and is 1 in a new head, whose prediction is the PRM's own reward. Fitting first
-    sets the head's last offset, and with it T everywhere, to the one best temperature of ``temperature``; then all of
-    the head is trained.
+    The calibrated reward is sigmoid(logit / T(x)). Xie et al. (2024, "Calibrating Language Models with Adaptive
+    Temperature Scaling") predict a temperature for each token with one decoder block on the last hidden states of a
+    language model. Appendix E.3 of the paper adapts this to the score of a PRM, without further details.
 
-    A temperature moves a reward towards 1/2 or away from it, never across: a prefix that the PRM takes for good is
-    never predicted to fail more often than not, whatever the head sees. Where the PRM is wrong about which side, the
-    best that ATS can do is 1/2.
+    Here T(x) is read at the last token of a prefix, like the PRM's score. It lies in [1/100, 100]. A new head predicts
+    T = 1, so that the calibrated reward is the PRM's own. Fitting first sets the last bias of the head so that T is the
+    best single temperature, as in the calibrator ``temperature``. Then it trains the whole head.
+
+    A temperature moves a reward towards or away from 1/2, but never across 1/2. A prefix that the PRM scores above 1/2
+    always has a calibrated reward above 1/2. Where the success probability is on the other side, the best possible
+    prediction of ATS is 1/2.
 
     Parameters
     ----------
     layers : int, default=1
-        Decoder blocks.
+        The number of decoder blocks.
     heads : int, default=4
-        Attention heads of a block.
+        The number of attention heads in a block.
     width : int, default=64
-        Width of the blocks, a multiple of twice the heads.
+        The width of the blocks, a multiple of twice the heads.
     epochs : int, default=10
-        Passes over the calibration questions.
+        The number of passes over the calibration questions.
     learning_rate : float, default=1e-3
-        Of AdamW at the start; it falls to 0 along a cosine.
+        The initial learning rate of AdamW. It decays to 0 along a cosine.
     batch_size : int, default=8
         Questions per step.
     weight_decay : float, default=0.1
-        Of all matrices.
+        The weight decay of all matrices.
     held_out : float, default=0.2
-        Share of the questions, in [0, 1), that the head is not trained on: the epoch that does best on them is kept,
-        or the one temperature where no epoch beats it. 0 trains on all and keeps the last epoch.
+        Share of the questions, in [0, 1), that the head is not trained on. The epoch with the lowest loss on them is
+        kept, or the single temperature if it has a lower loss than every epoch. With 0, the head is trained on all
+        questions, and the last epoch is kept.
     seed : int, default=0
-        Of the first weights, of the questions held out and of the order of the questions.
+        The seed of the initial weights, of the choice of held-out questions, and of the order of the questions.
 
     Attributes
     ----------
@@ -72,45 +75,48 @@ class AdaptiveTemperatureScaling(Calibrator):
     shape_ : list of int
         Layers, heads and width of the head that has these weights.
     epoch_ : int
-        The epoch that was kept; 0 is the one temperature.
+        The epoch that was kept. 0 means the single temperature.
     mean_, scale_ : ndarray of shape (width of the states,), float64
-        Mean and standard deviation of the states that were fitted to, by which all states are standardised.
+        Mean and standard deviation of the calibration states. All states are standardised by them.
     root_ : ndarray of shape (width of the states,) or (0,), float64
-        The state of the first token, where it is the same for all questions: it tells this PRM from others.
+        The state of the first token if it is the same for all questions, else empty. It identifies the PRM.
 
     Notes
     -----
-    What differs from Xie et al. and why:
+    The differences from Xie et al., and the reasons:
 
-    - The loss is the cross-entropy of k successes of n follow-ups. Theirs, selective smoothing, tells tokens that the
-      model got right from those that it got wrong and smooths the latter's labels; with soft labels no prefix is
-      either, and the labels themselves say how far to smooth.
-    - The block is narrower than the PRM: a projection comes before it. Theirs is as wide as the model (4096, a fifth of
-      a billion weights) and learns from 52,000 texts; calibration questions are some hundreds. States are standardised
-      first, since a language model's have a few dimensions that dwarf the rest, and normed before the last layer.
-    - Temperatures are bounded on both sides, smoothly; theirs from below only, at 1/10.
-    - Training starts from the best single temperature. Gradient steps alone are too few to get there on a small
-      calibration set, and where states say nothing it is what should come out.
-    - They train for 2 epochs at 5e-5. The defaults here were chosen on held-out calibration questions.
+    - The loss is the cross-entropy of k successes of n follow-ups. Xie et al. use selective smoothing, which smooths
+      the labels of tokens that the model got wrong. With soft labels, no prefix is simply right or wrong, and the
+      labels themselves say how much to smooth.
+    - The block is narrower than the PRM, behind a projection. The block of Xie et al. is as wide as the model (4096,
+      0.2 billion weights), and they have 52,000 texts to train it. Here there are some hundreds of calibration
+      questions.
+    - States are standardised before the projection, since a few dimensions of a language model's states are much larger
+      than the others. They are normalised again before the last layer.
+    - Temperatures are bounded smoothly on both sides. Xie et al. bound them from below only, at 1/10.
+    - Training starts from the best single temperature. On a small calibration set, there are too few gradient steps to
+      reach it. It is also the right prediction if the states carry no information.
+    - Xie et al. train for 2 epochs with a learning rate of 5e-5. The defaults here were chosen on held-out calibration
+      questions.
 
-    All prefixes of a question are read in one pass over the tree of their tokens. Fitting works in float32 and is
-    repeatable to the bit with the same number of threads. Prediction works in float64, so that a prefix gets the same
-    reward alone and among others to within 1e-12.
+    All prefixes of a question are read in one pass over the tree of their tokens. Fitting uses float32 and is
+    reproducible to the bit with the same number of threads. Prediction uses float64, so that the reward of a prefix
+    alone and in a batch agree to within 1e-12.
     """
 
     reads = "hidden"
 
     def __init__(
         self,
-        layers: int = 1,
-        heads: int = 4,
-        width: int = 64,
-        epochs: int = 10,
-        learning_rate: float = 1e-3,
-        batch_size: int = 8,
-        weight_decay: float = 0.1,
-        held_out: float = 0.2,
-        seed: int = 0,
+        layers: Count = 1,
+        heads: Count = 4,
+        width: Count = 64,
+        epochs: Count = 10,
+        learning_rate: FinitePositive = 1e-3,
+        batch_size: Count = 8,
+        weight_decay: FiniteFromZero = 0.1,
+        held_out: ShareOrZero = 0.2,
+        seed: Seed = 0,
     ) -> None:
         self.layers = layers
         self.heads = heads
@@ -123,25 +129,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.seed = seed
 
     def check_arguments(self) -> None:
-        """Raise ValueError if a number is outside its range, or the width cannot be shared among the heads."""
-        for name in ("layers", "heads", "width", "epochs", "batch_size", "seed"):
-            value, least = getattr(self, name), 0 if name == "seed" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(
-                    f"The '{name}' parameter must be an int in [{least}, inf). Got {value!r} instead."
-                )
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(
-                f"The 'learning_rate' parameter must be a float in (0, inf). Got {self.learning_rate!r} instead."
-            )
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(
-                f"The 'weight_decay' parameter must be a float in [0, inf). Got {self.weight_decay!r} instead."
-            )
-        if not 0 <= self.held_out < 1:
-            raise ValueError(
-                f"The 'held_out' parameter must be a float in [0, 1). Got {self.held_out!r} instead."
-            )
+        """Raise ValueError if the width cannot be divided among the heads."""
         if self.width % (2 * self.heads):
             raise ValueError(
                 "The 'width' parameter must be a multiple of twice the 'heads', "
@@ -149,7 +137,7 @@ class AdaptiveTemperatureScaling(Calibrator):
             )
 
     def fit(self, features: HiddenStates, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Train the head on the prefixes' counts.
+        """Train the head on the success counts.
 
         Raises
         ------
@@ -177,12 +165,12 @@ class AdaptiveTemperatureScaling(Calibrator):
         return self
 
     def predict(self, features: HiddenStates) -> NDArray[np.float64]:
-        """sigmoid(logit / T(x)), of shape (rows, 1).
+        """Return sigmoid(logit / T(x)), of shape (rows, 1).
 
         Raises
         ------
         PluginFailedError
-            If it is not fitted, or the states are those of another PRM than it was fitted to.
+            If the calibrator is not fitted, or was fitted to the states of another PRM.
         """
         from scipy.special import expit
 
@@ -192,7 +180,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         return rewards[:, None]
 
     def temperatures(self, features: HiddenStates) -> NDArray[np.float64]:
-        """T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises what ``predict`` raises."""
+        """Return T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises the same errors as ``predict``."""
         import torch
 
         from prmcal.registry.calibrators.ats.head import log_temperatures_of_rows
@@ -212,7 +200,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         return np.exp(log_temperatures)
 
     def check_features(self, features: HiddenStates) -> None:
-        """Raise ValueError unless the features are a forest with a finite log-odds at every prefix."""
+        """Raise ValueError unless the features are a forest of states with a finite log-odds for every prefix."""
         super().check_features(features)
         nodes = len(features.parents)
         if features.states.ndim != 2 or len(features.states) != nodes:
@@ -225,12 +213,12 @@ class AdaptiveTemperatureScaling(Calibrator):
             raise ValueError(f"Each leaf must be a node in [0, {nodes}).")
 
     def load(self, folder: Path) -> Self:
-        """Read back what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
+        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         super().load(folder)
         shape = [self.layers, self.heads, self.width]
         if self.shape_ != shape:
             raise DataError(
-                f"{folder} holds a head of (layers, heads, width) {self.shape_}, not {shape}: it was saved with other "
+                f"{folder} holds a head of (layers, heads, width) {self.shape_}, not {shape}. It was saved with other "
                 "arguments. Fit it again."
             )
         return self
@@ -245,27 +233,28 @@ class AdaptiveTemperatureScaling(Calibrator):
         return head
 
     def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:
-        """Another PRM has states of another width, or another state at the first token."""
+        """Raise PluginFailedError if the states have another width, or another state at the first token."""
         name, width = self.plugin_name or type(self).__qualname__, features.states.shape[1]
         if width != len(self.mean_):
             raise PluginFailedError(
                 f"The calibrator '{name}' was fitted to hidden states of width {len(self.mean_)}, and these have width "
-                f"{width}: they are another PRM's. Fit it to this PRM."
+                f"{width}. They are from another PRM. Fit the calibrator to this PRM."
             )
         roots = features.states[sorted({each.root for each in trees})]
         if len(self.root_) and not _all_near(roots, self.root_):
             raise PluginFailedError(
-                f"The calibrator '{name}' was fitted to hidden states that begin with another one than these: they are "
-                "another PRM's, or of another prompt. Fit it to this PRM."
+                f"The calibrator '{name}' was fitted to states with another state at the first token. These states "
+                "are from another PRM, or from another prompt. Fit the calibrator to this PRM."
             )
 
 
 def _moments(
     features: HiddenStates, trees: Sequence[QuestionTree]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of the trees' states, each of shape (width,); 1 for what does not vary.
+    """Mean and standard deviation of the trees' states, each of shape (width,).
 
-    One tree at a time: the states of a large PRM are many gigabytes, and no second copy of them is made.
+    The standard deviation of a constant dimension is 1. Only one tree at a time is copied, since the states of a large
+    PRM take many gigabytes.
     """
     count = sum(len(each.tree) for each in trees)
     mean = sum(features.states[each.tree.input_ids].sum(0, dtype=np.float64) for each in trees) / count
@@ -277,23 +266,17 @@ def _moments(
 
 
 def _common_root(roots: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The state with which all questions begin; none if they differ or are too few to tell."""
+    """The state of the first token of all questions. Empty if they differ, or are too few to tell."""
     root = roots.mean(0, dtype=np.float64)
     return root if len(roots) >= _ROOTS_TO_KNOW_A_PRM and _all_near(roots, root) else np.empty(0)
 
 
 def _all_near(roots: NDArray[np.float32], root: NDArray[np.float64]) -> bool:
-    """Whether they are the same but for rounding: in bfloat16 that is more than a percent."""
+    """Whether the states are equal up to rounding, which is more than 1% in bfloat16."""
     return bool(np.all(np.linalg.norm(roots - root, axis=1) <= _SAME_ROOT * np.linalg.norm(root)))
 
 
-def _batches(trees: Sequence[QuestionTree]) -> Iterator[list[QuestionTree]]:
-    """Trees of like size together, about `_BATCH_NODES` nodes at a time with their padding."""
-    batch: list[QuestionTree] = []
-    for tree in sorted(trees, key=lambda each: -len(each.tree)):
-        if batch and len(batch[0].tree) * (len(batch) + 1) > _BATCH_NODES:
-            yield batch
-            batch = []
-        batch.append(tree)
-    if batch:
-        yield batch
+def _batches(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
+    """Batches of trees of similar size."""
+    batches = batch_by_size([len(each.tree) for each in trees], _BATCH_NODES)
+    return [[trees[index] for index in batch] for batch in batches]

@@ -1,4 +1,4 @@
-"""The head of adaptive temperature scaling: a small transformer from hidden states to temperatures."""
+"""The head of adaptive temperature scaling: a small transformer that maps hidden states to temperatures."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from prmcal.registry.prms.token_tree import collate_token_trees
 __all__ = ["LARGEST_TEMPERATURE", "TemperatureHead", "log_temperatures_of_rows", "make_head"]
 
 LARGEST_TEMPERATURE = 100.0
-"""Temperatures lie within 1 / LARGEST_TEMPERATURE and LARGEST_TEMPERATURE, as those of ``temperature`` do."""
+"""Temperatures lie in [1 / LARGEST_TEMPERATURE, LARGEST_TEMPERATURE], as in the calibrator ``temperature``."""
 
 _LIMIT = math.log(LARGEST_TEMPERATURE)
 _FARTHEST_START = 0.9
-"""As a share of the limit: nearer to it hardly a gradient passes through the bound."""
+"""Share of the limit within which training starts. Nearer to the limit, gradients almost vanish."""
 
 _ROTARY_BASE = 10_000.0
 _NORM_EPSILON = 1e-6
 
 
 class TemperatureHead(nn.Module):
-    """Decoder blocks over the PRM's states, and one number at every token: the log of its temperature.
+    """Decoder blocks over the PRM's states that predict the logarithm of a temperature at every token.
 
     Parameters
     ----------
     states_width, width, layers, heads : int
-        Width of the PRM's states, and the head's own width, blocks and attention heads.
+        The width of the PRM's states, and the width, the blocks and the attention heads of this head.
 
     Attributes
     ----------
     mean, scale : Tensor of shape (states_width,)
-        What standardises the states.
+        Mean and standard deviation that standardise the states.
     """
 
     mean: torch.Tensor
@@ -56,9 +56,9 @@ class TemperatureHead(nn.Module):
     def forward(
         self, states: torch.Tensor, position_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:
-        """Log T at every token, of shape (B, L), for states of shape (B, L, states_width).
+        """Return log T at every token, of shape (B, L), for states of shape (B, L, states_width).
 
-        `position_ids` and `attention_mask` are those of :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
+        `position_ids` and `attention_mask` come from :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
         """
         hidden = self.project((states - self.mean) / self.scale)
         for block in self.blocks:
@@ -67,14 +67,17 @@ class TemperatureHead(nn.Module):
         return _LIMIT * torch.tanh(unbounded / _LIMIT)
 
     def set_temperature(self, temperature: float) -> None:
-        """Make a head whose last weights are zero give `temperature` everywhere, at some distance from the bounds."""
+        """Let a new head, whose last weights are zero, predict `temperature` everywhere.
+
+        Temperatures near the bounds are replaced by ones at some distance from them.
+        """
         bounded = min(max(math.log(temperature) / _LIMIT, -_FARTHEST_START), _FARTHEST_START)
         with torch.no_grad():
             self.output.bias.fill_(_LIMIT * math.atanh(bounded))
 
 
 class _Block(nn.Module):
-    """A decoder block as in Llama: attention with rotary positions, then a gated layer, each after a norm."""
+    """A decoder block as in Llama: attention with rotary positions, then a gated layer, each behind a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -115,11 +118,11 @@ def _rotated(vectors: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
 def make_head(
     mean: NDArray[np.float64], scale: NDArray[np.float64], width: int, layers: int, heads: int, seed: int
 ) -> TemperatureHead:
-    """A head that gives T = 1 everywhere, its inner weights drawn from `seed` alone.
+    """Return a head that predicts T = 1 everywhere, with inner weights that depend on `seed` alone.
 
-    The last layer starts at zero, so that the first prediction is the PRM's own reward.
+    The last layer is zero, so that the first prediction is the PRM's own reward.
     """
-    with torch.device("meta"):  # where torch draws no numbers of its own
+    with torch.device("meta"):  # Here torch draws no random numbers.
         head = TemperatureHead(len(mean), width, layers, heads)
     head.to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
@@ -141,12 +144,12 @@ def make_head(
 def log_temperatures_of_rows(
     head: TemperatureHead, states: NDArray[np.float32], trees: Sequence[QuestionTree]
 ) -> torch.Tensor:
-    """Log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
+    """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
 
-    The trees are read as one batch, in the head's own type.
+    The trees are one batch. The result has the type of the head's weights.
     """
     dtype = head.output.weight.dtype
-    padding = trees[0].root  # a state that is read anyway
+    padding = trees[0].root  # The padding needs some state of the batch.
     inputs = collate_token_trees([each.tree for each in trees], pad_id=padding, dtype=dtype)
     nodes = inputs.pop("input_ids")
     everywhere = head(torch.from_numpy(states[nodes.numpy()]).to(dtype), **inputs)

@@ -1,4 +1,4 @@
-"""Training of the head of adaptive temperature scaling."""
+"""Train the head of adaptive temperature scaling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.ats.head import TemperatureHead, log_temperatures_of_rows
 from prmcal.registry.calibrators.ats.trees import QuestionTree
-from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.contracts.data import HiddenStates
 
 __all__ = ["TrainingSettings", "train"]
 
@@ -24,7 +24,7 @@ _LARGEST_GRADIENT = 1.0
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the head is trained: see the arguments of the calibrator."""
+    """How the head is trained. The arguments of the calibrator have the same names."""
 
     epochs: int
     learning_rate: float
@@ -36,7 +36,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class _Labelled:
-    """Prefixes and what their follow-ups came to."""
+    """Prefixes with k successes of n follow-ups."""
 
     states: NDArray[np.float32]
     logit: torch.Tensor
@@ -44,7 +44,7 @@ class _Labelled:
     n: torch.Tensor
 
     def loss(self, head: TemperatureHead, batch: Sequence[QuestionTree]) -> torch.Tensor:
-        """Sum over the batch's follow-ups of -log of the probability of what each came to."""
+        """The negative log-likelihood of the batch's follow-ups."""
         rows = torch.from_numpy(_rows(batch))
         scaled = self.logit[rows] * torch.exp(-log_temperatures_of_rows(head, self.states, batch))
         k, n = self.k[rows], self.n[rows]
@@ -66,13 +66,14 @@ def train(
 ) -> int:
     """Minimise the cross-entropy of k of n with AdamW, in batches of whole questions.
 
-    Every follow-up counts the same. The learning rate falls to 0 along a cosine; norms and offsets do not decay.
+    Every follow-up has the same weight. The learning rate decays to 0 along a cosine. Norms and biases have no weight
+    decay.
 
     Returns
     -------
     int
-        The epoch whose weights the head has: the one that did best on the questions held out, 0 for none at all; the
-        last where no question is held out.
+        The epoch whose weights the head has: the one with the lowest loss on the held-out questions, where 0 is the
+        start. The last epoch if no question is held out.
 
     Raises
     ------
@@ -93,14 +94,14 @@ def train(
         for batch in _shuffled(questions, settings.batch_size, random):
             loss = data.loss(head, batch) * (batches / follow_ups)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch is half typed
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(head.parameters(), _LARGEST_GRADIENT)
             optimizer.step()
             schedule.step()
             total += loss.item() / batches
         if not math.isfinite(total) or not all(bool(p.isfinite().all()) for p in head.parameters()):
             raise PluginFailedError(
-                f"The loss of adaptive temperature scaling became NaN in epoch {epoch} of {settings.epochs}: lower the "
+                f"The loss of adaptive temperature scaling became NaN in epoch {epoch} of {settings.epochs}. Lower the "
                 f"learning rate ({settings.learning_rate:g})."
             )
         best.see(epoch)
@@ -110,7 +111,7 @@ def train(
 
 
 class _Best:
-    """Remembers the head's weights of the epoch that did best on the questions held out."""
+    """Keeps the head's weights from the epoch with the lowest loss on the held-out questions."""
 
     def __init__(
         self, head: TemperatureHead, data: _Labelled, held_out: Sequence[Sequence[QuestionTree]]
@@ -141,7 +142,7 @@ def _by_question(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
 def _split(
     questions: list[list[QuestionTree]], held_out: float, random: np.random.Generator
 ) -> tuple[list[list[QuestionTree]], list[list[QuestionTree]]]:
-    """Questions to train on, and a share of them held out: none where there are too few."""
+    """The questions to train on, and the held-out ones. With few questions, none is held out."""
     count = math.floor(len(questions) * held_out)
     order = random.permutation(len(questions))
     return [questions[i] for i in order[count:]], [questions[i] for i in order[:count]]

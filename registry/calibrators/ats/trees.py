@@ -1,4 +1,4 @@
-"""A forest of hidden states, cut to trees that a transformer reads one at a time."""
+"""Cut a forest of hidden states into trees for a transformer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.features import HiddenStates
+from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree
 
 __all__ = ["QuestionTree", "cut_trees"]
@@ -15,16 +15,16 @@ __all__ = ["QuestionTree", "cut_trees"]
 
 @dataclass(frozen=True)
 class QuestionTree:
-    """Some prefixes of one question, and the nodes on their paths.
+    """Some prefixes of one question, with the nodes on their paths.
 
     Attributes
     ----------
     root : int
-        The forest's node of the question's first token: trees with the same one are of the same question.
+        The forest's node of the question's first token. Trees of the same question have the same root.
     rows : ndarray of int64, shape (prefixes,)
-        Which prefixes of the forest they are.
+        The numbers of the prefixes in the forest.
     tree : TokenTree
-        Its `input_ids` are the forest's nodes, its `leaves` belong to `rows`.
+        The nodes. Its `input_ids` are node numbers of the forest, and its `leaves` belong to `rows`.
     """
 
     root: int
@@ -33,16 +33,16 @@ class QuestionTree:
 
 
 def cut_trees(features: HiddenStates, tree_nodes: int) -> list[QuestionTree]:
-    """Cut a forest to trees of at most `tree_nodes` nodes, or one path where that is longer.
+    """Cut a forest into trees of at most `tree_nodes` nodes. A longer path is a tree by itself.
 
-    A node that is on no prefix's path is in no tree. One that prefixes in different trees share is in each of them,
-    so that every tree stands for itself: attention costs the square of a tree's size.
+    Attention costs the square of a tree's size, so small trees are cheaper. A node that several trees share is in each
+    of them. A node that is on no prefix's path is in no tree.
     """
     parents, leaves = features.parents.tolist(), features.leaves.tolist()
     trees: list[QuestionTree] = []
     depths: dict[int, int] = {}
     rows: list[int] = []
-    # Neighbours in this order share the most: a forest is built prefix after prefix.
+    # A forest is built prefix by prefix, so neighbours in this order share the most nodes.
     for row in np.argsort(features.leaves, kind="stable").tolist():
         path = _path(leaves[row], parents, depths)
         if path and (parents[path[-1]] == ROOT or len(depths) + len(path) > tree_nodes):
@@ -59,7 +59,7 @@ def cut_trees(features: HiddenStates, tree_nodes: int) -> list[QuestionTree]:
 
 
 def _path(leaf: int, parents: list[int], known: dict[int, int]) -> list[int]:
-    """From a leaf upwards, to the root or to below the first node that is known."""
+    """The nodes from a leaf upwards, to the root or to just below the first known node."""
     path = []
     node = leaf
     while node != ROOT and node not in known:

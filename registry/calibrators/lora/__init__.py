@@ -1,1 +1,4 @@
-"""The calibrator `quantile-lora`: fine-tunes the PRM by LoRA to predict quantiles of the success probability."""
+"""The calibrators `quantile-lora` and `quantile-adapter`: LoRA adapters that make a PRM predict quantiles.
+
+How a PRM reads and scores prefixes is in `prms`.
+"""

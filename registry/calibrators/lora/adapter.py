@@ -1,4 +1,4 @@
-"""The calibrator `quantile-adapter`: a quantile adapter that the paper's own code trained, used as it is."""
+"""The calibrator `quantile-adapter`: a quantile adapter that was trained by the paper's own code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.arguments import Quantiles
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora, transformers_prm
 from prmcal.registry.contracts.features import ScoredPrefixes
 from prmcal.registry.prms.qwen import QwenPRM
@@ -21,49 +22,49 @@ _FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 class QuantileAdapter(QuantileLora):
-    r"""A published adapter in the layout of the paper's code: PEFT over a head with one output per quantile.
+    r"""Use a published adapter in the layout of the paper's code: PEFT on a PRM with one output per quantile.
 
-    Nothing is trained; the calibration data only says how well it fits. It belongs to Qwen2.5-Math-PRM-7B and to the
-    language model that it was trained for.
+    Nothing is trained. ``fit`` only measures the losses on the calibration data. The adapter belongs to
+    Qwen2.5-Math-PRM-7B and to the language model that it was trained for.
 
     Parameters
     ----------
     adapter : str
-        The folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, such as
-        ``hf download REPOSITORY --local-dir FOLDER`` brings from the hub.
+        A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``. The command
+        ``hf download REPOSITORY --local-dir FOLDER`` downloads one from the hub.
     quantiles : sequence of float, default (0.1, 0.5, 0.9)
-        What the outputs are, ascending.
+        The levels of the outputs, ascending in (0, 1).
 
     Notes
     -----
-    The paper's code starts the head at the difference of the PRM's two outputs, which is not in the adapter's files but
-    follows from the PRM. For Math-Shepherd and ReasonEval it also draws a bias that it saves nowhere, so that their
-    adapters cannot be read back by anyone; they are refused.
+    The paper's code initialises the head with the difference of the PRM's two outputs. This is not in the adapter's
+    files, but follows from the PRM. For Math-Shepherd and ReasonEval, the code also draws a random bias that it does
+    not save. Their adapters cannot be restored, so this calibrator refuses them.
 
-    The layout is that of the paper's code, and it is tested with adapters that PEFT writes in it; the ones on the hub
-    have not been tried yet.
+    The tests use adapters that PEFT writes in this layout. The adapters on the hub have not been tried yet.
 
-    That code asks for the answer "in \\boxed{}", where the PRM's own documentation and the plugin `qwen` have "within
-    \\boxed{}". For what it read word for word, register a class that derives from ``QwenPRM`` with that
-    `system_prompt`.
+    The system prompt of the paper's code has "in \\boxed{}", while the PRM's documentation and the plugin `qwen` have
+    "within \\boxed{}". For the exact prompt of the paper's code, register a class that derives from ``QwenPRM`` with
+    that `system_prompt`.
     """
 
-    def __init__(self, adapter: str, quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)) -> None:
+    training_passes = 0
+
+    def __init__(self, adapter: str, quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
         super().__init__(quantiles=quantiles)
         self.adapter = adapter
 
     def check_arguments(self) -> None:
-        """Refuse a folder without an adapter's two files."""
-        super().check_arguments()
+        """Raise ValueError if the folder lacks one of the adapter's two files."""
         missing = [name for name in _FILES if not (self._folder / name).is_file()]
         if missing:
             raise ValueError(
                 f"The adapter {self.adapter} has no {missing[0]}. Give 'adapter' the folder that PEFT wrote, with "
-                f"{' and '.join(_FILES)}; weights as a pickle (.bin) are not read."
+                f"{' and '.join(_FILES)}. Weights as a pickle (.bin) are not read."
             )
 
     def identity(self) -> dict[str, Any]:
-        """The hashes of the adapter's files, wherever they lie."""
+        """Return the identity, with the hashes of the adapter's files in place of their path."""
         from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
         known = super().identity()
@@ -72,12 +73,12 @@ class QuantileAdapter(QuantileLora):
         return {**known, "arguments": arguments, "files": files}
 
     def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Read the adapter, and see how well it fits the data; see :meth:`prmcal.Calibrator.fit`.
+        """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`.
 
         Raises
         ------
         PluginFailedError
-            If it is not an adapter of this PRM, or was made in another way.
+            If the folder does not hold an adapter of this PRM in the expected layout.
         """
         from prmcal.registry.calibrators.lora.adapter_files import read_published_adapter
 
@@ -85,8 +86,8 @@ class QuantileAdapter(QuantileLora):
         prm = transformers_prm(features)
         if not isinstance(prm, QwenPRM):
             raise PluginFailedError(
-                f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}, "
-                "of whose head the paper's code draws a part at random and does not save it."
+                f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}. "
+                "For such PRMs, the paper's code does not save all of the head."
             )
         self.adapter_, self.config_ = read_published_adapter(self._folder, len(self.levels))
         identity = json.loads(json.dumps(prm.identity()))

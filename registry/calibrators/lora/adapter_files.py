@@ -1,4 +1,4 @@
-"""The adapter as files: PEFT's own two, the same bytes for the same adapter; and those that the paper's code wrote."""
+"""Read and write the two files of an adapter in PEFT's format, and read adapters of the paper's code."""
 
 from __future__ import annotations
 
@@ -26,57 +26,57 @@ _FROZEN = ("embed_tokens.weight", "embed_tokens.base_layer.weight")
 
 
 def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: LoraConfig) -> None:
-    """Write what ``PeftModel.from_pretrained`` reads."""
+    """Write the files that ``PeftModel.from_pretrained`` reads. Equal adapters give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in adapter.items()}
     save_file(weights, folder / _WEIGHTS, metadata={"format": "pt"})
-    settings: dict[str, Any] = config.to_dict() | {"inference_mode": True}  # type: ignore[no-untyped-call]  # peft is half typed
+    settings: dict[str, Any] = config.to_dict() | {"inference_mode": True}
     (folder / _CONFIG).write_text(json.dumps(settings, sort_keys=True, indent=1) + "\n")
 
 
 def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
-    """Weights on the CPU, and the configuration.
+    """Return the weights, on the CPU, and the configuration.
 
     Raises
     ------
     OSError, ValueError, TypeError or SafetensorError
-        If the folder does not hold them.
+        If the folder does not hold an adapter.
     """
     settings = json.loads((folder / _CONFIG).read_text())
-    config = PeftConfig.from_peft_type(**settings)  # type: ignore[no-untyped-call]
+    config = PeftConfig.from_peft_type(**settings)
     if not isinstance(config, LoraConfig):
         raise ValueError(f"{_CONFIG} is not that of a LoRA adapter")
     return load_file(folder / _WEIGHTS), config
 
 
 def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torch.Tensor], LoraConfig]:
-    """An adapter that the paper's code trained, under the names that it has here.
+    """Read an adapter that the paper's code trained, and rename its weights.
 
-    There the head is the PRM's own Sequential, ``score.0`` to ``score.2``, with a low-rank update of its last layer
-    too. Here it is the `layers` of a :class:`~prmcal.registry.calibrators.lora.head.QuantileHead`.
+    In the paper's code, the head is the PRM's Sequential, ``score.0`` to ``score.2``, and its last layer has a low-rank
+    update too. Here, the head is the `layers` of a :class:`~prmcal.registry.calibrators.lora.head.QuantileHead`.
 
     Raises
     ------
     PluginFailedError
-        If the folder holds something else.
+        If the folder does not hold such an adapter.
     """
     try:
         weights, config = read_adapter(folder)
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         raise PluginFailedError(f"{folder} does not hold an adapter that PEFT wrote: {error}.") from error
-    # Saved with the adapter when its vocabulary was extended for training: the PRM's own, which nothing updated.
+    # PEFT saves the embeddings if the vocabulary was extended. They are the PRM's own, without an update.
     weights = {name: weight for name, weight in weights.items() if not name.endswith(_FROZEN)}
     foreign = [name for name in weights if not _LORA_WEIGHT.fullmatch(name)]
     special = [name for name in ("use_dora", "rank_pattern", "alpha_pattern") if getattr(config, name)]
     if foreign or special:
         raise PluginFailedError(
-            f"{folder} is more than low-rank updates of linear layers: it has {', '.join([*foreign, *special][:3])}."
+            f"{folder} has more than low-rank updates of linear layers: {', '.join([*foreign, *special][:3])}."
         )
     found = weights[_LAST].shape[0] if _LAST in weights else 0
     if found != quantiles:
         raise PluginFailedError(
-            f"{folder} updates {found or 'no'} outputs of the head's last layer, {_LAST}, where there are {quantiles} "
-            "quantiles. Set 'quantiles' to those that it was trained for."
+            f"{folder} updates {found or 'no'} outputs of the head's last layer, {_LAST}, but there are {quantiles} "
+            "quantiles. Set 'quantiles' to the levels that the adapter was trained for."
         )
     renamed = {name.replace(_HEAD, f"{_HEAD}layers."): weight for name, weight in weights.items()}
     matches = [_LORA_WEIGHT.fullmatch(name) for name in renamed]

@@ -1,4 +1,4 @@
-"""Which prefixes make a batch, and how they share token trees."""
+"""Divide prefixes into training batches, and batches into forward passes over token trees."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix
-from prmcal.registry.prms.token_tree import (
-    build_token_tree,
-    collate_token_trees,
-    shared_length,
-    token_tree_size,
-)
+from prmcal.registry.prms.packing import TokenizedTrajectory, pack_trajectories
+from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees
 from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["Packing", "TreeBatch", "collate", "pack", "plan_batches", "token_ids", "trajectories_of"]
 
-_LIKE_SIZE = 0.75
-"""A tree smaller than this share of a pass's largest goes into another pass: the rest would be padding."""
+_LEAST_SHARE = 0.75
+"""A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How many tokens go into one token tree, how many into one forward pass, and of which type their mask is."""
+    """The numbers of tokens in a token tree and in a forward pass, and the type of the attention mask."""
 
     tree_tokens: int
     batch_tokens: int
@@ -35,23 +31,23 @@ class Packing:
 
     @classmethod
     def of(cls, prm: TransformersPRM) -> Packing:
-        """As the PRM scores."""
+        """The packing that a PRM uses when it scores."""
         trunk, _ = prm.modules
         return cls(prm.tree_tokens, prm.batch_tokens, next(trunk.parameters()).dtype)
 
 
 @dataclass(frozen=True)
 class TreeBatch:
-    """Some prefixes as token trees for one forward pass.
+    """Prefixes as token trees for one forward pass.
 
     Attributes
     ----------
     inputs : dict of tensors
-        What the model takes: the trees, and `leaves` of shape (trees, slots).
+        The model's inputs: the trees, and `leaves` of shape (trees, slots). A slot holds one prefix.
     rows : ndarray of int64, shape (prefixes,)
-        Which prefix each taken slot is.
+        The prefix in each taken slot.
     taken : ndarray of bool, shape (trees, slots)
-        Slots that hold a prefix; the others are padding.
+        Whether a slot holds a prefix. The other slots are padding.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -60,12 +56,12 @@ class TreeBatch:
 
 
 def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
-    """What the PRM reads of each prefix.
+    """Return the token ids of each prefix as the PRM reads it.
 
     Raises
     ------
     PluginFailedError
-        If one is longer than the PRM can read.
+        If a prefix is too long for the PRM.
     """
     read = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
     found = []
@@ -74,14 +70,14 @@ def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[in
         if ids is None:
             raise PluginFailedError(
                 f"A prefix of {len(prefix.steps)} steps is longer than the {prm.max_tokens} tokens that the PRM reads. "
-                "Leave out prefixes that are flagged as too long."
+                "Leave out prefixes with the flag 'over_long'."
             )
         found.append(ids)
     return found
 
 
 def trajectories_of(prefixes: Sequence[Prefix]) -> list[NDArray[np.int64]]:
-    """The rows of each trajectory: runs in which each prefix continues the one before, or repeats it."""
+    """Return the rows of each trajectory: a run in which each prefix continues or repeats the one before."""
     starts = [
         row for row, prefix in enumerate(prefixes) if row == 0 or not _continues(prefix, prefixes[row - 1])
     ]
@@ -91,9 +87,10 @@ def trajectories_of(prefixes: Sequence[Prefix]) -> list[NDArray[np.int64]]:
 def plan_batches(
     units: Sequence[NDArray[np.int64]], batch_size: int, epochs: int, seed: int
 ) -> list[list[NDArray[np.int64]]]:
-    """The rows of every batch of every epoch: whole units in a new random order per epoch, about `batch_size` rows.
+    """Return the rows of every batch, for every epoch.
 
-    The batches of an epoch are as even as whole units allow. Each plan depends on its arguments alone.
+    A batch has about `batch_size` rows and consists of whole units. Their order is random in each epoch, and the
+    batches of an epoch are as even in size as possible. The plan depends on the arguments alone.
     """
     sizes = np.array([len(unit) for unit in units])
     batches = max(1, round(int(sizes.sum()) / batch_size))
@@ -111,7 +108,9 @@ def plan_batches(
 def pack(
     prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], packing: Packing
 ) -> list[list[list[int]]]:
-    """Put prefixes together to token trees, by their indices, and trees of like size to forward passes.
+    """Pack prefixes into token trees, and trees of similar size into forward passes.
+
+    The prefixes of one trajectory go into the same tree.
 
     Parameters
     ----------
@@ -123,39 +122,20 @@ def pack(
     Returns
     -------
     list of lists of lists of int
-        Passes of trees of prefixes.
+        Passes of trees of indices into `prefixes`.
     """
     order = sorted(range(len(prefixes)), key=lambda index: (prefixes[index].question, prefixes[index].steps))
-    trees: list[list[int]] = []
-    sizes: list[int] = []
-    longest: Sequence[int] = ()
-    for run in trajectories_of([prefixes[index] for index in order]):
-        trajectory = [order[place] for place in run]
-        own = [sequences[index] for index in trajectory]
-        size = token_tree_size(own)
-        added = size - shared_length(longest, own[-1])
-        if trees and sizes[-1] + added <= packing.tree_tokens:
-            trees[-1] += trajectory
-            sizes[-1] += added
-        else:
-            trees.append(trajectory)
-            sizes.append(size)
-        longest = own[-1]
-    passes: list[list[list[int]]] = []
-    largest = 0
-    for number in sorted(range(len(trees)), key=lambda number: -sizes[number]):
-        full = largest * (len(passes[-1]) + 1) > packing.batch_tokens if passes else True
-        if full or sizes[number] < _LIKE_SIZE * largest:
-            passes.append([])
-            largest = sizes[number]
-        passes[-1].append(trees[number])
-    return passes
+    ordered = [prefixes[index] for index in order]
+    runs = [[order[place] for place in run] for run in trajectories_of(ordered)]
+    trajectories = [TokenizedTrajectory.of([tuple(sequences[index]) for index in run]) for run in runs]
+    passes = pack_trajectories(trajectories, packing.tree_tokens, packing.batch_tokens, _LEAST_SHARE)
+    return [[[index for run in tree for index in runs[run]] for tree in each] for each in passes]
 
 
 def collate(
     sequences: Sequence[Sequence[int]], trees: Sequence[Sequence[int]], packing: Packing
 ) -> TreeBatch:
-    """One forward pass over the sequences whose indices `trees` holds."""
+    """Build the inputs of one forward pass, over the sequences whose indices are in `trees`."""
     built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
     slots = max(len(tree) for tree in trees)
     leaves = np.zeros((len(trees), slots), dtype=np.int64)

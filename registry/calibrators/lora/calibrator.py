@@ -1,4 +1,4 @@
-"""The calibrator `quantile-lora`: the paper's own method (section 3.2 and Appendix C)."""
+"""The calibrator `quantile-lora`: the method of the paper (section 3.2 and Appendix C)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.registry.calibrators.lora.arguments import check_lora_arguments
+from prmcal.registry.calibrators.lora.arguments import Layers, Quantiles, TargetModules
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.features import ScoredPrefixes
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.ranges import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -27,34 +29,38 @@ _WHAT = "A LoRA adapter that makes a process reward model predict quantiles of t
 
 
 class QuantileLora(Calibrator):
-    """The PRM itself, fine-tuned by low-rank adapters to predict quantiles of the success probability.
+    """Fine-tune the PRM by low-rank adapters (LoRA) to predict quantiles of the success probability.
 
-    Its head gets one sigmoid output per quantile, which all start at the PRM's own reward. Adapters on some of its
-    layers and the head are then trained on the weighted quantile loss against the success rates k/n, every prefix
-    weighing the same.
+    The head gets one sigmoid output per quantile. At the start, each predicts the PRM's own reward. The head and
+    adapters on some of the PRM's layers are then trained on the weighted quantile loss against the success rates k/n.
+    Every prefix has the same weight.
 
     Parameters
     ----------
     rank : int, default 2
+        The rank of the low-rank updates.
     alpha : float, default 32
         The updates are scaled by alpha / rank.
     dropout : float, default 0.1
-        Of what the adapters read, in training.
+        The dropout probability, in [0, 1), of the adapters' inputs in training.
     layers : "every fourth", "all" or sequence of int, default "every fourth"
-        Which of the trunk's layers get an adapter, counted from 0; every fourth is 3, 7, 11, ...
+        The layers of the trunk that get an adapter, counted from 0. "every fourth" means 3, 7, 11, ...
     target_modules : sequence of str, default ("q_proj", "v_proj")
-        Which linear modules of a layer. The head's linear layers are adapted besides; its last is trained in full.
+        The linear modules of a layer that get an adapter. The head's linear layers get one too, except the last, whose
+        weights are all trained.
     quantiles : sequence of float, default (0.1, 0.5, 0.9)
         The levels beta, ascending in (0, 1).
     epochs : int, default 3
+        The number of passes over the calibration data.
     learning_rate : float, default 1e-4
-        Of AdamW, at the first step; it falls to 0 along a straight line.
+        The initial learning rate of AdamW. It decays linearly to 0.
     batch_size : int, default 32
-        Prefixes of a step, about: a batch is made of whole trajectories.
+        The approximate number of prefixes in a step. A batch consists of whole trajectories.
     seed : int, default 0
-        Of the adapters' first weights, the order of the data and dropout.
+        The seed of the adapters' initial weights, the order of the data and dropout.
     loss : {"quantile", "mse"}, default "quantile"
-        ``mse`` trains a single output on the squared error: a point estimate of the mean, and `quantiles` has no say.
+        ``mse`` trains a single output on the squared error. It is a point estimate of the mean, and `quantiles` is
+        ignored.
 
     Attributes
     ----------
@@ -63,15 +69,15 @@ class QuantileLora(Calibrator):
     config_ : LoraConfig
         PEFT's settings.
     card_ : dict
-        What it was fitted to and how; saved beside the adapter as ``calibrator.json``.
+        What the adapter was fitted to, and how. It is saved beside the adapter as ``calibrator.json``.
 
     Notes
     -----
-    All prefixes of a trajectory train in one pass through a token tree, with the same gradients as one by one (but for
-    dropout, which they share).
+    All prefixes of a trajectory are trained in one pass over a token tree. The gradients equal those of separate
+    passes, except that the prefixes share their dropout.
 
-    Quantiles that cross are put in order, row by row. The rearranged ones are never farther from the true ones than
-    those that crossed (Chernozhukov, Fernandez-Val and Galichon, 2010).
+    Predicted quantiles that cross are sorted, row by row. The sorted quantiles are never farther from the true ones
+    (Chernozhukov, Fernandez-Val and Galichon, 2010).
     """
 
     reads = "prm"
@@ -81,16 +87,16 @@ class QuantileLora(Calibrator):
 
     def __init__(
         self,
-        rank: int = 2,
-        alpha: float = 32.0,
-        dropout: float = 0.1,
-        layers: Literal["every fourth", "all"] | tuple[int, ...] = "every fourth",
-        target_modules: tuple[str, ...] = ("q_proj", "v_proj"),
-        quantiles: tuple[float, ...] = (0.1, 0.5, 0.9),
-        epochs: int = 3,
-        learning_rate: float = 1e-4,
-        batch_size: int = 32,
-        seed: int = 0,
+        rank: Count = 2,
+        alpha: FinitePositive = 32.0,
+        dropout: ShareOrZero = 0.1,
+        layers: Layers = "every fourth",
+        target_modules: TargetModules = ("q_proj", "v_proj"),
+        quantiles: Quantiles = (0.1, 0.5, 0.9),
+        epochs: Count = 3,
+        learning_rate: FinitePositive = 1e-4,
+        batch_size: Count = 32,
+        seed: Seed = 0,
         loss: Literal["quantile", "mse"] = "quantile",
     ) -> None:
         self.rank = rank
@@ -106,14 +112,10 @@ class QuantileLora(Calibrator):
         self.loss = loss
         self.levels = (0.5,) if loss == "mse" else tuple(quantiles)
 
-    def check_arguments(self) -> None:
-        """Raise ValueError if an argument is outside its range."""
-        check_lora_arguments(self._settings())
-
     def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
-        """Train an adapter on the success rates k/n; the PRM is left as it was.
+        """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
 
-        See :meth:`prmcal.Calibrator.fit`.
+        The PRM itself is not changed.
 
         Raises
         ------
@@ -142,26 +144,26 @@ class QuantileLora(Calibrator):
         return self.compared(features, rates)
 
     def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
-        """Calibrated rewards of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
+        """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
 
         Raises
         ------
         PluginFailedError
-            If the PRM is not the one that was fitted to.
+            If the calibrator was fitted to another PRM.
         """
         return self._forward(features, original=False)[0]
 
     def predict_with_rewards(
         self, features: ScoredPrefixes
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Calibrated rewards, of shape (rows, levels), and the PRM's own, of shape (rows,), from one forward pass.
+        """Return calibrated rewards, of shape (rows, levels), and the PRM's own rewards, of shape (rows,).
 
-        Every token tree is in the batch twice, with the adapter and without.
+        One forward pass computes both. Every token tree is in the batch twice, with and without the adapter.
         """
         return self._forward(features, original=True)
 
     def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
-        """With the mean losses of the PRM's own rewards and of the calibrated ones in the card."""
+        """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
         from prmcal.registry.calibrators.lora.fitting import mean_loss
 
         before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
@@ -170,7 +172,7 @@ class QuantileLora(Calibrator):
         return self
 
     def save(self, folder: Path) -> None:
-        """Write the adapter in PEFT's format and a card about it, as safetensors and JSON."""
+        """Write the adapter in PEFT's format (safetensors and JSON) and the card (JSON) to `folder`."""
         from prmcal.registry.calibrators.lora.adapter_files import ADAPTER_FILES, write_adapter
         from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
@@ -185,12 +187,12 @@ class QuantileLora(Calibrator):
         (folder / _CARD_FILE).write_text(json.dumps(card, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
-        """Read back what ``save`` wrote; the predictions are equal to the bit.
+        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`.
 
         Raises
         ------
         DataError
-            If the folder does not hold a whole adapter of this plugin.
+            If the folder does not hold a complete adapter of this plugin.
         """
         from safetensors import SafetensorError
 
@@ -207,39 +209,45 @@ class QuantileLora(Calibrator):
                 raise ValueError(f"{', '.join(changed)} changed since")
             adapter, config = read_adapter(folder)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-            raise DataError(f"{folder} does not hold a saved adapter: {error}. Fit it again.") from error
+            raise DataError(f"{folder} does not contain a saved adapter: {error}. Fit it again.") from error
         if plugin != self.plugin_name:
-            raise DataError(f"{folder} holds the calibrator '{plugin}', not '{self.plugin_name}'.")
+            raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, tuple(levels)
         return self
 
-    def export(self, prm: TransformersPRM, folder: Path) -> None:
-        """Write the calibrated PRM as a checkpoint of its own, which needs neither this calibrator nor PEFT.
+    @property
+    def training_passes(self) -> int:
+        """One for each epoch."""
+        return self.epochs
+
+    def export(self, prm: PRM, folder: Path) -> None:
+        """Write the calibrated PRM as a checkpoint that needs neither this calibrator nor PEFT.
 
         Parameters
         ----------
-        prm : TransformersPRM
-            The PRM that it was fitted to, in Qwen's format. It is closed afterwards.
+        prm : PRM
+            The PRM that the calibrator was fitted to, in Qwen's format. It is closed afterwards.
         folder : Path
+            The folder of the new checkpoint.
 
         Raises
         ------
         PluginFailedError
-            If it was fitted to another PRM, or the PRM is of a format that cannot be exported.
+            If the calibrator was fitted to another PRM, or the PRM's format cannot be exported.
         """
         from prmcal.registry.calibrators.lora.export import export_checkpoint, exportable
         from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         self.check_fitted()
         known = exportable(prm, self.levels)
-        self._check_prm(prm)
-        model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
+        self._check_prm(known)
+        model = adapted(quantile_model(known, len(self.levels)), self.config_, self.adapter_)
         export_checkpoint(model, known, self.levels, {**self.card_, "levels": list(self.levels)}, folder)
 
     def _forward(
         self, features: ScoredPrefixes, original: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Calibrated rewards, put in order, and the PRM's own; those have no rows unless they are asked for."""
+        """Sorted calibrated rewards, and the PRM's own rewards, which have no rows unless `original` is true."""
         from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 
         self.check_fitted()
@@ -254,13 +262,13 @@ class QuantileLora(Calibrator):
         if fitted != given:
             differing = [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]
             raise PluginFailedError(
-                f"It was fitted to another PRM: {', '.join(differing)} differ "
+                f"The calibrator was fitted to another PRM: {', '.join(differing)} differ "
                 f"({', '.join(f'{fitted.get(key)!r} then, {given.get(key)!r} now' for key in differing)}). "
-                "Fit it again with this one."
+                "Fit it to this PRM."
             )
 
     def _model(self, prm: TransformersPRM) -> PeftModel:
-        """The PRM with the adapter; kept as long as both stay the same, since a search asks again and again."""
+        """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
         from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         kept = self.__dict__.get("_kept")
@@ -271,7 +279,7 @@ class QuantileLora(Calibrator):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the model: a copy attaches its adapter anew."""
+        """Leave out the model. A copy attaches its adapter again."""
         return {name: value for name, value in vars(self).items() if name != "_kept"}
 
     def _settings(self) -> dict[str, Any]:
@@ -293,10 +301,10 @@ class QuantileLora(Calibrator):
 
 
 def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
-    """The PRM of some prefixes; a PluginFailedError if it cannot be fine-tuned."""
+    """Return the PRM of some prefixes. Raise PluginFailedError if it cannot be fine-tuned."""
     if not isinstance(features.prm, TransformersPRM):
         raise PluginFailedError(
-            "It fine-tunes the PRM, which must derive from prmcal.TransformersPRM. "
+            "This calibrator fine-tunes the PRM, which must derive from prmcal.TransformersPRM. "
             f"'{features.prm.plugin_name}' is a {type(features.prm).__name__}."
         )
     return features.prm
@@ -310,7 +318,7 @@ def _reward(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as it is read back from JSON."""
+    """The value after it is written to JSON and read again."""
     return json.loads(json.dumps(value))
 
 

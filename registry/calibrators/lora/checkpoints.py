@@ -1,4 +1,4 @@
-"""Which checkpoints of a killed fit can be gone on from: whole ones, of this fit."""
+"""Find the checkpoint from which a killed fit continues: a complete one, of the same fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SEAL = "whole.json"
 
 
 def seal(checkpoint: Path, fit: str) -> None:
-    """Mark a checkpoint whose files are all written: their hashes, and the fit that they belong to."""
+    """Mark a checkpoint as complete: write the hashes of its files, and the fit that it belongs to."""
     files = {path.name: file_hash(path) for path in sorted(checkpoint.iterdir()) if path.is_file()}
     half = checkpoint / f"{_SEAL}.part"
     half.write_text(json.dumps({"fit": fit, "files": files}))
@@ -21,7 +21,7 @@ def seal(checkpoint: Path, fit: str) -> None:
 
 
 def newest_whole(folder: Path, fit: str) -> Path | None:
-    """The newest whole checkpoint of a fit, or None. All others, half-written or of other fits, are removed."""
+    """Return the newest complete checkpoint of a fit, or None. All other checkpoints in the folder are removed."""
     found = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
     newest = next((checkpoint for checkpoint in found if _is_whole(checkpoint, fit)), None)
     for checkpoint in found:

@@ -1,4 +1,4 @@
-"""A calibrated PRM as a checkpoint of its own: the adapter merged into the weights, the quantiles in the head."""
+"""Export a calibrated PRM as a checkpoint, with the adapter merged into the weights and one output per quantile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from huggingface_hub import save_torch_state_dict
 from peft import PeftModel
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.qwen import QwenPRM
-from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["export_checkpoint", "exportable"]
 
@@ -30,10 +30,11 @@ tags: [process-reward-model, prmcal]
 
 A process reward model whose scores are probabilities of success: {prm}, fine-tuned by LoRA{trained_on} to predict the
 quantiles {levels} of the success probability of one language model (Park et al., "Know What You Don't Know", NeurIPS
-2025, Appendix C), the adapter merged into the weights. It holds for that language model, sampled as it was then.
+2025, Appendix C). The adapter is merged into the weights. The calibration is valid for that language model, with the
+same sampling.
 
-It reads what the original reads, {max_tokens} tokens at the most, with the marker `{marker}` (`markers: {markers}`).
-Its head has an output for each quantile: put in order, then through a sigmoid, they are the quantiles at the marker.
+It reads the same text as the original, at most {max_tokens} tokens, with the marker `{marker}` (`markers: {markers}`).
+Its head has an output for each quantile. The sigmoids of the sorted outputs at the marker are the quantiles.
 Its weights are {dtype}.
 
 ```yaml
@@ -48,17 +49,17 @@ from prmcal.registry.models.qwen import QwenRewardModel  # of the package prmcal
 model = QwenRewardModel.from_pretrained("{folder}")  # (batch, tokens, {count}) logits
 ```
 
-`vllm serve {folder} --runner pooling` serves it wherever prmcal is installed beside vLLM. How it was fitted is in
-`calibrator.json`.
+`vllm serve {folder} --runner pooling` serves it where prmcal and vLLM are installed. `calibrator.json` says how it was
+fitted.
 """
 
 
-def exportable(prm: TransformersPRM, levels: Sequence[float]) -> QwenPRM:
-    """The PRM, or a PluginFailedError if no checkpoint can be made of it with outputs for these levels."""
+def exportable(prm: PRM, levels: Sequence[float]) -> QwenPRM:
+    """Return the PRM. Raise PluginFailedError if it cannot be exported with outputs for these levels."""
     if not isinstance(prm, QwenPRM):
         raise PluginFailedError(
-            f"Only PRMs in Qwen's format can be exported (plugin qwen). '{prm.plugin_name}' is a {type(prm).__name__}; "
-            "its adapter is in the run's folder, in PEFT's format."
+            f"Only PRMs in Qwen's format can be exported (plugin qwen). '{prm.plugin_name}' is a {type(prm).__name__}. "
+            "Its adapter is in the run's folder, in PEFT's format."
         )
     if 0.5 not in levels:
         raise PluginFailedError(
@@ -75,14 +76,14 @@ def export_checkpoint(
     Parameters
     ----------
     model : PeftModel
-        The PRM with the adapter, over the PRM's own weights: they are changed by the merge, so that the PRM is closed.
+        The PRM with the adapter. They share their weights, which the merge changes, so the PRM is closed afterwards.
     prm : QwenPRM
     levels : sequence of float
-        One for each output of the head.
+        The level of each output of the head.
     card : mapping
-        What it was fitted to and how.
+        What the calibrator was fitted to, and how.
     folder : Path
-        Made if need be.
+        The folder of the new checkpoint. It is created if it does not exist.
     """
     trunk, _ = prm.modules
     config: Any = copy.deepcopy(trunk.config)
@@ -107,11 +108,11 @@ def export_checkpoint(
 
 def _check_head(head: Any) -> None:
     kinds = [type(layer).__name__ for layer in head.layers]
-    # The last layer was trained as a whole, or by an update like the first.
+    # The last layer was trained in full, or by a low-rank update like the first.
     if head.log_odds is not None or kinds[:-1] != ["Linear", "ReLU"]:
         raise PluginFailedError(
-            "Only a head of two linear layers can be exported, read as the difference of its two outputs: that of "
-            "Qwen2.5-Math-PRM."
+            "Only a head like that of Qwen2.5-Math-PRM can be exported: two linear layers, with the difference of two "
+            "outputs as log-odds."
         )
 
 

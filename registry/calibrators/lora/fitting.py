@@ -1,4 +1,4 @@
-"""From calibration prefixes and their success rates to a trained adapter."""
+"""Train an adapter on calibration prefixes and their success rates."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def fit_adapter(
     Parameters
     ----------
     prm : TransformersPRM
-        Left as it is.
+        It is not changed.
     prefixes : sequence of Prefix
     rates : ndarray of float64, shape (rows,)
         Success rates k/n of the prefixes.
     levels : sequence of float
-        Quantile levels, one output each.
+        The quantile level of each output.
     settings : mapping
         The calibrator's arguments.
     support : FitSupport
     fit : str
-        A hash of all of this: checkpoints of other fits are not gone on from.
+        A hash of everything above. Checkpoints of other fits are ignored.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def fit_adapter(
         The trained weights on the CPU.
     config : LoraConfig
     steps : int
-        How many batches it was trained on.
+        The number of training batches.
     """
     sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
     epochs = plan_batches(
@@ -103,7 +103,7 @@ def batch_parts(
     rates: NDArray[np.float64],
     packing: Packing,
 ) -> Parts:
-    """The forward passes of a batch, each prefix weighing one over the batch's size."""
+    """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
     parts: Parts = []
     chosen = [sequences[row] for row in rows]
     for trees in pack([prefixes[row] for row in rows], chosen, packing):
@@ -118,12 +118,12 @@ def batch_parts(
 
 
 def row_loss(name: str, levels: Sequence[float]) -> Any:
-    """The loss of each row, of its name."""
+    """Return the loss function for each row, by its name."""
     return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)
 
 
 def mean_loss(
     predicted: NDArray[np.float64], rates: NDArray[np.float64], levels: Sequence[float], name: str
 ) -> float:
-    """The mean loss of predictions of shape (rows, levels)."""
+    """Return the mean loss of predictions of shape (rows, levels)."""
     return float(row_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())

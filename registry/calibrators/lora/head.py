@@ -1,4 +1,4 @@
-"""The head of a PRM with one output per quantile, which at first are all the PRM's own log-odds of success."""
+"""A head with one output per quantile that starts at the PRM's own log-odds of success."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ _TOLERANCE = 1e-5
 
 
 class QuantileHead(nn.Module):
-    """Log-odds per quantile of hidden states (Appendix C, "quantile prediction").
+    """Map hidden states to the log-odds of each quantile (Appendix C, "quantile prediction").
 
-    Where `log_odds` is linear in the head's outputs, as in ``good - bad``, the new last layer has one row per
-    quantile, the same combination of the old rows. Where it is not, as in ReasonEval's ``1 - p(negative)``, it keeps
-    a copy of all old outputs per quantile, and `log_odds` reads each. Either way the first prediction is the PRM's
-    own reward. (The reference implementation starts ReasonEval at an average of two differences, which is not.)
+    If `log_odds` is linear in the head's outputs, as in ``good - bad``, the new last layer has one row per quantile,
+    the same combination of the old rows. If it is not linear, as in ReasonEval's ``1 - p(negative)``, the new last
+    layer has a copy of all old outputs per quantile, and `log_odds` is applied to each copy. In both cases the first
+    prediction is the PRM's own reward. (The reference implementation starts ReasonEval at the average of two
+    differences, which is not the PRM's reward.)
 
     Parameters
     ----------
     head : Module
-        The PRM's: a Linear, or a Sequential that ends in one. Its weights are shared, those of the last layer copied.
+        The PRM's head: a Linear, or a Sequential that ends in one. The weights of the last layer are copied, and the
+        others are shared.
     log_odds : callable
-        The PRM's, from outputs of shape (..., outputs) to shape (...).
+        The PRM's `log_odds`, which maps outputs of shape (..., outputs) to shape (...).
     quantiles : int
-        How many.
+        The number of quantiles.
 
     Attributes
     ----------
     layers : Sequential
-        The head's layers in order, the last one new.
+        The head's layers in order. The last one is new.
     """
 
     def __init__(self, head: nn.Module, log_odds: LogOdds, quantiles: int) -> None:
@@ -58,7 +60,7 @@ class QuantileHead(nn.Module):
         self.layers = nn.Sequential(*earlier, copied)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Log-odds of shape (..., quantiles) of hidden states of shape (..., width), float32."""
+        """Return log-odds of shape (..., quantiles) for hidden states of shape (..., width), float32."""
         outputs: torch.Tensor = self.layers(hidden)
         if self.log_odds is None:
             return outputs
@@ -66,12 +68,14 @@ class QuantileHead(nn.Module):
 
 
 def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The c and d of ``log_odds(x) = c . x + d``, float64 of shapes (outputs,) and (), or None if it has no such form.
+    """Return c and d of ``log_odds(x) = c . x + d``, or None if `log_odds` is not linear.
+
+    c and d are float64, of shapes (outputs,) and ().
 
     Raises
     ------
     PluginFailedError
-        If `log_odds` has no gradient, or does not give one number per row.
+        If `log_odds` has no gradient, or does not return one number per row.
     """
     device = last.weight.device
     origin = torch.zeros(last.out_features, dtype=torch.float64, device=device, requires_grad=True)
@@ -84,8 +88,8 @@ def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[torch.Tensor, torch
         values = log_odds(probes.to(device))
     except (RuntimeError, IndexError) as error:
         raise PluginFailedError(
-            f"The PRM's 'log_odds' cannot be trained through: {error}. Write it with torch operations that have "
-            "gradients, from outputs of shape (..., outputs) to shape (...)."
+            f"The PRM's 'log_odds' has no gradient: {error}. Write it with torch operations that have gradients, from "
+            "outputs of shape (..., outputs) to shape (...)."
         ) from error
     expected = probes.to(device) @ slope + offset.detach()
     if values.shape == expected.shape and torch.allclose(values, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
@@ -99,7 +103,7 @@ def _split(head: nn.Module) -> tuple[list[nn.Module], nn.Linear]:
     if not isinstance(last, nn.Linear):
         raise PluginFailedError(
             "The PRM's head must be a torch Linear, or a Sequential that ends in one, to get one output per quantile. "
-            f"It is {type(head).__name__}" + (f" that ends in {type(last).__name__}." if earlier else ".")
+            f"It is a {type(head).__name__}" + (f" that ends in a {type(last).__name__}." if earlier else ".")
         )
     return earlier, last
 
@@ -113,7 +117,7 @@ def _flat(module: nn.Module) -> list[nn.Module]:
 def _combine(
     weight: torch.Tensor, bias: torch.Tensor | None, slope: torch.Tensor, offset: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Weight of shape (1, width) and bias of shape (1,) of a layer's outputs combined to one."""
+    """Weight, of shape (1, width), and bias, of shape (1,), of a linear combination of a layer's outputs."""
     rows = (slope @ weight.double()).to(weight.dtype)[None]
     if bias is None and offset == 0:
         return rows, None

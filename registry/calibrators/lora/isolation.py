@@ -1,4 +1,4 @@
-"""What a training run changes in its process, put back afterwards: random numbers, threads, messages, environment."""
+"""Restore what a training run changes in its process: random states, threads, verbosity and environment."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ __all__ = ["isolated"]
 
 @contextmanager
 def isolated(seed: int, device: torch.device) -> Iterator[None]:
-    """Everything random depends on the seed alone, a CPU uses one thread, and the libraries keep silent.
+    """Seed all random numbers, use one CPU thread, and silence the libraries; restore all of it at the end.
 
-    Sums of floating-point numbers depend on how many threads share them: with one, a fit gives the same bits on a busy
-    machine and on an idle one.
+    Sums of floating-point numbers depend on the number of threads. With one thread, a fit is reproducible to the bit.
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
     environment, threads, verbosity = dict(os.environ), torch.get_num_threads(), logging.get_verbosity()
     devices = range(torch.cuda.device_count()) if device.type == "cuda" else ()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers is half typed
+    logging.set_verbosity_error()
     if device.type == "cpu":
         torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""What the fine-tuning minimises: the paper's weighted quantile loss, or the squared error."""
+"""The losses of the fine-tuning: the paper's weighted quantile loss, and the squared error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["quantile_loss", "squared_loss"]
 
 
 def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
-    """Weighted quantile loss (wQL, section 3.2 of the paper) of each row.
+    """Return the weighted quantile loss (wQL, section 3.2 of the paper) of each row.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequenc
     Returns
     -------
     tensor of shape (...)
-        The mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``. Over many rows it is smallest where
-        r is the beta-quantile of y.
+        The mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``, for the prediction r and the target
+        y. Its expectation is smallest if r is the beta-quantile of y.
     """
     betas = predicted.new_tensor(tuple(levels))
     short = target[..., None] - predicted
@@ -33,8 +33,8 @@ def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequenc
 
 
 def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Squared error of each row, of shape (...), of one prediction each, of shape (..., 1).
+    """Return the squared error of each row, of shape (...), for predictions of shape (..., 1).
 
-    Over many rows it is smallest where the prediction is the mean of the target.
+    Its expectation is smallest if the prediction is the mean of the target.
     """
     return (predicted[..., 0] - target).square()

@@ -1,4 +1,4 @@
-"""A PRM with an adapter: its weights are the PRM's own, its modules are not, so that the PRM stays what it is."""
+"""A PRM with an adapter. It shares the PRM's weights in modules of its own, so that the PRM is not changed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _HEAD = "score.layers"
 _LARGE = 1_000_000_000
 
 
-class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # transformers is half typed
+class QuantileRewardModel(PreTrainedModel):
     """The PRM's trunk under a head with one output per quantile.
 
     Parameters
     ----------
     trunk : PreTrainedModel
-        Gives hidden states.
+        Computes the hidden states.
     score : QuantileHead
     """
 
     def __init__(self, trunk: PreTrainedModel, score: QuantileHead) -> None:
         config = copy.deepcopy(trunk.config)
-        config._name_or_path = (
-            ""  # A machine's path, which PEFT would write into the adapter's configuration.
+        config._name_or_path = ""  # A local path, which PEFT would write into the adapter's configuration.
+        config._attn_implementation = (
+            "eager"  # For this module, which has no attention. The trunk keeps its own.
         )
-        config._attn_implementation = "eager"  # Of this module, which has none. The trunk keeps its own.
         super().__init__(config)
         self.model = trunk
         self.score = score
-        # For the trainer, which else would take a model that is spread over several GPUs to one of them.
+        # Without it, the trainer moves a model that is spread over several GPUs to one of them.
         self.hf_device_map = {name: weight.device for name, weight in self.named_parameters()}
 
     def forward(
@@ -52,12 +52,12 @@ class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # 
         attention_mask: torch.Tensor | None,
         leaves: torch.Tensor,
     ) -> torch.Tensor:
-        """Log-odds per quantile at the ends of prefixes.
+        """Return the log-odds of each quantile at the ends of prefixes.
 
         Parameters
         ----------
         input_ids, position_ids, attention_mask : tensors
-            As :func:`prmcal.registry.prms.token_tree.collate_token_trees` makes them.
+            The output of :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
         leaves : tensor of shape (trees, prefixes), int64
             The node of each prefix's last token.
 
@@ -74,29 +74,29 @@ class QuantileRewardModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # 
 
 
 def quantile_model(prm: TransformersPRM, quantiles: int) -> QuantileRewardModel:
-    """The PRM with one output per quantile: before any training each is the PRM's own log-odds.
+    """Return the PRM with one output per quantile. Before training, each is the PRM's own log-odds.
 
     Raises
     ------
     PluginFailedError
-        If the PRM's trunk or head is of a form that cannot be adapted.
+        If the PRM's trunk or head cannot be adapted.
     """
     trunk, head = prm.modules
     if not isinstance(trunk, PreTrainedModel):
         raise PluginFailedError(
-            f"The trunk of the PRM '{prm.plugin_name}' must be a model of transformers. It is {type(trunk).__name__}."
+            f"The trunk of the PRM '{prm.plugin_name}' must be a model of transformers. It is a {type(trunk).__name__}."
         )
     score = QuantileHead(_twin(head), prm.log_odds, quantiles)
     model = QuantileRewardModel(_twin(trunk), score)
-    model.eval()  # type: ignore[no-untyped-call]
+    model.eval()
     return model
 
 
 def recompute_if_large(model: QuantileRewardModel) -> None:
-    """Let a trunk of over a billion parameters compute its layers again for their gradients, with the same results.
+    """Turn on gradient checkpointing for a trunk with over a billion parameters. The results are the same.
 
-    Of a trunk of 7B what the gradients need would take 4 MB a token, 18 GB for a batch of 32 prefixes; so it takes a
-    tenth, for about a third more operations.
+    Without it, the activations of a 7B trunk take 4 MB per token, which is 18 GB for a batch of 32 prefixes. With it
+    they take a tenth, at the cost of about a third more operations.
     """
     if sum(weight.numel() for weight in model.model.parameters()) > _LARGE:
         model.model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -110,12 +110,14 @@ def lora_config(
     layers: str | Sequence[int],
     target_modules: Sequence[str],
 ) -> LoraConfig:
-    """Low-rank updates of some of the trunk's layers and of the head's, whose last layer is trained as a whole.
+    """Configure low-rank updates of some of the trunk's layers and of the head, except for its last layer.
+
+    All weights of the head's last layer are trained.
 
     Raises
     ------
     PluginFailedError
-        If the trunk has no such layers or modules.
+        If the trunk does not have these layers or modules.
     """
     chosen = _layers(model.model, layers)
     names = {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
@@ -136,7 +138,7 @@ def lora_config(
     ]
     return LoraConfig(
         r=rank,
-        lora_alpha=alpha,  # type: ignore[arg-type]  # Any number will do.
+        lora_alpha=alpha,  # type: ignore[arg-type]  # Any number works.
         lora_dropout=dropout,
         target_modules="|".join(f"(?:{pattern})" for pattern in patterns),
         modules_to_save=[last],
@@ -147,16 +149,16 @@ def lora_config(
 def adapted(
     model: QuantileRewardModel, config: LoraConfig, adapter: Mapping[str, torch.Tensor] | None = None
 ) -> PeftModel:
-    """The model with an adapter: a fresh one, drawn from torch's global generator, or a trained one.
+    """Return the model with an adapter: the given one, or a new one from torch's global random generator.
 
     Raises
     ------
     PluginFailedError
-        If the trained one does not fit the model.
+        If the given adapter does not fit the model.
     """
     if adapter is None:
         return get_peft_model(model, copy.deepcopy(config), adapter_name=ADAPTER).eval()
-    # PEFT draws weights at any rate: the caller's random numbers stay where they were.
+    # PEFT draws random weights even here. The caller's random state must not change.
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         peft_model = get_peft_model(model, copy.deepcopy(config), adapter_name=ADAPTER)
     load_adapter(peft_model, adapter)
@@ -164,7 +166,7 @@ def adapted(
 
 
 def load_adapter(model: PeftModel, adapter: Mapping[str, torch.Tensor]) -> None:
-    """Set the weights of a model's adapter, all of them."""
+    """Set all weights of a model's adapter."""
     from peft import get_peft_model_state_dict
 
     expected = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
@@ -175,7 +177,7 @@ def load_adapter(model: PeftModel, adapter: Mapping[str, torch.Tensor]) -> None:
 
 
 def _twin(module: Any) -> Any:
-    """New modules over the same storage: what is done to them does not touch the others, and costs no memory."""
+    """Copy modules, but share their weights. Changes to the copy do not affect the original."""
     memo: dict[int, Any] = {
         id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in module.parameters()
     }
@@ -184,24 +186,22 @@ def _twin(module: Any) -> Any:
 
 
 def _layers(trunk: nn.Module, layers: str | Sequence[int]) -> list[int]:
-    """Indices of the decoder layers that get an adapter."""
+    """The indices of the decoder layers that get an adapter."""
     count = len(getattr(trunk, "layers", ()))
     if not count:
-        raise PluginFailedError(
-            f"The PRM's trunk, {type(trunk).__name__}, has no 'layers' that an adapter could be put into."
-        )
+        raise PluginFailedError(f"The PRM's trunk, {type(trunk).__name__}, has no 'layers' to adapt.")
     if layers == "all":
         return list(range(count))
     chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
     if not chosen or max(chosen) >= count:
         raise PluginFailedError(
             f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
-            "Give it a list of layers that are there, or 'all'."
+            "Give a list of these layers, or 'all'."
         )
     return chosen
 
 
 def _trunk_pattern(layers: Sequence[int], target_modules: Sequence[str]) -> str:
-    """Of the full names of the chosen modules. A pattern, since PEFT keeps names as a set, in no fixed order."""
+    """A pattern for the full names of the chosen modules. PEFT would save a list of names in no fixed order."""
     indices = "|".join(map(str, layers))
     return rf"model\.layers\.(?:{indices})\.(?:.*\.)?(?:{'|'.join(map(re.escape, target_modules))})"

@@ -1,4 +1,4 @@
-"""The scores of prefixes by a PRM with an adapter, and beside them the PRM's own."""
+"""Predict with a PRM and its adapter, and with the PRM alone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _WITHOUT = "__base__"  # PEFT's name for a row of a batch that no adapter touche
 def predict_log_odds(
     model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int, original: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log-odds of prefixes, equal ones computed once.
+    """Return the log-odds of prefixes. Equal prefixes are computed once.
 
     Returns
     -------
     calibrated : ndarray of shape (rows, quantiles)
+        The log-odds of each quantile.
     own : ndarray of shape (rows,)
-        The PRM's own, from the same passes if `original`; else empty.
+        The PRM's own log-odds, from the same passes. Empty if `original` is false.
     """
     distinct = sorted(set(prefixes), key=lambda prefix: (prefix.question, prefix.steps))
     number = {prefix: index for index, prefix in enumerate(distinct)}

@@ -1,4 +1,4 @@
-"""TRL's SFTTrainer over batches of token trees, with checkpoints that a killed fit goes on from."""
+"""Train an adapter with TRL's SFTTrainer on batches of token trees, with checkpoints to resume from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from prmcal.registry.contracts.features import FitSupport
 __all__ = ["Parts", "Schedule", "train"]
 
 Parts = list[dict[str, Any]]
-"""The forward passes that make up one batch: each the model's `inputs`, and `target` and `weight` of every slot."""
+"""The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
 
 _CHECKPOINTS = 20
 _SHOWN_STEPS = 20
@@ -38,16 +38,16 @@ _SECONDS_BETWEEN_REPORTS = 1.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train.
+    """The number of steps and the learning rate.
 
     Attributes
     ----------
     steps_by_epoch : tuple of int
-        Batches of each epoch.
+        The number of batches in each epoch.
     learning_rate : float
-        At the first step; it falls to 0 along a straight line.
+        The learning rate at the first step. It decays linearly to 0.
     seed : int
-        Of dropout.
+        The seed of dropout.
     """
 
     steps_by_epoch: tuple[int, ...]
@@ -56,12 +56,12 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """Batches in all."""
+        """The number of batches in all epochs."""
         return sum(self.steps_by_epoch)
 
 
 class TreeTrainer(SFTTrainer):
-    """SFTTrainer whose batches are lists of forward passes, and whose loss is that of quantiles."""
+    """An SFTTrainer with batches of several forward passes, and a loss for each row."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TreeTrainer(SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The weighted sum of the losses of one pass's prefixes."""
+        """Return the weighted sum of the losses of the prefixes in one pass."""
         outputs = model(**{name: tensor.to(model.device) for name, tensor in inputs["inputs"].items()})
         target, weight = (inputs[name].to(outputs.device) for name in ("target", "weight"))
         loss = (self.row_loss(torch.sigmoid(outputs), target) * weight).sum()
@@ -87,12 +87,12 @@ class TreeTrainer(SFTTrainer):
     def training_step(
         self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Add up the gradients of a batch's passes.
+        """Add up the gradients of the passes of a batch.
 
         Raises
         ------
         PluginFailedError
-            If the loss is no number any more.
+            If the loss becomes NaN or infinite.
         """
         model.train()
         total = torch.zeros((), device=self.args.device)
@@ -103,26 +103,26 @@ class TreeTrainer(SFTTrainer):
         self.newest_loss = float(total)
         if not math.isfinite(self.newest_loss):
             raise PluginFailedError(
-                f"the loss became {'NaN' if math.isnan(self.newest_loss) else 'infinite'} at step "
-                f"{self.state.global_step + 1} of {self.state.max_steps}: lower the learning rate "
-                f"(it is {self.args.learning_rate:g})."
+                f"The loss became {'NaN' if math.isnan(self.newest_loss) else 'infinite'} at step "
+                f"{self.state.global_step + 1} of {self.state.max_steps}. Lower the learning rate "
+                f"({self.args.learning_rate:g})."
             )
         return total
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """Not counted."""
+        """Return 0: operations are not counted."""
         return 0
 
     def _send_telemetry(self) -> None:
-        """TRL would report every fit to the hub."""
+        """Do nothing. TRL would report every fit to the hub."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Without TRL's model card, and sealed once it is whole."""
+        """Write a checkpoint without TRL's model card, and mark it when it is complete."""
         Trainer._save_checkpoint(self, model, trial)
         seal(Path(self._get_output_dir(trial)) / f"checkpoint-{self.state.global_step}", self.fit)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """The adapter alone: the tokenizer and the arguments are known to whoever resumes."""
+        """Write the adapter alone. A resumed fit has the tokenizer and the arguments already."""
         model: Any = self.model
         adapter = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
         write_adapter(Path(str(output_dir)), adapter, model.peft_config[ADAPTER])
@@ -133,18 +133,18 @@ class TreeTrainer(SFTTrainer):
 
 
 class Progress(TrainerCallback):
-    """A line on epoch, loss and time left, once a second at the most."""
+    """Reports the epoch, the loss and the time left, at most once a second."""
 
     def __init__(self, schedule: Schedule, report: Callable[[str], None], loss: Callable[[], float]) -> None:
         self.schedule, self.report, self.loss = schedule, report, loss
         self.losses: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Start the clock, at the step that a resumed fit goes on from."""
+        """Start the clock at the first step, which is not 0 in a resumed fit."""
         self.first_step, self.start, self.reported = state.global_step, time.monotonic(), 0.0
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Report, unless the last line is too new."""
+        """Report, unless the last report is less than a second old."""
         self.losses.append(self.loss())
         now, step = time.monotonic(), state.global_step
         if now - self.reported < _SECONDS_BETWEEN_REPORTS and step < self.schedule.steps:
@@ -174,27 +174,27 @@ def train(
     support: FitSupport,
     fit: str,
 ) -> None:
-    """Train a model's adapter in place, going on from the newest whole checkpoint of the same fit if there is one.
+    """Train a model's adapter in place, from the newest complete checkpoint of the same fit if there is one.
 
     Parameters
     ----------
     model : PeftModel
-        Its forward pass gives log-odds of shape (trees, slots, outputs).
+        Its forward pass returns log-odds of shape (trees, slots, outputs).
     tokenizer : PreTrainedTokenizerBase
-        The real one: the trainer aligns the model's special tokens with it.
+        The PRM's tokenizer. The trainer aligns the model's special tokens with it.
     parts_of : callable
-        From a batch's number to its forward passes, whose weights sum to 1.
+        Returns the forward passes of a batch, by its number. Their weights sum to 1.
     row_loss : callable
-        From predictions, of shape (..., outputs), and targets, of shape (...), to losses of shape (...).
+        Maps predictions, of shape (..., outputs), and targets, of shape (...), to losses of shape (...).
     schedule : Schedule
     support : FitSupport
     fit : str
-        A hash of all that decides the result: checkpoints of other fits are not gone on from.
+        A hash of everything that the result depends on. Checkpoints of other fits are ignored.
 
     Raises
     ------
     PluginFailedError
-        If the loss is no number any more.
+        If the loss or a weight becomes NaN or infinite.
     """
     with ExitStack() as stack:
         folder = support.checkpoints
@@ -220,13 +220,13 @@ def train(
     model.eval()
     if not all(torch.isfinite(weight).all() for weight in model.parameters() if weight.requires_grad):
         raise PluginFailedError(
-            f"the adapter's weights became NaN at the last of {schedule.steps} steps: lower the learning rate "
-            f"(it is {schedule.learning_rate:g})."
+            f"The adapter's weights became NaN at the last of {schedule.steps} steps. Lower the learning rate "
+            f"({schedule.learning_rate:g})."
         )
 
 
 def _configuration(folder: Path, schedule: Schedule, keep: bool, cpu: bool) -> SFTConfig:
-    """One pass over the numbered batches of all epochs, in order."""
+    """The trainer's configuration: one pass over the numbered batches of all epochs, in order."""
     configuration = SFTConfig(
         output_dir=str(folder),
         num_train_epochs=1,

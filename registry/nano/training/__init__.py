@@ -1,1 +1,5 @@
-"""How the nano models were trained. `python -m prmcal.registry.nano.training` repeats all of it on one CPU core."""
+"""The training of the nano models, run by `python -m prmcal.registry.nano.training`.
+
+The stages depend on `fitting` (model and trainer), `stages` (the batches of each stage) and `examples` (what batches
+consist of). The trained weights are in `registry/nano/models`, not here.
+"""

@@ -1,14 +1,14 @@
-r"""Trains everything, from nothing, on one CPU core: `python -m prmcal.registry.nano.training`.
+r"""Train all nano models from scratch, on one CPU core: `python -m prmcal.registry.nano.training`.
 
-Stages, each skipped if its output exists, so that an interrupted run goes on where it was:
+The stages are as follows. A stage is skipped if its output exists, so that an interrupted run can be resumed:
 
     tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
                                \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> prm
 
-    and from the prm's trunk its twins in other formats: shepherd, reasoneval
+    shepherd and reasoneval: PRMs in other formats, which start from the trunk of prm
 
-What is to ship goes to `build/nano/models`, all else to the work folder. To ship it, copy it to `registry/nano/models`:
-the shipped folders are never overwritten, nor taken for a finished stage.
+The final models are written to `build/nano/models`, and everything else to the work folder. To ship the models, copy
+them to `registry/nano/models`. Training never writes to that folder, and never skips a stage because of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,22 @@ import torch
 
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.nano.problems import generate_split
-from prmcal.registry.nano.training import base, drill, policies, polish, reward_model, twins
-from prmcal.registry.nano.training.cycles import CYCLES, Cycle
-from prmcal.registry.nano.training.examples import Encoder, Example
-from prmcal.registry.nano.training.facts import Facts, wrong_shares
-from prmcal.registry.nano.training.folders import load_trained, save_policy, save_reward_model
-from prmcal.registry.nano.training.labels import (
+from prmcal.registry.nano.training.examples.facts import Facts, wrong_shares
+from prmcal.registry.nano.training.examples.labels import (
     label_prefixes,
     read_labels,
     sample_trajectories,
     write_labels,
 )
-from prmcal.registry.nano.training.model import SolverAndJudge, nano_config
-from prmcal.registry.nano.training.probe import BATCHES, Probe
-from prmcal.registry.nano.training.settle import settle
-from prmcal.registry.nano.training.tokenizer import build_tokenizer
-from prmcal.registry.nano.training.trainer import train
+from prmcal.registry.nano.training.examples.token_trees import Encoder, Example
+from prmcal.registry.nano.training.examples.tokenizer import build_tokenizer
+from prmcal.registry.nano.training.fitting.folders import load_trained, save_policy, save_reward_model
+from prmcal.registry.nano.training.fitting.model import SolverAndJudge, nano_config
+from prmcal.registry.nano.training.fitting.probe import BATCHES, Probe
+from prmcal.registry.nano.training.fitting.trainer import train
+from prmcal.registry.nano.training.stages import base, drill, policies, polish, reward_model, twins
+from prmcal.registry.nano.training.stages.cycles import CYCLES, Cycle
+from prmcal.registry.nano.training.stages.settle import settle
 from prmcal.registry.plugins import KINDS
 
 POLICIES = ("strong", "middle", "weak")
@@ -51,13 +52,13 @@ FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 950
 FIRST_QUESTIONS, QUESTIONS = 320, 640
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
 SETTLED_EVERY = 3
-"""Two numbers need no more than every third label."""
+"""Only every third label is used: it suffices for the two numbers that settling fits."""
 REFRESH = 150
-"""Steps after which the drill looks again at what the model gets wrong."""
+"""Training steps between two measurements of what the model gets wrong."""
 
 
 class FactProbe:
-    """Keeps the facts that a model gets wrong up to date while it trains."""
+    """Measures during training which facts the model gets wrong."""
 
     def __init__(self, encoder: Encoder, model: Any, scale: float) -> None:
         self.encoder = encoder
@@ -65,14 +66,14 @@ class FactProbe:
         self(model)
 
     def __call__(self, model: Any) -> dict[str, float]:
-        """Measure anew, and give the mean chance of a wrong result."""
+        """Measure all facts again, and return the mean probability of a wrong result."""
         shares = wrong_shares(model, self.encoder, every=self.every)
         self.facts = Facts(shares)
         return {"wrong": sum(shares.values()) / len(shares)}
 
 
 class Pipeline:
-    """The stages and where their outputs lie."""
+    """The training stages, and the folders of their outputs."""
 
     def __init__(self, work: Path, models: Path, seed: int, scale: float) -> None:
         self.work, self.models, self.seed, self.scale = work, models, seed, scale
@@ -80,7 +81,7 @@ class Pipeline:
         self.models.mkdir(parents=True, exist_ok=True)
 
     def stage(self, name: str, output: Path, make: Callable[[], None]) -> None:
-        """Make an output unless it exists, and say how long it took."""
+        """Make an output unless it exists, and print how long it took."""
         if output.exists():
             print(f"{name}: {output} exists, skipped", flush=True)
             return
@@ -89,18 +90,18 @@ class Pipeline:
         print(f"{name}: {time.time() - started:.0f} s", flush=True)
 
     def run(self, until: str = "prm") -> None:
-        """All stages, or those up to and including one."""
+        """Run all stages, or those up to and including `until`."""
         work, models = self.work, self.models
         self.stage("tokenizer", work / "tokenizer", lambda: build_tokenizer(work / "tokenizer"))
         self.encoder = Encoder(work / "tokenizer")
         for cycle in CYCLES:
-            self.stage(cycle.name, work / cycle.name, lambda cycle=cycle: self.train_cycle(cycle))  # type: ignore[misc]
+            self.stage(cycle.name, work / cycle.name, partial(self.train_cycle, cycle))
         if until == "base":
             return
         self.stage("polished", work / "polished", self.train_polished)
         for name in POLICIES:
-            self.stage(f"{name}-first", work / name, lambda name=name: self.train_policy(name))  # type: ignore[misc]
-            self.stage(name, models / name, lambda name=name: self.mend_policy(name))  # type: ignore[misc]
+            self.stage(f"{name}-first", work / name, partial(self.train_policy, name))
+            self.stage(name, models / name, partial(self.mend_policy, name))
         if until == "policies":
             return
         self.stage(
@@ -127,10 +128,10 @@ class Pipeline:
         )
         self.stage("prm", models / "prm", self.ship_reward_model)
         for name in twins.OUTPUTS:
-            self.stage(name, models / name, lambda name=name: self.train_twin(name))  # type: ignore[misc]
+            self.stage(name, models / name, partial(self.train_twin, name))
 
     def scaled(self, count: int) -> int:
-        """A number of steps, questions or batches, scaled down in tests."""
+        """Scale a number of steps, questions or batches. Tests scale it down."""
         return max(1, round(count * self.scale))
 
     def train(
@@ -143,13 +144,13 @@ class Pipeline:
         probe: Callable[[Any], dict[str, float]] | None = None,
         probe_every: int = 250,
     ) -> None:
-        """Train a model in place; `steps` are scaled already."""
+        """Train a model in place. The caller scales `steps`."""
         scratch = self.work / "scratch"
         tokenizer = self.encoder.tokenizer
         train(name, model, tokenizer, draw, steps, learning_rate, scratch, self.seed, probe, probe_every)
 
     def train_cycle(self, cycle: Cycle) -> None:
-        """A base model, or a further cycle of one."""
+        """Train a base model, or continue to train one."""
         if cycle.source is None:
             torch.manual_seed(self.seed)
             vocabulary = -(-len(self.encoder.tokenizer) // 64) * 64
@@ -170,7 +171,7 @@ class Pipeline:
         model.save_pretrained(self.work / cycle.name)
 
     def train_polished(self) -> None:
-        """The model that all policies start from."""
+        """Train the model that all policies start from."""
         model = load_trained(self.work / "solver")
         self.train(
             "polished",
@@ -183,7 +184,7 @@ class Pipeline:
         model.save_pretrained(self.work / "polished")
 
     def train_policy(self, name: str) -> None:
-        """One policy from the polished solver."""
+        """Train one policy from the polished solver."""
         noise = policies.POLICIES[name]
         model = load_trained(self.work / "polished")
         self.train(
@@ -198,7 +199,7 @@ class Pipeline:
         save_policy(model, self.encoder.tokenizer, self.work / "policies" / name)
 
     def mend_policy(self, name: str) -> None:
-        """A policy with fewer slips and as many copy mistakes."""
+        """Reduce the slips of a policy, and keep its copy mistakes."""
         model = load_trained(self.work / name)
         self.mend(name, model, policies.POLICIES[name], policies.MENDING_STEPS, policies.MENDING_RATE)
         if name == "strong":
@@ -209,7 +210,7 @@ class Pipeline:
     def mend(
         self, name: str, model: SolverAndJudge, noise: policies.Noise, steps: int, learning_rate: float
     ) -> None:
-        """Imitate mistakes while dwelling on what the policy gets wrong."""
+        """Imitate mistakes on problems with facts that the policy gets wrong."""
         probe = FactProbe(self.encoder, model, self.scale)
         self.train(
             f"{name}-mended",
@@ -222,7 +223,7 @@ class Pipeline:
         )
 
     def clean(self, name: str, model: SolverAndJudge) -> None:
-        """Write right chains alone, dwelling on what the model gets wrong."""
+        """Learn right chains only, on problems with facts that the model gets wrong."""
         probe = FactProbe(self.encoder, model, self.scale)
         self.train(
             f"{name}-clean",
@@ -235,7 +236,7 @@ class Pipeline:
         )
 
     def make_labels(self, folder: Path, questions: int, output: Path) -> None:
-        """Trajectories of all policies, follow-ups of the strong one, on train questions of nano-math."""
+        """Label trajectories of all policies with follow-ups of the strong policy, on train questions of nano-math."""
         problems = generate_split("nano-math", "train", self.scaled(questions))
         trajectories: list[list[tuple[str, ...]]] = [[] for _ in problems]
         for index, name in enumerate(("weak", "middle", "strong")):
@@ -247,7 +248,7 @@ class Pipeline:
         write_labels(output, label_prefixes(strong, problems, trajectories, FOLLOW_UPS, self.seed + 3))
 
     def train_first_reward_model(self) -> None:
-        """The first reward model, from the verifier and the first labels."""
+        """Train the first reward model, from the verifier and the first labels."""
         labels = reward_model.group_by_question(read_labels(self.work / "first-labels.jsonl"))
         model = load_trained(self.work / "verifier-again")
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
@@ -262,7 +263,7 @@ class Pipeline:
         model.save_pretrained(self.work / "first-prm")
 
     def train_drilled(self) -> None:
-        """The verifier that sees slips."""
+        """Train the verifier to detect slips."""
         model = load_trained(self.work / "first-prm")
         model.hint_weight, model.balanced_hints = 1.0, True
         probe = FactProbe(self.encoder, model, self.scale)
@@ -279,7 +280,7 @@ class Pipeline:
         model.save_pretrained(self.work / "drilled")
 
     def train_reward_model(self, name: str, source: str, remember: bool, steps: int) -> None:
-        """The reward model from the drilled verifier and the labels, in two stages: see, then remember."""
+        """Train one of the two stages from the drilled verifier to the reward model, with the labels."""
         labels = reward_model.group_by_question(read_labels(self.work / "labels.jsonl"))
         model = load_trained(self.work / source)
         model.hint_weight, model.balanced_hints = HINT_WEIGHT, True
@@ -298,7 +299,7 @@ class Pipeline:
         model.save_pretrained(self.work / name)
 
     def ship_reward_model(self) -> None:
-        """The reward model as a checkpoint of its format, settled on the scale of the labels."""
+        """Rescale the reward model to the labels, and write it as a checkpoint of its format."""
         model = load_trained(self.work / "remembering")
         save_reward_model(model, self.encoder.tokenizer, self.work / "unsettled")
         unsettled = KINDS["prm"].create("qwen", checkpoint=str(self.work / "unsettled"), dtype="float32")
@@ -307,9 +308,9 @@ class Pipeline:
         save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
 
     def train_twin(self, name: twins.Format) -> None:
-        """A reward model in another format, on the labels and the drill of the first."""
+        """Train a reward model in another format, on the labels and the drill of the first one."""
         source = load_trained(self.work / "remembering")
-        # Only the adapter's tokenizer is used; the policies have the same.
+        # Only the tokenizer of the adapter is used. The policies have the same tokenizer.
         adapter = KINDS["prm"].create(name, checkpoint=str(self.models / "strong"))
         torch.manual_seed(self.seed)
         twin = twins.Twin(source.config, twins.OUTPUTS[name], adapter.log_odds)
@@ -325,9 +326,7 @@ class Pipeline:
             self.train(
                 name,
                 twin,
-                lambda number, index=index, each=each: examples.draw(
-                    self.seed + index, number, each.remember
-                ),  # type: ignore[misc]
+                partial(examples.draw, self.seed + index, remember=each.remember),
                 self.scaled(each.steps),
                 each.learning_rate,
             )
@@ -338,21 +337,23 @@ class Pipeline:
 
 
 def main() -> None:
-    """Parse the command line and run."""
+    """Parse the command line, and run the pipeline."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--work", type=Path, default=Path("build/nano"), help="folder for what is not shipped"
+        "--work", type=Path, default=Path("build/nano"), help="folder for intermediate outputs"
     )
     parser.add_argument(
         "--models",
         type=Path,
         default=Path("build/nano/models"),
-        help="folder for what is to ship",
+        help="folder for the final models",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of everything")
-    parser.add_argument("--scale", type=float, default=1.0, help="fraction of all counts, to try it out")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all stages")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="factor for all counts, below 1 to test the pipeline"
+    )
     parser.add_argument(
         "--until", choices=("base", "policies", "prm"), default="prm", help="last stage to run"
     )

@@ -176,7 +176,7 @@ def test_two_llms_are_paired_by_question_and_have_prefixes_of_their_own(finished
     found = compared(finished, FITTED, STRONG)
     assert found["common_prefixes"] is None and found["questions"] == 40
     text = render_comparison(finished, FITTED, STRONG, "brier", "table")
-    assert "the same 40 questions; each LLM has prefixes of its own" in text
+    assert "the same 40 questions. The LLMs have different prefixes: " in text
 
 
 def test_cells_that_lost_different_questions_are_refused_with_the_reason(finished: Path) -> None:
@@ -200,7 +200,12 @@ def test_without_artifacts_the_database_says_the_same(finished: Path, published_
         (RAW, RAW.replace("synthetic-questions", "long"), None, "different data sets"),
         (RAW, PASS_AT_1, None, "different leaderboards"),
         (RAW, FITTED, "breir", "Did you mean 'brier'"),
-        (PASS_AT_1, BEST_OF_N, "pass_at_n", f"no 'pass_at_n' of '{PASS_AT_1}'. .*Both cells have: accuracy"),
+        (
+            PASS_AT_1,
+            BEST_OF_N,
+            "pass_at_n",
+            f"no metric 'pass_at_n' of '{PASS_AT_1}'. .*Both cells have: accuracy",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_the_reason(

@@ -1,15 +1,17 @@
-"""``prmcal doctor``: what there is, and what a grid still needs, each with what to do about it."""
+"""``prmcal doctor``: what is installed, and what a grid still needs with what to do about it."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS, ROOT, Prmcal
 
 READY: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
 
@@ -56,6 +58,17 @@ def test_a_grid_that_has_all_it_needs(prmcal: Prmcal) -> None:
     lines = done.stdout.partition("grid synthetic")[2].splitlines()
     for name in ("weak", "verifier", "isotonic", "long", "best-of-n"):
         assert any(f" {name} " in line and line.endswith("ready") for line in lines), name
+
+
+def test_the_packages_are_those_that_the_project_names(prmcal: Prmcal) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [(each, "") for each in project["dependencies"]]
+    for extra, requirements in project["optional-dependencies"].items():
+        named += [(each, extra) for each in requirements if extra != "dev"]
+    expected = {(re.split("[<>=]", each)[0], extra) for each, extra in named}
+    table = prmcal("doctor").stdout.split("\n\n")[1].splitlines()[2:]
+    shown = [line.replace("not installed", "absent").split() for line in table]
+    assert {(row[0], row[2] if len(row) > 2 else "") for row in shown} == expected
 
 
 def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:

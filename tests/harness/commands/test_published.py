@@ -17,7 +17,7 @@ from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal
 
 SYNTHETIC = PLUGINS / "synthetic.py"
-PASSES = [
+PASSES: list[dict[str, Any]] = [
     {"question": "1+1?", "gold_answer": "2", "generations": ["a) 1+1\n\n\\boxed{2}", "\\boxed{3}"]},
     {"question": "2+2?", "gold_answer": 4, "generations": ["\\boxed{4}", "no idea"]},
 ]
@@ -64,7 +64,7 @@ def test_every_prefix_is_exported_with_its_success_rate(
         for split, count in (("calibration", 8), ("test", 4))
     }  # blocks of follow-ups are added up
     assert all(row["success_prob"] == row["successes"] / row["follow_ups"] for row in lines)
-    trajectories: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    trajectories: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in lines:
         key = (row["llm"], row["split"], row["question_id"], row["trajectory"])
         trajectories.setdefault(key, []).append(row)
@@ -150,7 +150,7 @@ def test_first_passes_become_a_recording(prmcal: Prmcal, tmp_path: Path) -> None
     for question, record, expected in zip(questions, PASSES, rewards, strict=True):
         (drawn,) = llm.generate([Prefix(question.text)], 2, Sampling(), 0)
         assert [each.text for each in drawn] == record["generations"]
-        trajectories = [tuple(text.split("\n\n")) for text in record["generations"]]  # type: ignore[attr-defined]
+        trajectories = [tuple(text.split("\n\n")) for text in record["generations"]]
         scores = prm.score(question.text, trajectories)
         np.testing.assert_allclose([each.reward[-1] for each in scores], expected, atol=1e-3)
         assert all(np.isfinite(each.logit[-1]) for each in scores)
@@ -162,7 +162,7 @@ def test_first_passes_become_a_recording(prmcal: Prmcal, tmp_path: Path) -> None
         (
             [{"question": "1+1?", "generations": ["2"]}],
             None,
-            "record 1: a first pass has a 'question', a 'gold_answer'",
+            "record 1: a first pass has the fields 'question', 'gold_answer'",
         ),
         (PASSES, np.zeros((2, 3)), "shape (questions, samples), here (2, 2). Got float64 of shape (2, 3)"),
         (PASSES, np.full((2, 2), 1.5), "must be in [0, 1]. Got 1.5 to 1.5"),

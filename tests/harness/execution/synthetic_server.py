@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Lock
 
 from prmcal import Prefix, Sampling
-from prmcal.registry.contracts.data import split_steps
 from prmcal.registry.plugins import llms, load_plugin_file
+from prmcal.steps import split_steps
 
 PARTING = "\nA: "
 

@@ -1,4 +1,4 @@
-"""Workers share the GPUs of a machine. Here there are none: the variable that CUDA reads says which there would be."""
+"""Workers share the GPUs of a machine. The tests need no GPU: they set CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Telling(llms.get("synthetic-llm")):
 
 
 @given(st.integers(1, 20), st.integers(1, 20))
-def test_shares_are_even_and_leave_no_gpu_out(count: int, workers: int) -> None:
+def test_shares_are_even_and_use_every_gpu(count: int, workers: int) -> None:
     gpus = [f"GPU-{number}" for number in range(count)]
     shares = [gpus_of_worker(gpus, workers, place) for place in range(workers)]
     assert {gpu for share in shares for gpu in share} == set(gpus)
@@ -65,7 +65,7 @@ def spread_prm(gpus: int) -> dict[str, Any]:
     }
 
 
-def test_a_worker_for_as_many_gpus_as_the_largest_model_takes(
+def test_each_worker_gets_as_many_gpus_as_the_largest_model_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grid(tmp_path)
@@ -75,7 +75,7 @@ def test_a_worker_for_as_many_gpus_as_the_largest_model_takes(
     assert default_workers(read_grid(path)) >= 1
 
 
-def test_a_size_that_is_none_is_refused_by_its_name(
+def test_a_tensor_parallel_that_is_no_number_is_refused(
     tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "0,1")
@@ -84,7 +84,7 @@ def test_a_size_that_is_none_is_refused_by_its_name(
         "run", grid(tmp_path, prms=[prm]), "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py"
     )
     assert done.returncode == 2
-    assert "'tensor_parallel' argument of the prm 'qwen-vllm'" in done.stderr
+    assert "'tensor_parallel' parameter of the prm 'qwen-vllm'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -93,7 +93,7 @@ def test_a_size_that_is_none_is_refused_by_its_name(
     [
         (
             "0,1,2,3",
-            "large is spread over 2 GPUs, so that --workers 3 needs 6. This machine has 4. Use --workers 2.",
+            "large is spread over 2 GPUs, so --workers 3 needs 6. This machine has 4. Use --workers 2.",
         ),
         ("0", "This machine has 1. Lower its 'tensor_parallel'."),
     ],

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prmcal.harness.commands.render import render_leaderboard
+from prmcal.harness.commands.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS, ROOT, Prmcal, command, environment
 
 SYNTHETIC = PLUGINS / "synthetic.py"
@@ -101,7 +101,10 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "Interrupted. Finished work is kept: run the same command to go on."
+    assert (
+        errors.splitlines()[-1]
+        == "Interrupted. Finished work is kept. To continue, run the same command again."
+    )
     assert "Traceback" not in errors
 
 
@@ -233,7 +236,7 @@ def test_a_folder_with_other_files_is_refused(prmcal: Prmcal, tmp_path: Path) ->
     (out / "thesis.tex").write_text("dear diary")
     refused = prmcal(*run_arguments(grid(tmp_path), out))
     assert refused.returncode == 2
-    assert "holds other files" in refused.stderr
+    assert "holds files that are not from a run" in refused.stderr
     assert [path.name for path in out.iterdir() if path.name != "run.lock"] == ["thesis.tex"]
 
 
@@ -242,11 +245,11 @@ def test_plan_and_status_tell_what_is_left(
 ) -> None:
     path, out = finished
     fresh = prmcal("plan", path, "--plugin", SYNTHETIC)
-    assert "0 of them there already" in fresh.stdout
-    assert "No estimate of the time yet" in fresh.stdout
+    assert "of which 0 are finished" in fresh.stdout
+    assert "The time is not known yet" in fresh.stdout
     bigger = grid(tmp_path, scaling={"samples": 32, "targets": [0.9, 0.99], "levels": [0.1]})
     estimated = prmcal("plan", bigger, "--out", out, "--plugin", SYNTHETIC)
-    assert "as past shards went" in estimated.stdout
+    assert "estimated from finished shards" in estimated.stdout
     rollout = next(line for line in estimated.stdout.splitlines() if line.strip().startswith("rollout"))
     assert rollout.split()[1:5] == ["2", "10", "6", "640"]
     assert "Disk: about" in estimated.stdout
@@ -348,7 +351,8 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     done = prmcal(*run_arguments(path, out), "--plugin", mine)
     assert done.returncode == 2
     assert (
-        "The strategy 'too good' failed to answer: its 'accuracy' holds [1.5], outside [0, 1]" in done.stderr
+        "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]"
+        in done.stderr
     )
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}

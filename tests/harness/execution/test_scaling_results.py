@@ -13,7 +13,7 @@ import yaml
 from prmcal.db.queries import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import curve_areas, curve_points, frontier, risk_points
-from prmcal.db.queries.scaling import scaling_pool
+from prmcal.db.queries.exact_curves import exact_curves
 from prmcal.harness.metrics.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
 
@@ -67,7 +67,7 @@ def test_costs_are_those_of_the_pool(database: Path) -> None:
 
 def test_costs_are_printed(out: Path, prmcal: Prmcal) -> None:
     text = prmcal("leaderboard", out, "--table", "costs").stdout
-    assert "prm_tokens" in text and "seconds of one worker" in text
+    assert "PRM tokens" in text and "single-worker seconds" in text
     rows = json.loads(prmcal("leaderboard", out, "--table", "costs", "--format", "json").stdout)
     assert {row["strategy"] for row in rows} == set(STRATEGIES)
 
@@ -135,7 +135,7 @@ def test_the_frontier_keeps_what_no_other_beats(database: Path) -> None:
 def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) -> None:
     points = curve_points(database)
     (place,) = points[["dataset", "llm", "prm"]].drop_duplicates().to_dict("records")
-    pool = scaling_pool(database, **place)
+    pool = exact_curves(database, **place)
     assert pool is not None
     for row in points.to_dict("records"):
         level = None if pd.isna(row["question_level"]) else row["question_level"]

@@ -22,6 +22,7 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
 from prmcal.registry.strategies.budgets import beams_needed, expansions_needed
 from tests.conftest import PLUGINS, Prmcal
+from tests.registry.create import create_as
 
 load_plugin_file(PLUGINS / "synthetic.py")
 QUESTIONS: list[Question] = datasets.create("synthetic-questions").questions("test", 12)
@@ -41,7 +42,7 @@ def search(
     sampling: Sampling = SAMPLING,
     **arguments: Any,
 ) -> list[Searched]:
-    strategy = strategies.create(name, **arguments)
+    strategy = create_as(SearchStrategy, strategies, name, **arguments)
     target = 0.9 if strategy.targeted else None
     llm = llms.create("synthetic-llm", skill=skill)
     prm = prm or prms.create("synthetic-prm")
@@ -89,7 +90,7 @@ def test_without_anything_to_save_all_variants_are_the_fixed_search() -> None:
     hopeless = lambda prefixes, logits: (expit(logits), np.zeros(len(logits)))  # noqa: E731
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
     for name in ("beam search + IAS-of-K", "beam search + IAS-of-M"):
-        strategy = strategies.create(name, width=3, expansions=2)
+        strategy = create_as(SearchStrategy, strategies, name, width=3, expansions=2)
         found = beam_search(QUESTIONS, llm, prm, strategy, hopeless, SAMPLING, 0.9, 5)
         chosen = [(each.answer.steps, each.generations) for each in found]
         assert chosen == [(each.answer.steps, each.generations) for each in fixed]

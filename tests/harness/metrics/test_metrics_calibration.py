@@ -1,10 +1,14 @@
+from __future__ import annotations
+
 import json
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
@@ -21,11 +25,14 @@ from prmcal.harness.metrics.calibration import (
     signed_error,
 )
 from prmcal.harness.metrics.rows import PrefixRows
+from tests.arrays import Floats, Ints
 
 RECORDED = Path(__file__).parents[4] / "shared" / "data" / "openr_samples_math-aps_mcvalues.jsonl"
 
 
-def make_rows(reward, success_rate, follow_ups=8, question=None):
+def make_rows(
+    reward: ArrayLike, success_rate: ArrayLike, follow_ups: ArrayLike = 8, question: ArrayLike | None = None
+) -> PrefixRows:
     reward = np.asarray(reward, dtype=np.float64)
     n = np.broadcast_to(np.asarray(follow_ups), reward.shape)
     k = np.rint(np.asarray(success_rate) * n).astype(np.int64)
@@ -33,7 +40,7 @@ def make_rows(reward, success_rate, follow_ups=8, question=None):
 
 
 @st.composite
-def random_rows(draw):
+def random_rows(draw: st.DrawFn) -> PrefixRows:
     size = draw(st.integers(1, 40))
     # Few distinct rewards, so that ties and edges of bins are common.
     reward = draw(
@@ -44,7 +51,7 @@ def random_rows(draw):
     return PrefixRows(np.array(reward), np.array(k), np.full(size, 8), np.array(question))
 
 
-def test_worked_example():
+def test_worked_example() -> None:
     rows = make_rows([0.0, 0.5, 1.0], [0.0, 1.0, 0.0])
     assert brier(rows).value() == pytest.approx(1.25 / 3)
     assert positive_brier(rows).value() == pytest.approx(1 / 3)
@@ -55,19 +62,19 @@ def test_worked_example():
     assert AdaptiveCE(rows, 2).value() == pytest.approx((0.25 + 0.75) / 1.5 / 2)
 
 
-def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above():
+def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above() -> None:
     table = reliability_bins(make_rows([0.1, 0.95, 1.0], [1, 1, 0]), Bootstrap(20))
     assert table.count.tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
 
 
-def test_adaptive_bins_share_tied_rewards_evenly():
+def test_adaptive_bins_share_tied_rewards_evenly() -> None:
     # One reward for all: every bin sees the same mixture of all rows, whatever their order.
     rows = make_rows([0.5] * 4, [1, 1, 0.25, 0.25])
     assert AdaptiveCE(rows, 2).value() == pytest.approx(0.125)
     assert AdaptiveCE(rows, 3).value() == pytest.approx(0.125)
 
 
-def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows():
+def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows() -> None:
     generator = np.random.default_rng(3)
     rows = make_rows(generator.random(120), generator.integers(0, 9, 120) / 8)
     order = np.argsort(rows.reward)
@@ -79,7 +86,7 @@ def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows():
 
 @settings(max_examples=60, deadline=None)
 @given(random_rows(), st.integers(1, 12), st.randoms(use_true_random=False))
-def test_no_metric_depends_on_the_order_of_the_rows(rows, bins, random):
+def test_no_metric_depends_on_the_order_of_the_rows(rows: PrefixRows, bins: int, random: Random) -> None:
     order = list(range(len(rows.reward)))
     random.shuffle(order)
     shuffled = PrefixRows(
@@ -92,7 +99,7 @@ def test_no_metric_depends_on_the_order_of_the_rows(rows, bins, random):
 
 @settings(max_examples=60, deadline=None)
 @given(random_rows(), st.integers(1, 12))
-def test_bounds_and_order_of_the_metrics(rows, bins):
+def test_bounds_and_order_of_the_metrics(rows: PrefixRows, bins: int) -> None:
     value = {name: metric.value() for name, metric in calibration_metrics(rows, bins).items()}
     assert 0 <= value["positive_brier"] <= value["brier"] <= 1
     assert value["brier_corrected"] <= value["brier"] + 1e-15
@@ -103,7 +110,9 @@ def test_bounds_and_order_of_the_metrics(rows, bins):
 
 @settings(max_examples=40, deadline=None)
 @given(random_rows(), st.integers(1, 12), st.data())
-def test_a_weight_is_as_good_as_repeating_the_question(rows, bins, data):
+def test_a_weight_is_as_good_as_repeating_the_question(
+    rows: PrefixRows, bins: int, data: st.DataObject
+) -> None:
     questions = len(rows.question_ids)
     weights = data.draw(st.lists(st.integers(0, 3), min_size=questions, max_size=questions).filter(any))
     repeats = np.array(weights)[rows.question_index]
@@ -119,7 +128,7 @@ def test_a_weight_is_as_good_as_repeating_the_question(rows, bins, data):
         assert weighted[0] == pytest.approx(expected[name].value(), abs=1e-12), name
 
 
-def test_noise_correction_is_unbiased_and_the_plain_score_is_not():
+def test_noise_correction_is_unbiased_and_the_plain_score_is_not() -> None:
     generator = np.random.default_rng(5)
     p = generator.random(200_000)
     for n in (2, 8):
@@ -131,7 +140,7 @@ def test_noise_correction_is_unbiased_and_the_plain_score_is_not():
         assert brier(rows).value() == pytest.approx(truth + noise, abs=0.002)
 
 
-def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_follow_up():
+def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_follow_up() -> None:
     certain = make_rows([0.2, 0.7], [0, 1])
     assert brier_corrected(certain).value() == brier(certain).value()
     single = make_rows([0.2, 0.7], [0, 1], follow_ups=[1, 8])
@@ -140,7 +149,7 @@ def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_fol
     assert "brier_corrected" not in calibration_metrics(single)
 
 
-def test_equal_to_scikit_learn_on_labels():
+def test_equal_to_scikit_learn_on_labels() -> None:
     generator = np.random.default_rng(7)
     reward, label = generator.random(5000), generator.integers(0, 2, 5000)
     rows = make_rows(reward, label, follow_ups=1)
@@ -156,7 +165,7 @@ def test_equal_to_scikit_learn_on_labels():
     assert AdaptiveCE(rows).value() == pytest.approx(np.abs(success - predicted).mean(), abs=1e-13)
 
 
-def test_reliability_bins_have_intervals_only_where_two_questions_are():
+def test_reliability_bins_have_intervals_only_where_two_questions_are() -> None:
     rows = make_rows([0.05, 0.06, 0.55, 0.56, 0.95], [0, 0.5, 0.25, 0.75, 1], question=[0, 1, 2, 2, 3])
     table = reliability_bins(rows, Bootstrap(500))
     assert table.count.tolist() == [2, 0, 0, 0, 0, 2, 0, 0, 0, 1]
@@ -166,7 +175,7 @@ def test_reliability_bins_have_intervals_only_where_two_questions_are():
     assert table.lower[0] == 0 and table.upper[-1] == 1
 
 
-def test_signed_errors_fall_into_bins_from_minus_one_to_one():
+def test_signed_errors_fall_into_bins_from_minus_one_to_one() -> None:
     table = signed_error_bins(make_rows([0, 0.5, 1, 1], [1, 0.5, 0, 0.5]), bins=4)
     assert table.lower.tolist() == [-1, -0.5, 0, 0.5] and table.upper.tolist() == [-0.5, 0, 0.5, 1]
     assert table.count.tolist() == [1, 0, 1, 2]
@@ -183,17 +192,17 @@ def test_signed_errors_fall_into_bins_from_minus_one_to_one():
         ([0.5, 0.5], [1], [2], "shape"),
     ],
 )
-def test_rows_out_of_range_are_refused(reward, k, n, message):
+def test_rows_out_of_range_are_refused(reward: Floats, k: Ints, n: Ints, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PrefixRows(np.array(reward), np.array(k), np.array(n), np.zeros(len(reward), dtype=int))
 
 
-def test_there_must_be_a_bin():
+def test_there_must_be_a_bin() -> None:
     with pytest.raises(ValueError, match=r"'bins' must be an int in \[1, inf\)\. Got 0 instead\."):
         calibration_metrics(make_rows([0.5], [1]), bins=0)
 
 
-def test_recorded_success_rates():
+def test_recorded_success_rates() -> None:
     if not RECORDED.is_file():
         pytest.skip(f"{RECORDED} is not here")
     records = [json.loads(line) for line in RECORDED.read_text().splitlines()]

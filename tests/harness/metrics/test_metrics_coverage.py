@@ -1,3 +1,8 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,11 +14,21 @@ from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.harness.metrics.coverage import Coverage, coverage_metrics
 from prmcal.harness.metrics.mixing import GRID, fit_mixing, share_above
 from prmcal.harness.metrics.rows import PrefixRows
+from tests.arrays import Bools, Floats, Ints
 
 FOLLOW_UPS = 8
 
+RewardOf = Callable[[Floats, float], Floats]
+"""The reward that a PRM gives for what it sees, and the mean of the log-odds."""
 
-def draw(reward_of, questions=100, seed=0, follow_ups=FOLLOW_UPS, centre=0.0):
+
+def draw(
+    reward_of: RewardOf,
+    questions: int = 100,
+    seed: int = 0,
+    follow_ups: int | Ints = FOLLOW_UPS,
+    centre: float = 0.0,
+) -> tuple[PrefixRows, Floats]:
     """Prefixes of which the PRM sees the log-odds of p with an error of spread 1; rows and p."""
     random = np.random.default_rng(seed)
     question = np.repeat(np.arange(questions), random.integers(4, 20, questions))
@@ -24,22 +39,23 @@ def draw(reward_of, questions=100, seed=0, follow_ups=FOLLOW_UPS, centre=0.0):
     return PrefixRows(reward_of(seen, centre), random.binomial(n, p), n, question), p
 
 
-def quantile(level):
+def quantile(level: float) -> RewardOf:
     """The quantile of p given what the PRM sees: log-odds are normal around 2/3 of it, variance 2/3."""
 
-    def reward(seen, centre):
-        return expit(centre + (seen - centre) * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level))
+    def reward(seen: Floats, centre: float) -> Floats:
+        rewards: Floats = expit(centre + (seen - centre) * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level))
+        return rewards
 
     return reward
 
 
-def nothing(rows):
+def nothing(rows: PrefixRows) -> Bools:
     return np.zeros(len(rows.reward), dtype=bool)
 
 
-def weighted_share(rows, covered):
+def weighted_share(rows: PrefixRows, covered: Bools) -> float:
     counts = np.bincount(rows.question_index)
-    return np.mean(np.bincount(rows.question_index, weights=covered.astype(float)) / counts)
+    return float(np.mean(np.bincount(rows.question_index, weights=covered.astype(float)) / counts))
 
 
 WORLDS = {
@@ -52,7 +68,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_estimate_is_nearly_unbiased_where_the_share_of_rates_is_not(name):
+def test_the_estimate_is_nearly_unbiased_where_the_share_of_rates_is_not(name: str) -> None:
     reward_of, centre, bias = WORLDS[name]
     found, naive, true = [], [], []
     for seed in range(60):
@@ -66,7 +82,7 @@ def test_the_estimate_is_nearly_unbiased_where_the_share_of_rates_is_not(name):
         assert abs(np.mean(naive) - np.mean(true)) > 3 * abs(error.mean())
 
 
-def test_more_follow_ups_leave_less_bias():
+def test_more_follow_ups_leave_less_bias() -> None:
     """Where rewards lie too near to 1 for 8 follow-ups to tell."""
     errors = {}
     for follow_ups in (8, 64):
@@ -82,7 +98,7 @@ def test_more_follow_ups_leave_less_bias():
     assert abs(errors[64]) < 0.6 * abs(errors[8])
 
 
-def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again():
+def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again() -> None:
     """They are sums of what prefixes add; nothing is fitted again, and it must come out the same."""
     rows, _ = draw(quantile(0.1), seed=1)
     metric = Coverage(rows, nothing(rows))
@@ -94,8 +110,11 @@ def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again()
             metric.values(np.bincount(drawn, minlength=len(rows.question_ids))[None].astype(float))[0]
         )
         chosen = [np.flatnonzero(rows.question_index == question) for question in drawn]
+        places = np.concatenate(chosen)
         again = PrefixRows(
-            *(np.concatenate([column[each] for each in chosen]) for column in columns(rows)),
+            rows.reward[places],
+            rows.successes[places],
+            rows.follow_ups[places],
             np.repeat(np.arange(len(drawn)), [len(each) for each in chosen]),
         )
         full.append(Coverage(again, nothing(again)).value())
@@ -103,11 +122,7 @@ def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again()
     assert np.std(fast) == pytest.approx(np.std(full), rel=0.15)
 
 
-def columns(rows):
-    return rows.reward, rows.successes, rows.follow_ups
-
-
-def test_where_p_is_known_nothing_is_estimated():
+def test_where_p_is_known_nothing_is_estimated() -> None:
     rows = PrefixRows(
         np.array([0.3, 0.3, 1.0, 0.0]), np.array([0, 8, 8, 0]), np.full(4, 8), np.array([0, 0, 1, 1])
     )
@@ -117,7 +132,7 @@ def test_where_p_is_known_nothing_is_estimated():
     assert Coverage(low, np.zeros(3, dtype=bool)).value() == 1
 
 
-def test_questions_count_the_same():
+def test_questions_count_the_same() -> None:
     question = np.array([0] * 9 + [1])
     successes = np.array([8] * 9 + [0])
     rows = PrefixRows(np.full(10, 0.5), successes, np.full(10, 8), question)
@@ -127,7 +142,7 @@ def test_questions_count_the_same():
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data):
+def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 30))
     reward = np.array(
         data.draw(st.lists(st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0]), min_size=size, max_size=size))
@@ -144,16 +159,16 @@ def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data):
     assert shuffled.value() == pytest.approx(found.value, abs=1e-9)
 
 
-def test_a_higher_reward_is_covered_less():
+def test_a_higher_reward_is_covered_less() -> None:
     rows, _ = draw(quantile(0.5), seed=3)
     shares = [
-        Coverage(PrefixRows(rows.reward * factor, *columns(rows)[1:], rows.question), nothing(rows)).value()
+        Coverage(replace(rows, reward=rows.reward * factor), nothing(rows)).value()
         for factor in (0.2, 0.6, 1.0)
     ]
     assert shares[0] > shares[1] + 0.1 > shares[2] + 0.2
 
 
-def test_a_point_estimate_stands_in_for_every_level():
+def test_a_point_estimate_stands_in_for_every_level() -> None:
     rows, _ = draw(quantile(0.5))
     point = coverage_metrics({0.5: rows}, nothing(rows))
     assert sorted(point) == ["coverage_0.1", "coverage_0.5", "coverage_0.9"]
@@ -164,13 +179,13 @@ def test_a_point_estimate_stands_in_for_every_level():
     assert both["coverage_0.1"].value() > both["coverage_0.5"].value() + 0.3
 
 
-def test_terminal_needs_an_entry_for_every_prefix():
+def test_terminal_needs_an_entry_for_every_prefix() -> None:
     rows, _ = draw(quantile(0.5))
     with pytest.raises(ValueError, match="'terminal' must have one entry per prefix"):
         Coverage(rows, np.zeros(3, dtype=bool))
 
 
-def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_derivatives():
+def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_derivatives() -> None:
     random = np.random.default_rng(4)
     p = random.beta(2, 1, 20_000)
     k = np.bincount(random.binomial(8, p), minlength=9).astype(float)
@@ -190,7 +205,7 @@ def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_deriva
     np.testing.assert_allclose(slope, mixing.slopes[0, 3], atol=1e-3 * np.abs(slope).max())
 
 
-def test_what_a_point_of_the_grid_stands_for_is_shared_by_the_bound():
+def test_what_a_point_of_the_grid_stands_for_is_shared_by_the_bound() -> None:
     share = share_above(np.array([0.0, 0.5, 0.505, 1.0]))
     assert share.shape == (4, len(GRID))
     assert (share[0] == 1).all() and share[3].sum() == 1 and share[3, -1] == 1

@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from prmcal.db.queries.curves import unbeaten
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.curves import (
     TARGETS,
-    Curve,
     accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
 )
 from prmcal.harness.metrics.selective import Answering, RiskCoverageArea
-from prmcal.registry.contracts.strategy import Pool, Setting
+from prmcal.registry.contracts.strategy import Pool, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from tests.registry.create import create_as
 
 BOOTSTRAP = Bootstrap(replicates=200, seed=1)
 N = 16
@@ -44,7 +45,7 @@ def test_every_point_is_what_the_strategy_says() -> None:
     scores, correct, chance = world()
     settings = [chance, np.clip(chance + 0.2, 0, 1), np.append(np.nan, chance[1:])]
     curve = adaptive_curve(accuracy_table(scores, correct, N), settings, TARGETS, BOOTSTRAP)
-    ias = strategies.create("best-of-n + IAS")
+    ias = create_as(PoolStrategy, strategies, "best-of-n + IAS")
     points = [(rewards, target) for rewards in settings for target in TARGETS]
     for place, (rewards, target) in enumerate(points):
         pool = Pool(correct, np.where(correct, 0, 1), scores, rewards)
@@ -59,7 +60,8 @@ def test_a_curve_is_within_the_error_of_drawing() -> None:
     random = np.random.default_rng(2)
     for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.cost, strict=True):
         pool = Pool(correct, np.where(correct, 0, 1), scores, chance)
-        samples = strategies.create("best-of-n + IAS").answer(pool, Setting(N, target)).samples.astype(int)
+        ias = create_as(PoolStrategy, strategies, "best-of-n + IAS")
+        samples = ias.answer(pool, Setting(N, target)).samples.astype(int)
         assert samples.mean() == pytest.approx(mean)
         trials = []
         for _ in range(300):

@@ -17,8 +17,10 @@ from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.harness.metrics.calibration import brier_corrected, signed_error
 from prmcal.harness.metrics.coverage import Coverage
 from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.calibrators.conformal import ConformalBound
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import calibrators
+from tests.registry.create import create_as
 
 REPETITIONS = 1000
 FOLLOW_UPS = 8
@@ -89,7 +91,7 @@ def features(calibrator: Calibrator, drawn: World) -> NDArray[np.float64]:
 @pytest.mark.parametrize("wrapped", ["uncalibrated", "isotonic"])
 def test_conformal_bounds_hold_for_clustered_prefixes(wrapped: str) -> None:
     rates, probabilities = [], []
-    calibrator = calibrators.create("conformal", calibrator=wrapped, level=LEVEL)
+    calibrator = create_as(ConformalBound, calibrators, "conformal", calibrator=wrapped, level=LEVEL)
     for repetition in range(REPETITIONS):
         fitted, new = world(100, 2 * repetition), world(60, 2 * repetition + 1)
         calibrator.fit(
@@ -108,7 +110,9 @@ def test_conformal_bounds_can_be_promised_for_the_probability_itself() -> None:
     """Where success rates are all that is bounded, p = .99 and 8 of 8 are taken for 1."""
     found: dict[str, list[float]] = {"success_rate": [], "success_probability": []}
     for covers, shares in found.items():
-        calibrator = calibrators.create("conformal", calibrator="uncalibrated", level=LEVEL, covers=covers)
+        calibrator = create_as(
+            ConformalBound, calibrators, "conformal", calibrator="uncalibrated", level=LEVEL, covers=covers
+        )
         for repetition in range(REPETITIONS):
             random = np.random.default_rng(repetition)
             n = np.full(60, FOLLOW_UPS)
@@ -119,8 +123,9 @@ def test_conformal_bounds_can_be_promised_for_the_probability_itself() -> None:
 
 
 def test_conformal_bounds_need_to_know_which_prefixes_are_of_one_question() -> None:
-    together, apart = [], []
-    calibrator = calibrators.create("conformal", calibrator="uncalibrated", level=LEVEL)
+    together: list[float] = []
+    apart: list[float] = []
+    calibrator = create_as(ConformalBound, calibrators, "conformal", calibrator="uncalibrated", level=LEVEL)
     for repetition in range(REPETITIONS):
         fitted, new = uneven_world(60, 2 * repetition), uneven_world(60, 2 * repetition + 1)
         for shares, questions in ((together, fitted.question), (apart, None)):

@@ -17,6 +17,7 @@ from prmcal.registry.strategies.budgets import (
     expansions_needed,
     samples_needed,
 )
+from tests.arrays import Bools, Floats, Ints
 
 TRIALS = 4000
 CHANCES = [0.003, 0.02, 0.1, 0.3, 0.5, 0.8, 0.97]
@@ -24,13 +25,14 @@ TARGETS = [0.12, 0.5, 0.9, 0.99]
 SHARE = st.floats(1e-3, 1 - 1e-3)
 
 
-def succeeds(chance: np.ndarray, tries: np.ndarray | int, random: np.random.Generator) -> np.ndarray:
+def succeeds(chance: Floats, tries: Ints | int, random: np.random.Generator) -> Bools:
     """Whether one of some tries is right, in each trial."""
-    return random.binomial(tries, chance) > 0
+    found: Bools = random.binomial(tries, chance) > 0
+    return found
 
 
-def reaches(found: np.ndarray, target: float) -> bool:
-    return found.mean() >= target - 4 * np.sqrt(target * (1 - target) / len(found))
+def reaches(found: Bools, target: float) -> bool:
+    return bool(found.mean() >= target - 4 * np.sqrt(target * (1 - target) / len(found)))
 
 
 @pytest.mark.parametrize("chance", CHANCES)
@@ -69,7 +71,8 @@ def test_proposition_3_keeping_k_ias_prefixes_reaches_its_target(
     kept = beams_needed(prefixes, target, expansions, len(prefixes))
     assert 1 <= kept <= len(prefixes)
     enough = [
-        samples_needed(p, target) * (1 - 1e-9) <= k * expansions for k, p in enumerate(prefixes, start=1)
+        bool(samples_needed(p, target) * (1 - 1e-9) <= k * expansions)
+        for k, p in enumerate(prefixes, start=1)
     ]
     if any(enough):
         assert kept == enough.index(True) + 1

@@ -47,7 +47,7 @@ def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
         ("name: small", "name: small\nseed: many", "'seed': Input should be a valid integer. Got 'many'."),
         ("datasets: [nano-math]", "datasets: []", "'datasets': List should have at least 1 item"),
         ("datasets: [nano-math]", "", "the key 'datasets' is missing"),
-        ("[nano-math]", "[nano-math, nano-math]", "the name 'nano-math' stands twice"),
+        ("[nano-math]", "[nano-math, nano-math]", "the name 'nano-math' is used twice"),
         (
             "name: small",
             "name: small\nscaling: {targets: [1.0]}",

@@ -42,8 +42,8 @@ def test_the_papers_grid_is_planned_within_seconds(prmcal: Prmcal) -> None:
     assert "2 operations per parameter and token" in done.stdout
     assert "Disk: about 1,7" in done.stdout
     assert "and 251 GB of models to download" in done.stdout
-    assert "the largest fit of ats reads 114 GB" in done.stdout
-    assert "planned for all the same: meta-llama/Llama-3.2-1B-Instruct" in done.stdout
+    assert "the largest fit reads 114 GB" in done.stdout
+    assert "Not on this machine: meta-llama/Llama-3.2-1B-Instruct" in done.stdout
     assert "math500, aime24-25, math-calibration" in done.stdout
 
 
@@ -60,7 +60,7 @@ def test_a_small_grid_is_an_evening_of_one_gpu(prmcal: Prmcal) -> None:
 def test_what_is_planned_without_its_data_is_not_run_without_it(prmcal: Prmcal, tmp_path: Path) -> None:
     done = prmcal("run", SMALL, "--out", tmp_path / "run")
     assert done.returncode == 2
-    assert "neither on this machine nor could it be had from the Hugging Face hub" in done.stderr
+    assert "is not on this machine, and its download from the Hugging Face hub" in done.stderr
     assert "Traceback" not in done.stderr
 
 

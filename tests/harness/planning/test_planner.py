@@ -93,7 +93,7 @@ def test_a_label_is_not_part_of_a_key() -> None:
 
 
 def test_calibrating_on_test_questions_is_refused() -> None:
-    with pytest.raises(GridError, match="is among the calibration questions too"):
+    with pytest.raises(GridError, match="is also a calibration question"):
         plan(calibration={"name": "synthetic-questions", "split": "test", "questions": 5})
 
 

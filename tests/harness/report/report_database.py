@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.db.cells import cell_id
-from prmcal.db.files import database_path
+from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
 from prmcal.db.writer import Transaction, Writer
 
@@ -56,8 +56,8 @@ def build(
     with writer.transaction() as transaction:
         transaction.record(rows)
         for number, (dataset, prm, llm) in enumerate(itertools.product(datasets, prms, llms)):
-            place = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
-            status = {"failed": failed, "pending": pending, "reason": reason}
+            place: dict[str, Any] = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
+            status: dict[str, Any] = {"failed": failed, "pending": pending, "reason": reason}
             _place(transaction, directory / "files", calibrators, **place, **status)
     writer.publish()
     return directory

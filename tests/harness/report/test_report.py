@@ -8,15 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from prmcal.db.cells import cell_id
-from prmcal.db.files import published_path
 from prmcal.db.queries.catalog import measurements, signed_errors
-from prmcal.db.queries.report import reward_errors
+from prmcal.db.queries.reward_errors import reward_errors
+from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_latex, escape_markdown
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.report import write_report
@@ -179,7 +180,7 @@ def test_prefixes_that_were_too_long_are_not_counted(results: Path) -> None:
         {"datasets": [f"data-{i}" for i in range(8)], "llms": ["a"], "prms": ["b"]},
     ],
 )
-def test_grids_of_other_shapes(tmp_path: Path, shape: dict[str, list[str]]) -> None:
+def test_grids_of_other_shapes(tmp_path: Path, shape: dict[str, Any]) -> None:
     out = tmp_path / "report"
     files = write_report(build(tmp_path / "run", **shape), out)
     assert {path.suffix for path in files} == {".md", ".csv", ".tex", ".png", ".pdf", ".json"}
@@ -210,7 +211,7 @@ def test_an_earlier_report_is_replaced_as_a_whole(results: Path, report: Path, t
 
 def test_a_folder_with_other_files_is_left_alone(results: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match=r"not of a report, such as notes\.txt"):
+    with pytest.raises(StorageError, match=r"do not belong to a report, such as notes\.txt"):
         write_report(results, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 

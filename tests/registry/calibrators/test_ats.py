@@ -1,31 +1,48 @@
-"""Adaptive temperature scaling finds the temperature of a prefix in its hidden states."""
+"""Adaptive temperature scaling predicts the temperature of a prefix from its hidden states."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.calibrators.ats.calibrator import AdaptiveTemperatureScaling
 from prmcal.registry.calibrators.ats.trees import cut_trees
-from prmcal.registry.contracts.data import ScoringRequest
-from prmcal.registry.contracts.features import FitSupport, HiddenStates
+from prmcal.registry.calibrators.temperature import TemperatureScaling
+from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
+from prmcal.registry.contracts.features import FitSupport
 from prmcal.registry.plugins import calibrators, prms
+from tests.arrays import Floats, Ints
+from tests.registry.create import create_as
+
+if TYPE_CHECKING:
+    import torch
+
+    from prmcal.registry.calibrators.ats.head import TemperatureHead
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 WIDTH = 12
-SMALL = {"width": 16, "heads": 2, "epochs": 4}
-"""For tests of which it does not matter how well it fits."""
+SMALL: dict[str, Any] = {"width": 16, "heads": 2, "epochs": 4}
+"""For tests that do not depend on the quality of the fit."""
 
 
-def forest(questions, seed, rows=8, nodes=24):
-    """Trees with a trunk of 6 nodes, random states and random leaves; the first node's state is always the same."""
+def ats(**arguments: Any) -> AdaptiveTemperatureScaling:
+    return create_as(AdaptiveTemperatureScaling, calibrators, "ats", **arguments)
+
+
+def forest(questions: int, seed: int, rows: int = 8, nodes: int = 24) -> HiddenStates:
+    """Trees with a trunk of 6 nodes, random states and random leaves. All have the same state at the first node."""
     random = np.random.default_rng(seed)
     parts = []
     for _ in range(questions):
@@ -39,8 +56,13 @@ def forest(questions, seed, rows=8, nodes=24):
     return HiddenStates.concatenate(parts)
 
 
-def world(questions, seed, log_temperature=lambda states: np.full(len(states), np.log(3.0)), **sizes):
-    """A PRM whose logit is T(x) times the true one, T a function of the state at the leaf."""
+def world(
+    questions: int,
+    seed: int,
+    log_temperature: Callable[[NDArray[np.float32]], Any] = lambda states: np.full(len(states), np.log(3.0)),
+    **sizes: int,
+) -> tuple[HiddenStates, Ints, Ints]:
+    """A PRM whose logit is T(x) times the true logit, where T depends on the state at the leaf."""
     features = forest(questions, seed, **sizes)
     random = np.random.default_rng([seed, 1])
     true = random.normal(0.0, 1.5, len(features))
@@ -50,16 +72,16 @@ def world(questions, seed, log_temperature=lambda states: np.full(len(states), n
     return features, random.binomial(n, expit(true)), n
 
 
-def linear(states):
+def linear(states: NDArray[np.float32]) -> NDArray[np.float32]:
     return 0.8 + 0.9 * states[:, 1]
 
 
-def log_loss(reward, k, n):
+def log_loss(reward: Floats, k: Ints, n: Ints) -> float:
     reward = np.clip(reward, 1e-6, 1 - 1e-6)
-    return -np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n)
+    return float(-np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n))
 
 
-def log_temperatures(head, features, tree_nodes):
+def log_temperatures(head: TemperatureHead, features: HiddenStates, tree_nodes: int) -> torch.Tensor:
     import torch
 
     from prmcal.registry.calibrators.ats.head import log_temperatures_of_rows
@@ -69,7 +91,7 @@ def log_temperatures(head, features, tree_nodes):
     return log_temperatures_of_rows(head, features.states, trees)[torch.from_numpy(order)]
 
 
-def path_of(features, row):
+def path_of(features: HiddenStates, row: int) -> list[int]:
     path, node = [], features.leaves[row]
     while node != -1:
         path.append(node)
@@ -77,9 +99,9 @@ def path_of(features, row):
     return path[::-1]
 
 
-def test_a_temperature_that_the_states_tell_is_found():
+def test_a_temperature_that_the_states_tell_is_found() -> None:
     features, k, n = world(150, 0, linear)
-    fitted = calibrators.create("ats", width=16, learning_rate=1e-2).fit(features, k, n)
+    fitted = ats(width=16, learning_rate=1e-2).fit(features, k, n)
     flat = calibrators.create("temperature").fit(features.logit, k, n)
     features, k, n = world(150, 1, linear)
     best = log_loss(expit(features.logit / np.exp(linear(features.states[features.leaves]))), k, n)
@@ -88,17 +110,19 @@ def test_a_temperature_that_the_states_tell_is_found():
     assert plain - adaptive > 0.7 * (plain - best) > 0.01
 
 
-def test_states_that_say_nothing_give_the_one_best_temperature():
+def test_states_that_say_nothing_give_the_one_best_temperature() -> None:
     features, k, n = world(100, 2)
     silent = HiddenStates(np.zeros_like(features.states), features.parents, features.leaves, features.logit)
-    fitted = calibrators.create("ats").fit(silent, k, n)
-    expected = calibrators.create("temperature").fit(features.logit, k, n).temperature_
+    fitted = ats().fit(silent, k, n)
+    expected = (
+        create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
+    )
     np.testing.assert_allclose(fitted.temperatures(silent), expected, rtol=0.05)
 
 
-def test_noise_in_the_states_costs_little():
+def test_noise_in_the_states_costs_little() -> None:
     features, k, n = world(100, 3)
-    fitted = calibrators.create("ats", width=16).fit(features, k, n)
+    fitted = ats(width=16).fit(features, k, n)
     flat = calibrators.create("temperature").fit(features.logit, k, n)
     features, k, n = world(100, 4)
     gap = log_loss(fitted.predict(features)[:, 0], k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
@@ -107,18 +131,20 @@ def test_noise_in_the_states_costs_little():
     )
 
 
-def test_a_head_that_does_worse_on_questions_held_out_is_not_kept():
+def test_a_head_that_does_worse_on_questions_held_out_is_not_kept() -> None:
     features, k, n = world(60, 20)
-    fitted = calibrators.create("ats", **SMALL, learning_rate=1.0).fit(features, k, n)
+    fitted = ats(**SMALL, learning_rate=1.0).fit(features, k, n)
     assert fitted.epoch_ == 0
-    expected = calibrators.create("temperature").fit(features.logit, k, n).temperature_
+    expected = (
+        create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
+    )
     np.testing.assert_allclose(fitted.temperatures(features), expected, rtol=1e-6)
-    assert calibrators.create("ats", **SMALL, learning_rate=1.0, held_out=0).fit(features, k, n).epoch_ == 4
+    assert ats(**SMALL, learning_rate=1.0, held_out=0).fit(features, k, n).epoch_ == 4
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_trees_hold_every_prefix_once_with_its_whole_path(data):
+def test_trees_hold_every_prefix_once_with_its_whole_path(data: st.DataObject) -> None:
     nodes = data.draw(st.integers(1, 30))
     parents = np.array([data.draw(st.integers(-1, node - 1)) for node in range(nodes)])
     leaves = np.array(data.draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=12)))
@@ -139,7 +165,7 @@ def test_trees_hold_every_prefix_once_with_its_whole_path(data):
             assert leaf == -1
 
 
-def test_one_pass_over_the_trees_equals_a_pass_per_prefix():
+def test_one_pass_over_the_trees_equals_a_pass_per_prefix() -> None:
     import torch
 
     from prmcal.registry.calibrators.ats.head import make_head
@@ -163,14 +189,15 @@ def test_one_pass_over_the_trees_equals_a_pass_per_prefix():
         torch.nn.init.normal_(head.output.weight, generator=torch.Generator().manual_seed(1))
         values = log_temperatures(head, prefixes, tree_nodes)
         (values * torch.linspace(-1, 1, len(values))).sum().backward()
-        found.append((values.detach(), torch.cat([p.grad.flatten() for p in head.parameters()])))
+        gradients = [p.grad.flatten() for p in head.parameters() if p.grad is not None]
+        found.append((values.detach(), torch.cat(gradients)))
     assert found[0][0].std() > 0.1 and found[0][1].abs().max() > 0.1
-    for values, gradients in found[1:]:
-        torch.testing.assert_close(values, found[0][0], atol=1e-5, rtol=0)
-        torch.testing.assert_close(gradients, found[0][1], atol=1e-5, rtol=1e-5)
+    for other_values, other_gradients in found[1:]:
+        torch.testing.assert_close(other_values, found[0][0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(other_gradients, found[0][1], atol=1e-5, rtol=1e-5)
 
 
-def test_order_of_tokens_matters():
+def test_order_of_tokens_matters() -> None:
     from prmcal.registry.calibrators.ats.head import make_head
 
     features = forest(1, 6, rows=2, nodes=12)
@@ -186,66 +213,68 @@ def test_order_of_tokens_matters():
     assert abs(first - second) > 1e-3
 
 
-def test_fitted_twice_is_the_same_to_the_bit_and_leaves_random_numbers_alone():
+def test_fitted_twice_is_the_same_to_the_bit_and_leaves_random_numbers_alone() -> None:
     import torch
 
     data = world(30, 7)
-    states = torch.get_rng_state(), np.random.get_state()[1].tobytes()
-    first = calibrators.create("ats", **SMALL).fit(*data)
-    again = calibrators.create("ats", **SMALL).fit(*world(9, 8)).fit(*data)
+    states = torch.get_rng_state(), np.random.get_state(legacy=False)
+    first = ats(**SMALL).fit(*data)
+    again = ats(**SMALL).fit(*world(9, 8)).fit(*data)
     assert torch.equal(torch.get_rng_state(), states[0])
-    assert np.random.get_state()[1].tobytes() == states[1]
+    np.testing.assert_equal(np.random.get_state(legacy=False), states[1])
     assert again.weights_.tobytes() == first.weights_.tobytes()
     assert again.predict(data[0]).tobytes() == first.predict(data[0]).tobytes()
-    other = calibrators.create("ats", **SMALL, seed=1).fit(*data)
+    other = ats(**SMALL, seed=1).fit(*data)
     assert other.weights_.tobytes() != first.weights_.tobytes()
 
 
-def test_saved_and_loaded_predicts_the_same_bits(tmp_path):
+def test_saved_and_loaded_predicts_the_same_bits(tmp_path: Path) -> None:
     data = world(30, 9)
-    fitted = calibrators.create("ats", **SMALL).fit(*data)
+    fitted = ats(**SMALL).fit(*data)
     fitted.save(tmp_path)
     predicted = fitted.predict(data[0])
     assert predicted.shape == (len(data[0]), 1) and predicted.dtype == np.float64
-    assert calibrators.create("ats", **SMALL).load(tmp_path).predict(data[0]).tobytes() == predicted.tobytes()
+    assert ats(**SMALL).load(tmp_path).predict(data[0]).tobytes() == predicted.tobytes()
     for other in ({"heads": 1}, {"layers": 2}, {"width": 32}):
         with pytest.raises(DataError, match=r"\[1, 2, 16\], not .* saved with other arguments"):
-            calibrators.create("ats", **SMALL | other).load(tmp_path)
+            ats(**SMALL | other).load(tmp_path)
 
 
-def test_a_prefix_is_predicted_the_same_alone_and_among_others():
+def test_a_prefix_is_predicted_the_same_alone_and_among_others() -> None:
     features, k, n = world(30, 10)
-    fitted = calibrators.create("ats", **SMALL).fit(features, k, n)
+    fitted = ats(**SMALL).fit(features, k, n)
     together = fitted.predict(features)
     alone = np.concatenate([fitted.predict(features[row : row + 1]) for row in range(0, len(features), 7)])
     np.testing.assert_allclose(alone, together[::7], atol=1e-12, rtol=0)
     assert fitted.predict(features[:0]).shape == (0, 1)
 
 
-def test_what_other_prefixes_of_the_prefixeshold_is_not_fitted_to():
+def test_what_other_prefixes_of_the_prefixeshold_is_not_fitted_to() -> None:
     features, k, n = world(40, 11)
     some = slice(0, len(features) // 2)
-    marred = features.states.copy()
-    marred[len(marred) // 2 :] = np.nan
-    marred = HiddenStates(marred, features.parents, features.leaves, features.logit)
-    whole = calibrators.create("ats", **SMALL).fit(features[some], k[some], n[some])
-    part = calibrators.create("ats", **SMALL).fit(marred[some], k[some], n[some])
+    states = features.states.copy()
+    states[len(states) // 2 :] = np.nan
+    marred = HiddenStates(states, features.parents, features.leaves, features.logit)
+    whole = ats(**SMALL).fit(features[some], k[some], n[some])
+    part = ats(**SMALL).fit(marred[some], k[some], n[some])
     assert part.weights_.tobytes() == whole.weights_.tobytes()
 
 
-def test_a_reward_never_crosses_one_half():
+def test_a_reward_never_crosses_one_half() -> None:
     features, k, n = world(60, 12, linear)
-    rewards = calibrators.create("ats").fit(features, n - k, n).predict(features)[:, 0]
+    rewards = ats().fit(features, n - k, n).predict(features)[:, 0]
     assert np.all((rewards - 0.5) * features.logit >= 0)
-    assert np.abs(rewards - 0.5).max() < 0.2  # Wrong about every side, the best there is lies near 1/2.
+    assert (
+        np.abs(rewards - 0.5).max() < 0.2
+    )  # The PRM is always wrong, so 1/2 is the best.
 
 
 @pytest.mark.parametrize("questions", [1, 20])
 @pytest.mark.parametrize("right", [True, False])
-def test_labels_that_are_all_equal_give_finite_rewards(questions, right):
+def test_labels_that_are_all_equal_give_finite_rewards(questions: int, right: bool) -> None:
     features, _, n = world(questions, 13)
     features = HiddenStates(features.states, features.parents, features.leaves, np.abs(features.logit))
-    fitted = calibrators.create("ats").fit(features, n if right else np.zeros_like(n), n)
+    fitted = ats().fit(features, n if right else np.zeros_like(n), n)
     temperatures = fitted.temperatures(features)
     assert np.all((temperatures >= 0.01) & (temperatures <= 100))
     assert np.all(temperatures < 1) if right else np.all(temperatures > 1)
@@ -253,14 +282,14 @@ def test_labels_that_are_all_equal_give_finite_rewards(questions, right):
     assert np.isfinite(fitted.predict(extreme)).all()
 
 
-def test_one_prefix_can_be_fitted_to():
+def test_one_prefix_can_be_fitted_to() -> None:
     features, k, n = world(1, 14)
-    fitted = calibrators.create("ats").fit(features[:1], k[:1], n[:1])
+    fitted = ats().fit(features[:1], k[:1], n[:1])
     others = world(20, 15)[0]
     assert np.all((fitted.predict(others) >= 0) & (fitted.predict(others) <= 1))
 
 
-def test_states_of_a_real_prm_can_be_read(reward_folder):
+def test_states_of_a_real_prm_can_be_read(reward_folder: Path) -> None:
     model = prms.create("qwen", checkpoint=str(reward_folder), dtype="float32")
     requests = [
         ScoringRequest(f"What is {number} + 3?", (("one",), ("one", "two"), ("two", f"{number}", "three")))
@@ -268,43 +297,47 @@ def test_states_of_a_real_prm_can_be_read(reward_folder):
     ]
     features = HiddenStates.concatenate(model.hidden_states(requests))
     n = np.full(len(features), 4)
-    fitted = calibrators.create("ats", **SMALL, held_out=0).fit(features, np.arange(len(n)) % 5, n)
+    fitted = ats(**SMALL, held_out=0).fit(features, np.arange(len(n)) % 5, n)
     rewards = fitted.predict(features)
     assert rewards.shape == (90, 1) and np.ptp(fitted.temperatures(features)) > 0
-    with pytest.raises(PluginFailedError, match=r"begin with another one.*Fit it to this PRM"):
+    with pytest.raises(
+        PluginFailedError, match=r"another state at the first token.*Fit the calibrator to this PRM"
+    ):
         fitted.predict(HiddenStates(features.states[::-1], features.parents, features.leaves, features.logit))
 
 
-def test_progress_is_reported():
-    lines = []
-    calibrator = calibrators.create("ats", **SMALL)
+def test_progress_is_reported() -> None:
+    lines: list[str] = []
+    calibrator = ats(**SMALL)
     calibrator.support = FitSupport(report=lines.append)
     calibrator.fit(*world(10, 16))
     assert [line.split(",")[0] for line in lines] == [f"epoch {epoch} of 4" for epoch in range(1, 5)]
     assert "loss 0." in lines[0] and lines[-1].endswith("0 s left")
 
 
-def test_predicting_needs_a_fit_and_the_same_prm():
+def test_predicting_needs_a_fit_and_the_same_prm() -> None:
     features, k, n = world(20, 17)
-    calibrator = calibrators.create("ats", **SMALL)
+    calibrator = ats(**SMALL)
     with pytest.raises(PluginFailedError, match=r"'ats' is not fitted\. Call fit"):
         calibrator.predict(features)
     calibrator.fit(features, k, n)
     wider = np.concatenate([features.states, features.states], axis=1)
     with pytest.raises(PluginFailedError, match=r"width 12, and these have width 24.*Fit it to this PRM"):
         calibrator.predict(HiddenStates(wider, features.parents, features.leaves, features.logit))
-    # The first token of all questions is the same, and so is its state: another state is another PRM's.
-    with pytest.raises(PluginFailedError, match=r"begin with another one.*Fit it to this PRM"):
+    # The first token of all questions is the same, and so is its state. Another state means another PRM.
+    with pytest.raises(
+        PluginFailedError, match=r"another state at the first token.*Fit the calibrator to this PRM"
+    ):
         calibrator.predict(
             HiddenStates(features.states + 1, features.parents, features.leaves, features.logit)
         )
 
 
-def test_a_loss_that_is_no_number_says_what_to_do():
+def test_a_loss_that_is_no_number_says_what_to_do() -> None:
     with pytest.raises(
-        PluginFailedError, match=r"became NaN in epoch . of 4: lower the learning rate \(1e\+30\)"
+        PluginFailedError, match=r"became NaN in epoch . of 4\. Lower the learning rate \(1e\+30\)"
     ):
-        calibrators.create("ats", **SMALL, learning_rate=1e30).fit(*world(10, 18))
+        ats(**SMALL, learning_rate=1e30).fit(*world(10, 18))
 
 
 @pytest.mark.parametrize(
@@ -333,33 +366,41 @@ def test_a_loss_that_is_no_number_says_what_to_do():
         ),
     ],
 )
-def test_bad_calibration_data_is_refused(change, message):
+def test_bad_calibration_data_is_refused(
+    change: Callable[[HiddenStates, Ints, Ints], tuple[Any, Ints, Ints]], message: str
+) -> None:
     with pytest.raises(ValueError, match=message), np.errstate(invalid="ignore"):
-        calibrators.create("ats", **SMALL).fit(*change(*world(3, 19)))
+        ats(**SMALL).fit(*change(*world(3, 19)))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": 0}, r"The 'layers' parameter must be an int in \[1, inf\)\. Got 0 instead\."),
-        ({"epochs": 0}, r"'epochs' parameter must be an int in \[1, inf\)"),
-        ({"batch_size": -1}, r"'batch_size' parameter must be an int in \[1, inf\)\. Got -1"),
-        ({"seed": -1}, r"'seed' parameter must be an int in \[0, inf\)"),
-        ({"learning_rate": 0.0}, r"'learning_rate' parameter must be a float in \(0, inf\)\. Got 0.0"),
-        ({"learning_rate": float("nan")}, r"'learning_rate' parameter must be a float in \(0, inf\)"),
-        ({"weight_decay": -0.1}, r"'weight_decay' parameter must be a float in \[0, inf\)"),
-        ({"held_out": 1.0}, r"'held_out' parameter must be a float in \[0, 1\)\. Got 1.0"),
+        ({"layers": 0}, r"The 'layers' parameter of the .* must be an int in \[1, inf\)\. Got 0 instead\."),
+        ({"epochs": 0}, r"'epochs' parameter of the .* must be an int in \[1, inf\)"),
+        ({"batch_size": -1}, r"'batch_size' parameter of the .* must be an int in \[1, inf\)\. Got -1"),
+        ({"seed": -1}, r"'seed' parameter of the .* must be an int in \[0, inf\)"),
+        (
+            {"learning_rate": 0.0},
+            r"'learning_rate' parameter of the .* must be a float in \(0, inf\)\. Got 0.0",
+        ),
+        (
+            {"learning_rate": float("nan")},
+            r"'learning_rate' parameter of the .* must be a float in \(0, inf\)",
+        ),
+        ({"weight_decay": -0.1}, r"'weight_decay' parameter of the .* must be a float in \[0, inf\)"),
+        ({"held_out": 1.0}, r"'held_out' parameter of the .* must be a float in \[0, 1\)\. Got 1.0"),
         ({"width": 20, "heads": 4}, r"'width' parameter must be a multiple of twice the 'heads', 8\. Got 20"),
-        ({"width": "wide"}, "'width' argument of the calibrator 'ats'"),
+        ({"width": "wide"}, "'width' parameter of the calibrator 'ats'"),
         ({"epoch": 3}, "Did you mean 'epochs'"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, message):
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=message):
-        calibrators.create("ats", **arguments)
+        ats(**arguments)
 
 
-def test_creating_it_loads_no_torch():
+def test_creating_it_loads_no_torch() -> None:
     code = (
         "import sys; from prmcal.registry.plugins import calibrators; calibrators.create('ats'); "
         "sys.exit('torch' in sys.modules)"

@@ -1,15 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.calibrators.histogram import HistogramBinning
+from prmcal.registry.calibrators.temperature import TemperatureScaling
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import calibrators
+from tests.arrays import Floats, Ints
+from tests.registry.create import create_as
 
-ALL = [
+ALL: list[tuple[str, dict[str, Any]]] = [
     ("uncalibrated", {}),
     ("temperature", {}),
     ("isotonic", {}),
@@ -17,28 +28,31 @@ ALL = [
     ("histogram", {"bins": 15, "strategy": "quantile"}),
 ]
 LEARNING = ALL[1:]
-ids = lambda value: value if isinstance(value, str) else "-".join(map(str, value.values()))  # noqa: E731
 
 
-def overconfident(size, seed, scale=3.0):
-    """Logits `scale` times too large, a success probability behind each, and counts of between 2 and 16."""
+def ids(value: str | dict[str, Any]) -> str:
+    return value if isinstance(value, str) else "-".join(map(str, value.values()))
+
+
+def overconfident(size: int, seed: int, scale: float = 3.0) -> tuple[Floats, Ints, Ints]:
+    """Logits that are `scale` times too large, and k successes of 2 to 16 follow-ups."""
     generator = np.random.default_rng(seed)
     true = generator.normal(0.0, 1.0, size)
     n = generator.integers(2, 17, size)
     return scale * true, generator.binomial(n, expit(true)), n
 
 
-def features(calibrator, logits):
+def features(calibrator: Calibrator, logits: Floats) -> Floats:
     return logits if calibrator.reads == "logit" else expit(logits)
 
 
-def log_loss(reward, k, n):
+def log_loss(reward: Floats, k: Ints, n: Ints) -> float:
     reward = np.clip(reward, 1e-6, 1 - 1e-6)
-    return -np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n)
+    return float(-np.sum(k * np.log(reward) + (n - k) * np.log(1 - reward)) / np.sum(n))
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
-def test_overconfident_scores_are_repaired_on_new_prefixes(name, arguments):
+def test_overconfident_scores_are_repaired_on_new_prefixes(name: str, arguments: dict[str, Any]) -> None:
     calibrator = calibrators.create(name, **arguments)
     logits, k, n = overconfident(3000, 0)
     calibrator.fit(features(calibrator, logits), k, n)
@@ -50,7 +64,7 @@ def test_overconfident_scores_are_repaired_on_new_prefixes(name, arguments):
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
-def test_permuted_labels_give_no_skill(name, arguments):
+def test_permuted_labels_give_no_skill(name: str, arguments: dict[str, Any]) -> None:
     calibrator = calibrators.create(name, **arguments)
     logits, k, n = overconfident(3000, 2)
     order = np.random.default_rng(0).permutation(len(k))
@@ -63,7 +77,9 @@ def test_permuted_labels_give_no_skill(name, arguments):
 
 
 @pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
-def test_saved_and_loaded_predicts_the_same_bits(name, arguments, tmp_path):
+def test_saved_and_loaded_predicts_the_same_bits(
+    name: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
     logits, k, n = overconfident(500, 4)
     fitted = calibrators.create(name, **arguments)
     fitted.fit(features(fitted, logits), k, n).save(tmp_path / "fit")
@@ -73,12 +89,12 @@ def test_saved_and_loaded_predicts_the_same_bits(name, arguments, tmp_path):
     assert predicted.shape == (500, 1) and predicted.dtype == np.float64
     assert loaded.predict(new).tobytes() == predicted.tobytes()
     other = calibrators.create("temperature" if name != "temperature" else "isotonic")
-    with pytest.raises(DataError, match=f"holds the calibrator '{name}', not"):
+    with pytest.raises(DataError, match=f"contains the calibrator '{name}', not"):
         other.load(tmp_path / "fit")
 
 
 @pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
-def test_fitting_again_forgets_what_was_fitted_before(name, arguments):
+def test_fitting_again_forgets_what_was_fitted_before(name: str, arguments: dict[str, Any]) -> None:
     calibrator = calibrators.create(name, **arguments)
     logits, k, n = overconfident(300, 6)
     new = features(calibrator, np.linspace(-8, 8, 101))
@@ -92,7 +108,7 @@ def test_fitting_again_forgets_what_was_fitted_before(name, arguments):
 @pytest.mark.parametrize(("name", "arguments"), ALL, ids=ids)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_any_data_gives_rewards_in_range(name, arguments, data):
+def test_any_data_gives_rewards_in_range(name: str, arguments: dict[str, Any], data: st.DataObject) -> None:
     calibrator = calibrators.create(name, **arguments)
     size = data.draw(st.integers(1, 12))
     logits = np.array(
@@ -113,8 +129,8 @@ def test_any_data_gives_rewards_in_range(name, arguments, data):
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
-def test_follow_ups_are_the_weights(name, arguments):
-    """k of n is the same evidence as n prefixes of the same score with one follow-up each."""
+def test_follow_ups_are_the_weights(name: str, arguments: dict[str, Any]) -> None:
+    """k of n has the same effect as n prefixes with the same score and one follow-up each."""
     calibrator = calibrators.create(name, **arguments)
     logits, k, n = overconfident(200, 8)
     new = features(calibrator, np.linspace(-8, 8, 101))
@@ -136,33 +152,35 @@ def test_follow_ups_are_the_weights(name, arguments):
         ([0.5], [0], [0], "n >= 1"),
     ],
 )
-def test_bad_calibration_data_is_refused(name, arguments, feature, k, n, message):
+def test_bad_calibration_data_is_refused(
+    name: str, arguments: dict[str, Any], feature: ArrayLike, k: ArrayLike, n: ArrayLike, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         calibrators.create(name, **arguments).fit(np.array(feature), np.array(k), np.array(n))
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEARNING, ids=ids)
-def test_predicting_needs_a_fit_and_finite_scores(name, arguments):
+def test_predicting_needs_a_fit_and_finite_scores(name: str, arguments: dict[str, Any]) -> None:
     calibrator = calibrators.create(name, **arguments)
-    with pytest.raises(PluginFailedError, match=f"'{name}' is not fitted. Call fit, or load a fitted one"):
+    with pytest.raises(PluginFailedError, match=f"'{name}' is not fitted. Call 'fit' or 'load' first"):
         calibrator.predict(np.array([0.5]))
     calibrator.fit(np.array([0.2, 0.8]), np.array([1, 2]), np.array([2, 2]))
     with pytest.raises(ValueError, match="must be finite"):
         calibrator.predict(np.array([0.5, np.nan]))
 
 
-def test_uncalibrated_is_the_reward_itself():
+def test_uncalibrated_is_the_reward_itself() -> None:
     reward = np.array([0.0, 0.3, 1.0])
     np.testing.assert_array_equal(calibrators.create("uncalibrated").predict(reward), reward[:, None])
     with pytest.raises(ValueError, match=r"Each reward must be in \[0, 1\]"):
         calibrators.create("uncalibrated").predict(np.array([1.5]))
 
 
-def test_temperature_is_the_most_likely_one():
+def test_temperature_is_the_most_likely_one() -> None:
     logits, k, n = overconfident(2000, 9)
-    fitted = calibrators.create("temperature").fit(logits, k, n).temperature_
+    fitted = create_as(TemperatureScaling, calibrators, "temperature").fit(logits, k, n).temperature_
     assert fitted == pytest.approx(3, rel=0.05)
-    # Logistic regression through the origin, without a penalty, has 1/T for its slope.
+    # The slope of logistic regression without intercept and penalty is 1/T.
     twice = np.concatenate([logits, logits])[:, None]
     labels = np.repeat([1, 0], len(k))
     slope = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10).fit(
@@ -180,12 +198,16 @@ def test_temperature_is_the_most_likely_one():
         ([0.0, 0.0], [1, 3], 1),
     ],
 )
-def test_temperature_stays_in_its_range_where_there_is_no_best_one(logits, k, expected):
-    calibrator = calibrators.create("temperature").fit(np.array(logits), np.array(k), np.array([4, 4]))
+def test_temperature_stays_in_its_range_where_there_is_no_best_one(
+    logits: list[float], k: list[int], expected: float
+) -> None:
+    calibrator = create_as(TemperatureScaling, calibrators, "temperature").fit(
+        np.array(logits), np.array(k), np.array([4, 4])
+    )
     assert calibrator.temperature_ == pytest.approx(expected)
 
 
-def test_isotonic_is_that_of_scikit_learn_and_rises():
+def test_isotonic_is_that_of_scikit_learn_and_rises() -> None:
     logits, k, n = overconfident(400, 10)
     reward = np.round(expit(logits), 2)  # ties
     calibrator = calibrators.create("isotonic").fit(reward, k, n)
@@ -195,22 +217,24 @@ def test_isotonic_is_that_of_scikit_learn_and_rises():
     assert (np.diff(calibrator.predict(grid)[:, 0]) >= 0).all()
 
 
-def test_histogram_pools_follow_ups_and_fills_empty_bins_between_their_neighbours():
-    calibrator = calibrators.create("histogram", bins=5)
+def test_histogram_pools_follow_ups_and_fills_empty_bins_between_their_neighbours() -> None:
+    calibrator = create_as(HistogramBinning, calibrators, "histogram", bins=5)
     calibrator.fit(np.array([0.25, 0.3, 1.0]), np.array([1, 6, 4]), np.array([2, 8, 4]))
     np.testing.assert_allclose(calibrator.edges_, [0, 0.2, 0.4, 0.6, 0.8, 1])
     np.testing.assert_allclose(calibrator.success_rates_, [0.7, 0.7, 0.8, 0.9, 1.0])
     np.testing.assert_allclose(calibrator.predict(np.array([0.0, 0.2, 0.4, 1.0]))[:, 0], [0.7, 0.7, 0.8, 1.0])
 
 
-def test_quantile_bins_hold_equal_numbers_of_follow_ups():
+def test_quantile_bins_hold_equal_numbers_of_follow_ups() -> None:
     generator = np.random.default_rng(0)
     reward = generator.beta(8, 1, 4000)
     n = generator.integers(1, 9, 4000)
-    calibrator = calibrators.create("histogram", bins=4, strategy="quantile").fit(reward, n // 2, n)
+    calibrator = create_as(HistogramBinning, calibrators, "histogram", bins=4, strategy="quantile").fit(
+        reward, n // 2, n
+    )
     shares = np.histogram(reward, calibrator.edges_, weights=n)[0] / n.sum()
     np.testing.assert_allclose(shares, 0.25, atol=0.002)
-    # A reward that most prefixes share cannot be cut: fewer bins are left.
+    # Prefixes with equal rewards are in one bin, so there are fewer bins.
     tied = np.append(np.full(90, logit(0.9)), 0.1)
     calibrator.fit(np.clip(tied, 0, 1), np.ones(91, dtype=int), np.full(91, 2))
     assert len(calibrator.success_rates_) < 4 and (np.diff(calibrator.edges_) > 0).all()
@@ -219,15 +243,15 @@ def test_quantile_bins_hold_equal_numbers_of_follow_ups():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bins": 0}, r"The 'bins' parameter must be an int in \[1, inf\)\. Got 0 instead\."),
-        ({"bins": "many"}, "'bins' argument of the calibrator 'histogram'"),
+        ({"bins": 0}, r"The 'bins' parameter of the .* must be an int in \[1, inf\)\. Got 0 instead\."),
+        ({"bins": "many"}, "'bins' parameter of the calibrator 'histogram'"),
         (
             {"strategy": "kmeans"},
-            "'strategy' argument of the calibrator 'histogram'.*'uniform' or 'quantile'",
+            "'strategy' parameter of the calibrator 'histogram'.*'uniform' or 'quantile'",
         ),
         ({"bin": 3}, "Did you mean 'bins'"),
     ],
 )
-def test_histogram_refuses_wrong_arguments(arguments, message):
+def test_histogram_refuses_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=message):
         calibrators.create("histogram", **arguments)

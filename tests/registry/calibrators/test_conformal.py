@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
@@ -14,26 +15,29 @@ from scipy.stats import beta
 from prmcal import Calibrator
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError, UnknownPluginError
 from prmcal.registry.conformance import checks_of
-from prmcal.registry.contracts.features import FitSupport, HiddenStates
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.features import FitSupport
 from prmcal.registry.plugins import calibrators
+from tests.arrays import Floats, Ints
 
 
 class Quantiles(Calibrator):
-    """Rewards at three levels, and what it was fitted to."""
+    """Predicts rewards at three levels, and stores its calibration data."""
 
     reads = "hidden"
     grouped = True
     levels = (0.1, 0.5, 0.9)
     seen: ClassVar[list[Any]] = []
 
-    def fit(self, features, k, n, questions=None):
+    def fit(self, features: HiddenStates, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
         self.check_calibration_data(features, k, n)
         self.seen[:] = [features, k, n, questions, self.support]
         self.mean_ = float(k.sum() / n.sum())
         return self
 
-    def predict(self, features):
-        return expit(features.logit[:, None] + np.array([-1.0, 0.0, 1.0]))
+    def predict(self, features: HiddenStates) -> Floats:
+        rewards: Floats = expit(features.logit[:, None] + np.array([-1.0, 0.0, 1.0]))
+        return rewards
 
 
 @pytest.fixture
@@ -63,7 +67,7 @@ def prefixes(size: int, seed: int = 0) -> tuple[Any, ...]:
     return expit(logit), random.binomial(n, expit(0.5 * logit - 0.5)), n, random.integers(0, size // 4, size)
 
 
-def test_with_one_prefix_a_question_it_is_algorithm_1():
+def test_with_one_prefix_a_question_it_is_algorithm_1() -> None:
     reward, k, n, _ = prefixes(57)
     fitted = conformal(level=0.1, share=0.5, seed=3).fit(reward, k, n, questions=np.arange(57))
     numbers = np.random.default_rng(3).permutation(57)[: round(57 / 2)]
@@ -81,7 +85,7 @@ def test_with_one_prefix_a_question_it_is_algorithm_1():
     st.sampled_from([0.1, 0.25, 0.5]),
     st.integers(0, 2**32 - 1),
 )
-def test_every_held_out_question_weighs_the_same(sizes, level, seed):
+def test_every_held_out_question_weighs_the_same(sizes: list[int], level: float, seed: int) -> None:
     random = np.random.default_rng(seed)
     questions = np.repeat(np.arange(len(sizes)), sizes)
     n = np.full(len(questions), 4)
@@ -90,8 +94,8 @@ def test_every_held_out_question_weighs_the_same(sizes, level, seed):
     held = np.random.default_rng(0).permutation(len(sizes))[: round(len(sizes) / 2)]
     weights = np.where(np.isin(questions, held), 1 / np.array(sizes)[questions], 0)
 
-    def weight_up_to(score):
-        return weights[reward - k / n <= score + 1e-12].sum()
+    def weight_up_to(score: float) -> float:
+        return float(weights[reward - k / n <= score + 1e-12].sum())
 
     needed = (1 - level) * (len(held) + 1)
     assert fitted.held_out_ == len(held)
@@ -100,7 +104,7 @@ def test_every_held_out_question_weighs_the_same(sizes, level, seed):
     assert not smaller.size or weight_up_to(smaller.max()) < needed
 
 
-def test_questions_are_never_split_and_the_order_of_rows_does_not_matter(quantiles):
+def test_questions_are_never_split_and_the_order_of_rows_does_not_matter(quantiles: type[Quantiles]) -> None:
     reward, k, n, questions = prefixes(200)
     fitted = conformal("quantiles").fit(states(reward), k, n, questions=questions)
     seen, _, _, groups, _ = Quantiles.seen
@@ -113,7 +117,7 @@ def test_questions_are_never_split_and_the_order_of_rows_does_not_matter(quantil
     assert again.correction_ == fitted.correction_
 
 
-def test_another_seed_holds_out_other_questions_and_the_share_says_how_many():
+def test_another_seed_holds_out_other_questions_and_the_share_says_how_many() -> None:
     reward, k, n, questions = prefixes(400)
     found = {
         (share, seed): conformal(share=share, seed=seed).fit(reward, k, n, questions=questions)
@@ -127,11 +131,13 @@ def test_another_seed_holds_out_other_questions_and_the_share_says_how_many():
     assert len({each.correction_ for each in found.values()}) == 4
 
 
-def test_only_the_level_of_the_bound_is_corrected_and_quantiles_stay_ordered(quantiles):
+def test_only_the_level_of_the_bound_is_corrected_and_quantiles_stay_ordered(
+    quantiles: type[Quantiles],
+) -> None:
     logit, k, n, _ = prefixes(300)
     plain = Quantiles().predict(states(logit))
     for level, column in ((0.1, 0), (0.05, 0), (0.5, 1), (0.9, 2)):
-        for labels in (k, np.zeros_like(k), n):  # as they are, and such that the bound falls and rises
+        for labels in (k, np.zeros_like(k), n):  # also labels that lower and raise the bound
             fitted = conformal("quantiles", level=level).fit(states(logit), labels, n)
             predicted = fitted.predict(states(logit))
             assert fitted.levels == tuple(sorted({0.1, 0.5, 0.9, level}))
@@ -147,7 +153,7 @@ def test_only_the_level_of_the_bound_is_corrected_and_quantiles_stay_ordered(qua
             np.testing.assert_array_equal(predicted[:, fitted.levels.index(level)], expected)
 
 
-def test_a_point_estimate_is_kept_beside_its_bound():
+def test_a_point_estimate_is_kept_beside_its_bound() -> None:
     reward, k, n, questions = prefixes(400)
     fitted = conformal("isotonic").fit(reward, k, n, questions=questions)
     assert fitted.reads == "reward" and fitted.levels == (0.1, 0.5)
@@ -158,7 +164,7 @@ def test_a_point_estimate_is_kept_beside_its_bound():
 
 
 @pytest.mark.parametrize(("questions", "bounded"), [(1, False), (17, False), (18, True)])
-def test_too_few_held_out_questions_give_a_bound_of_0_and_say_so(questions, bounded):
+def test_too_few_held_out_questions_give_a_bound_of_0_and_say_so(questions: int, bounded: bool) -> None:
     """9 held-out questions are the fewest for beta = 0.1."""
     said: list[str] = []
     calibrator = conformal(share=0.5)
@@ -166,11 +172,11 @@ def test_too_few_held_out_questions_give_a_bound_of_0_and_say_so(questions, boun
     n = np.full(questions, 8)
     calibrator.fit(np.full(questions, 0.75), np.full(questions, 4), n, questions=np.arange(questions))
     np.testing.assert_allclose(calibrator.predict(np.array([0.9]))[0], [0.65 if bounded else 0.0, 0.9])
-    message = f"{calibrator.held_out_} held-out questions are too few for a bound at level 0.1: it is 0"
+    message = f"{calibrator.held_out_} held-out questions are too few for level 0.1, so the bound is 0"
     assert said == ([] if bounded else [message])
 
 
-def test_for_the_probability_itself_labels_are_their_lower_confidence_limits():
+def test_for_the_probability_itself_labels_are_their_lower_confidence_limits() -> None:
     k, n = np.arange(9).repeat(10), np.full(90, 8)
     fitted = conformal(level=0.2, covers="success_probability").fit(np.ones(90), k, n)
     held = np.sort(np.random.default_rng(0).permutation(90)[:45])
@@ -179,7 +185,7 @@ def test_for_the_probability_itself_labels_are_their_lower_confidence_limits():
     assert fitted.correction_ == pytest.approx(expected)
 
 
-def test_support_reaches_the_wrapped_calibrator(quantiles):
+def test_support_reaches_the_wrapped_calibrator(quantiles: type[Quantiles]) -> None:
     calibrator = conformal("quantiles")
     calibrator.support = FitSupport(report=print)
     logit, k, n, questions = prefixes(100)
@@ -187,28 +193,28 @@ def test_support_reaches_the_wrapped_calibrator(quantiles):
     assert Quantiles.seen[-1] is calibrator.support
 
 
-def test_saved_and_loaded_it_predicts_the_same_bits(tmp_path):
+def test_saved_and_loaded_it_predicts_the_same_bits(tmp_path: Path) -> None:
     reward, k, n, questions = prefixes(300)
     wrapped = {"plugin": "histogram", "arguments": {"bins": 15}}
     fitted = conformal(wrapped).fit(reward, k, n, questions=questions)
     fitted.save(tmp_path / "fit")
     loaded = conformal(wrapped).load(tmp_path / "fit")
     assert loaded.predict(reward).tobytes() == fitted.predict(reward).tobytes()
-    with pytest.raises(DataError, match="holds the calibrator 'histogram', not 'isotonic'"):
+    with pytest.raises(DataError, match="contains the calibrator 'histogram', not 'isotonic'"):
         conformal("isotonic").load(tmp_path / "fit")
     (tmp_path / "fit" / "wrapped" / "calibrator.json").unlink()
-    with pytest.raises(DataError, match="does not hold a saved calibrator"):
+    with pytest.raises(DataError, match="does not contain a saved calibrator"):
         conformal(wrapped).load(tmp_path / "fit")
 
 
-def test_its_identity_holds_the_wrapped_one(quantiles):
+def test_its_identity_holds_the_wrapped_one(quantiles: type[Quantiles]) -> None:
     known = conformal("quantiles").identity()
     assert known["wrapped"] == calibrators.create("quantiles").identity() and known["wrapped"]["source"]
     assert json.dumps(known) != json.dumps(conformal("isotonic").identity())
 
 
 @pytest.mark.parametrize("wrapped", ["isotonic", "temperature"])
-def test_it_keeps_the_contract(wrapped):
+def test_it_keeps_the_contract(wrapped: str) -> None:
     for check in checks_of(conformal(wrapped)):
         check(conformal(wrapped))
 
@@ -217,32 +223,36 @@ def test_it_keeps_the_contract(wrapped):
     ("arguments", "error", "message"),
     [
         ({"calibrator": "isotonc"}, UnknownPluginError, "Did you mean 'isotonic'"),
-        ({"calibrator": "conformal"}, InvalidArgumentsError, "cannot wrap itself"),
+        ({"calibrator": "conformal"}, InvalidArgumentsError, "cannot wrap another one"),
         (
             {"calibrator": {"plugin": "conformal", "arguments": {"calibrator": "isotonic"}}},
             InvalidArgumentsError,
-            "cannot wrap itself",
+            "cannot wrap another one",
         ),
         ({"calibrator": {"name": "isotonic"}}, InvalidArgumentsError, "keys 'plugin' and 'arguments'"),
         ({"calibrator": {"plugin": "isotonic", "level": 0.1}}, InvalidArgumentsError, "keys 'plugin' and"),
         (
             {"calibrator": {"plugin": "histogram", "arguments": {"bins": 0}}},
             InvalidArgumentsError,
-            "The calibrator 'histogram': The 'bins' parameter",
+            "The 'bins' parameter of the calibrator 'histogram'",
         ),
         ({"calibrator": "isotonic", "level": 0}, InvalidArgumentsError, r"'level' parameter .* \(0, 1\)"),
         ({"calibrator": "isotonic", "share": 1.0}, InvalidArgumentsError, r"'share' parameter .* \(0, 1\)"),
         ({"calibrator": "isotonic", "seed": -1}, InvalidArgumentsError, "'seed' parameter"),
-        ({"calibrator": "isotonic", "covers": "p"}, InvalidArgumentsError, "'covers' argument"),
-        ({}, InvalidArgumentsError, "'calibrator' argument"),
+        (
+            {"calibrator": "isotonic", "covers": "p"},
+            InvalidArgumentsError,
+            "'covers' parameter of the .* must be 'success_rate' or",
+        ),
+        ({}, InvalidArgumentsError, "'calibrator'"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, error, message):
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         calibrators.create("conformal", **arguments)
 
 
-def test_bad_calibration_data_is_refused():
+def test_bad_calibration_data_is_refused() -> None:
     reward, k, n, questions = prefixes(20)
     with pytest.raises(ValueError, match="'questions' must have one entry per prefix: 20"):
         conformal().fit(reward, k, n, questions=questions[:5])

@@ -1,4 +1,4 @@
-"""The calibrator `quantile-adapter`: an adapter in the layout of the paper's code predicts here what it does there."""
+"""The calibrator `quantile-adapter`: an adapter in the layout of the paper's code gives the same predictions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
 def as_published(checkpoint: str, folder: Path, targets: tuple[str, ...] = ("q_proj", "v_proj")) -> PeftModel:
-    """A model with three outputs that start at good - bad, under PEFT's own wrapper with random updates, saved."""
+    """Save an adapter with random updates for a model with three outputs that start at good - bad."""
     model = load_pretrained(QwenRewardModel, checkpoint, "float32", "cpu")
     assert isinstance(model, QwenRewardModel)
     old = model.score[2]
+    assert isinstance(old, nn.Linear)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(5)
         last = nn.Linear(old.in_features, 3)
@@ -44,8 +45,9 @@ def as_published(checkpoint: str, folder: Path, targets: tuple[str, ...] = ("q_p
         for name, weight in wrapped.named_parameters():
             if "lora_" in name:
                 weight.normal_(0, 0.05)
-    wrapped.eval().save_pretrained(folder)
-    return wrapped  # type: ignore[return-value]  # The adapter that has no type of task is that of any model.
+    wrapped.eval().save_pretrained(str(folder))
+    assert isinstance(wrapped, PeftModel)
+    return wrapped
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def test_it_is_saved_and_exported_as_a_trained_one_is(
     again = calibrators.create("quantile-adapter", adapter=fitted.adapter).load(tmp_path / "saved")
     predicted = fitted.predict(features)
     np.testing.assert_array_equal(again.predict(features), predicted)
-    again.export(prms.create("qwen", checkpoint=str(reward_folder), device="cpu"), tmp_path / "exported")  # type: ignore[attr-defined]
+    again.export(prms.create("qwen", checkpoint=str(reward_folder), device="cpu"), tmp_path / "exported")
     served = prms.create("qwen", checkpoint=str(tmp_path / "exported"), device="cpu")
     rewards = [served.score(each.question, [each.steps])[0].reward[-1] for each in features.prefixes]
     np.testing.assert_allclose(rewards, predicted[:, 1], atol=1e-5)
@@ -113,7 +115,7 @@ def test_what_is_no_such_adapter_is_refused(
     shutil.copytree(published[0], tmp_path, dirs_exist_ok=True)
     cases = [
         ({"quantiles": (0.1, 0.9)}, "updates 3 outputs of the head's last layer"),
-        ({}, "is more than low-rank updates of linear layers: it has use_dora"),
+        ({}, "has more than low-rank updates of linear layers: use_dora"),
     ]
     settings = json.loads((tmp_path / CONFIG).read_text())
     (tmp_path / CONFIG).write_text(json.dumps(settings | {"use_dora": True}))

@@ -1,4 +1,4 @@
-"""Batches of whole trajectories in token trees: every prefix counts, with the gradients of one pass per prefix."""
+"""Batches of whole trajectories in token trees have the gradients of one pass per prefix."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_one_pass_per_prefix(limits: dict[str, int], rewa
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     loss = partial(quantile_loss, levels=LEVELS)
     sequences = token_ids(prm, PREFIXES)
-    rates = np.random.default_rng(0).random(len(PREFIXES))  # Equal prefixes have labels of their own.
+    rates = np.random.default_rng(0).random(len(PREFIXES))  # Equal prefixes can have different labels.
 
     for ids, rate in zip(sequences, rates, strict=True):
         last = torch.tensor([[len(ids) - 1]])

@@ -1,11 +1,11 @@
-"""The benchmark that needs a GPU: it says so, and its code runs without one."""
+"""The benchmark that needs a GPU: it says so, and its code also runs without one."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from benchmarks.lora_7b import main
+from benchmarks.models.lora_7b import main
 
 
 def test_without_a_gpu_it_says_what_it_needs(

@@ -1,4 +1,4 @@
-"""A calibrated PRM as a checkpoint of its own: it scores as the PRM with its adapter does, without either."""
+"""An exported calibrated PRM has the scores of the PRM with its adapter."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from prmcal.registry.models.checkpoints import resolve_checkpoint
 from prmcal.registry.models.qwen import QwenRewardModel
 from prmcal.registry.plugins import calibrators, prms
 from tests.registry.calibrators.test_lora import QUICK, ThreeClassPRM, labels, scored
+from tests.registry.create import create_as
 
 
 def fitted(prm: Any, **arguments: Any) -> tuple[QuantileLora, ScoredPrefixes]:
     features = scored(prm, 3)
-    built = calibrators.create("quantile-lora", **{**QUICK, "learning_rate": 0.05, **arguments})
+    built = create_as(
+        QuantileLora, calibrators, "quantile-lora", **{**QUICK, "learning_rate": 0.05, **arguments}
+    )
     return built.fit(features, *labels(features)), features
 
 
@@ -32,7 +35,7 @@ def prm(reward_folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def exported(prm: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray, ScoredPrefixes]:
-    """The checkpoint, and what calibrator and PRM predicted before it was made."""
+    """The checkpoint, and the predictions of calibrator and PRM before the export."""
     calibrator, features = fitted(prm)
     folder = tmp_path_factory.mktemp("exported")
     predicted = calibrator.predict(features)
@@ -55,7 +58,7 @@ def test_its_reward_is_the_calibrated_median(exported: tuple[Path, np.ndarray, S
 
 
 def test_its_outputs_are_the_quantiles(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
-    """Read as its card says: the model alone, the outputs at the marker in order, through a sigmoid."""
+    """As the card says: the sigmoids of the sorted outputs at the marker are the quantiles."""
     folder, predicted, features = exported
     reader = prms.create("qwen", checkpoint=str(folder), device="cpu")
     model = QwenRewardModel.from_pretrained(folder).eval()
@@ -91,7 +94,10 @@ def test_an_exported_prm_can_be_calibrated_again(exported: tuple[Path, np.ndarra
 def test_a_head_of_another_form_is_refused(reward_folder: Path, tmp_path: Path) -> None:
     prm = ThreeClassPRM(str(reward_folder), device="cpu")
     calibrator, _ = fitted(prm, epochs=1)
-    with pytest.raises(PluginFailedError, match="Only a head of two linear layers can be exported"):
+    with pytest.raises(
+        PluginFailedError,
+        match=r"Only a head like that of .* can be exported: two linear layers",
+    ):
         calibrator.export(prm, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

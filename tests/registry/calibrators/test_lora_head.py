@@ -1,4 +1,4 @@
-"""The head with one output per quantile: at first each output is what the PRM itself reads off its head."""
+"""The head with one output per quantile: each output starts at the PRM's own log-odds."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def test_the_quantiles_have_weights_of_their_own() -> None:
     for log_odds, rows in ((good_minus_bad, 3), (not_negative, 9)):
         head = nn.Linear(WIDTH, 3)
         last = QuantileHead(head, log_odds, 3).layers[-1]
+        assert isinstance(last, nn.Linear)
         assert last.weight.shape == (rows, WIDTH)
         before = head.weight.clone()
         last.weight.data.zero_()
@@ -84,7 +85,7 @@ class Custom(nn.Module):
     ("head", "message"),
     [
         (Custom(), "It is Custom."),
-        (nn.Sequential(), "It is Sequential."),
+        (nn.Sequential(), "It is a Sequential."),
         (nn.Sequential(nn.Linear(WIDTH, 2), nn.Softmax(-1)), "ends in Softmax."),
     ],
 )

@@ -1,4 +1,4 @@
-"""The losses of quantile LoRA: by hand, and what minimises them."""
+"""The losses of quantile LoRA: values by hand, and minima."""
 
 from __future__ import annotations
 

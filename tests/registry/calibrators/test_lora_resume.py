@@ -1,4 +1,4 @@
-"""A fit of `quantile-lora` that is killed goes on where it was, and ends with the same bytes."""
+"""A killed fit of `quantile-lora` resumes from its checkpoint and ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Saved = dict[str, bytes]
 
 
 def fit(model: Path, checkpoints: Path | None, report: Callable[[str], None]) -> Any:
-    """A fit of a second or two: 72 steps, a checkpoint after every third."""
+    """A fit of one or two seconds: 72 steps, with a checkpoint after every third step."""
     prm: Any = prms.create("qwen", checkpoint=str(model), device="cpu")
     questions = [f"Start with {number}. a) add 15." for number in range(QUESTIONS)]
     prefixes = [

@@ -1,4 +1,4 @@
-"""Every check of calibrators passes for the built-in ones, and fails for one that is broken in its way."""
+"""Every check passes for the built-in calibrators, and fails for a calibrator with the matching defect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_built_in_calibrators_conform(plugin: Calibrator, check: Callable[[A
 
 
 class Sound(Calibrator):
-    """Predicts a shrunk reward; the broken ones differ from it in one thing each."""
+    """Predicts a shrunk reward. Each broken calibrator differs from it in one thing."""
 
     def fit(self, features: Any, k: Any, n: Any) -> Any:
         self.mean_ = float(k.sum() / n.sum())
@@ -157,7 +157,7 @@ class IdentityChanges(Sound):
 
 
 class ReadsTheLogit(Sound):
-    """Works only if it is given what it says it reads."""
+    """Works only with the features that it reads."""
 
     reads = "logit"
 
@@ -166,25 +166,25 @@ class ReadsTheLogit(Sound):
         return expit(features)[:, None] if len(features) > 1 else super().predict(expit(features))
 
 
-BROKEN = {
+BROKEN: dict[type[Calibrator], tuple[str, str]] = {
     ReturnsNothing: ("fit returns self", r"fit\(\) must return self. Got NoneType"),
     OneDimensional: ("shape and range", r"shape \(rows, levels\) = \(50, 1\) for new rows. Got \(50,\)"),
     NotANumber: ("shape and range", "must return finite numbers at the ends of the scale"),
-    AboveOne: ("shape and range", r"must lie in \[0, 1\] for new rows. Got .* to 1\."),
-    Crossing: ("quantiles are ordered", "must not fall from one level to the next"),
+    AboveOne: ("shape and range", r"must be in \[0, 1\] for new rows. Got .* to 1\."),
+    Crossing: ("quantiles are ordered", "must not decrease from one level to the next"),
     LevelsTurnedRound: ("quantiles are ordered", r"levels must ascend within \(0, 1\). Got \(0.9, 0.1\)"),
-    RemembersAnEarlierFit: ("fit twice is fit once", "must forget the first"),
-    Random: ("fit twice is fit once", "must forget the first and be repeatable"),
-    ChangesItsInput: ("inputs are left alone", "'features' changed"),
+    RemembersAnEarlierFit: ("a second fit forgets the first", "must not depend on an earlier fit"),
+    Random: ("a second fit forgets the first", "must be repeatable"),
+    ChangesItsInput: ("inputs are not changed", "'features' changed"),
     DependsOnTheBatch: ("rows are independent", "alone and among others"),
-    BreaksTies: ("ties", "Equal features must get equal rewards"),
-    NeedsTwoRows: ("one row", "raised IndexError"),
-    NeedsBothLabels: ("all labels equal", "raised ValueError: only one class"),
-    ForgetsWhenSaved: ("save and load", "without an underscore at its end"),
+    BreaksTies: ("equal features get equal rewards", "Equal features must get equal rewards"),
+    NeedsTwoRows: ("fit to one row", "raised IndexError"),
+    NeedsBothLabels: ("fit to equal labels", "raised ValueError: only one class"),
+    ForgetsWhenSaved: ("save and load", "end in an underscore"),
     Pickles: ("save and load", r"It wrote state\.pkl"),
-    RemembersLabels: ("no leak", r"correlate with them by 1\.00, expected below 0\.5"),
-    IdentityIsNoData: ("identity is data", "must be JSON data"),
-    IdentityChanges: ("identity is data", "must not change between calls"),
+    RemembersLabels: ("permuted labels give no skill", r"is 1\.00, and must be below 0\.5"),
+    IdentityIsNoData: ("identity is json data", "must be JSON data"),
+    IdentityChanges: ("identity is json data", "must not change between calls"),
 }
 
 
@@ -213,5 +213,5 @@ def test_features_are_what_the_calibrator_reads() -> None:
 
 
 def test_only_plugins_can_be_checked() -> None:
-    with pytest.raises(TypeError, match="build the plugin first if this is its class"):
+    with pytest.raises(TypeError, match="If this is a class, build the plugin first"):
         checks_of(Sound)  # type: ignore[arg-type]

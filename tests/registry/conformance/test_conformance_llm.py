@@ -1,4 +1,4 @@
-"""Every check of LLMs, and of data sets, fails for a plugin that is broken in its way."""
+"""Every check of LLMs and of data sets fails for a plugin with the matching defect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prmcal.registry.conformance import run_checks
 
 
 class Sound(LLM):
-    """Says up to four steps of random digits; the broken ones differ from it in one thing each."""
+    """Returns up to four steps of random digits. Each broken LLM differs from it in one thing."""
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -35,7 +35,7 @@ class Sound(LLM):
         return self.finish("\n\n".join(steps), sampling)
 
     def finish(self, text: str, sampling: Sampling) -> Completion:
-        """One character is a token."""
+        """Return a completion in which each character is a token."""
         whole = text[: sampling.max_tokens]
         cut = min((whole.find(stop) for stop in sampling.stop if stop in whole), default=len(whole))
         ended = cut < len(whole) or len(text) < sampling.max_tokens
@@ -121,7 +121,7 @@ class OneSeedForAll(Sound):
         return super().generate_batch([replace(each, seed=1) for each in requests], sampling)
 
 
-BROKEN = {
+BROKEN: dict[type[LLM], tuple[str, str]] = {
     OneTooFew: (
         "n completions of each prefix",
         r"must return 6 completions for each prefix: \[6, 6, 6\]. Got \[5",
@@ -132,13 +132,13 @@ BROKEN = {
     AlwaysCutOff: ("finish reasons", "Only a completion of max_tokens = 64 tokens ends with 'length'"),
     Greedy: ("samples differ", "All 6 were equal for each of 3 questions"),
     RepeatsSamples: ("samples differ", "got the same samples in the same order"),
-    IgnoresTheSeed: ("the seed decides", "is the seed ignored"),
-    Unseeded: ("the seed decides", "The same seed must give the same texts"),
+    IgnoresTheSeed: ("the seed decides the texts", "Check that the seed is used"),
+    Unseeded: ("the seed decides the texts", "The same seed must give the same texts"),
     RunsOverStops: ("stop strings", "must end before the stop string"),
     HidesStops: ("stop strings", "must have the finish_reason 'stop'"),
     RepeatsThePrefix: ("a prefix is continued", "18 of 18 repeat the prefix's steps"),
-    Restarts: ("a prefix is continued", "begin anew with its first step|repeat the prefix's steps"),
-    IgnoresSteps: ("a prefix is continued", "are they ignored"),
+    Restarts: ("a prefix is continued", "start again with its first step|repeat the prefix's steps"),
+    IgnoresSteps: ("a prefix is continued", "Check that they are used"),
     OneSeedForAll: ("a batch equals its requests", "6 of 6 texts differ"),
 }
 
@@ -156,7 +156,7 @@ def test_a_broken_llm_fails(broken: type[LLM]) -> None:
 
 
 def test_every_check_of_llms_is_seen_to_fail() -> None:
-    names = {result.name for result in run_checks(Sound())} - {"identity is data"}
+    names = {result.name for result in run_checks(Sound())} - {"identity is json data"}
     assert names == {name for name, _ in BROKEN.values()}
 
 
@@ -207,13 +207,13 @@ class Strict(Sums):
         return ("incorrect", None)
 
 
-BROKEN_SETS = {
+BROKEN_SETS: dict[type[Dataset], tuple[str, str]] = {
     TwinIds: ("every split has questions", "Ids must be unique"),
     Level9: ("every split has questions", "must have a level from 1 to 5, or None. Got 9"),
     Shuffled: ("questions keep their order", "The first 5 questions of 'calibration'"),
     Leaky: ("splits are disjoint", "is in 'calibration' and 'test'"),
-    Generous: ("what is not there", "must raise DataError. It returned"),
-    KeyErrors: ("what is not there", "must raise DataError. Got KeyError"),
+    Generous: ("unknown splits and counts are refused", "must raise DataError. It raised nothing"),
+    KeyErrors: ("unknown splits and counts are refused", "must raise DataError. Got KeyError"),
     Strict: ("grading", "must be 'correct'. Got 'incorrect'"),
 }
 
@@ -229,6 +229,6 @@ def test_a_broken_data_set_fails(broken: type[Dataset]) -> None:
 def test_every_check_of_data_sets_is_seen_to_fail() -> None:
     results = run_checks(Sums())
     assert all(result.passed for result in results)
-    assert {result.name for result in results} - {"identity is data"} == {
+    assert {result.name for result in results} - {"identity is json data"} == {
         name for name, _ in BROKEN_SETS.values()
     }

@@ -1,4 +1,4 @@
-"""Every check of PRMs fails for one that is broken in its way."""
+"""Every check fails for a PRM with the matching defect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prmcal.registry.conformance import run_checks
 
 
 class Sound(PRM):
-    """Scores a prefix by its text's length, and reads 500 characters; the broken ones differ in one thing each."""
+    """Scores a prefix by the length of its text, at most 500. Each broken PRM differs in one thing."""
 
     max_tokens = 500
 
@@ -49,7 +49,7 @@ class DropsATrajectory(Sound):
 class WrongType(Sound):
     def one(self, question: str, steps: Sequence[str]) -> PrefixScores:
         scores = super().one(question, steps)
-        return replace(scores, reward=scores.reward.astype(np.float32))  # type: ignore[arg-type]
+        return replace(scores, reward=scores.reward.astype(np.float32))
 
 
 class NotANumber(Sound):
@@ -135,12 +135,12 @@ class FlagsAndScores(Sound):
         )
 
 
-BROKEN = {
+BROKEN: dict[type[PRM], tuple[str, str]] = {
     ForgetsTheBareQuestion: ("one score per prefix", r"3 steps has 4 prefixes.*'logit' has shape \(3,\)"),
     DropsATrajectory: ("one score per prefix", "one PrefixScores per trajectory: 6. Got 5"),
     WrongType: ("one score per prefix", "'reward' must be an array of float64. Got float32"),
     NotANumber: ("scores are probabilities", "'reward' must be finite where over_long is false"),
-    AboveOne: ("scores are probabilities", r"Rewards must lie in \[0, 1\]"),
+    AboveOne: ("scores are probabilities", r"Rewards must be in \[0, 1\]"),
     LogitOfSomethingElse: ("logit is the log odds of the reward", "logistic function of 'logit'"),
     Random: ("scoring is repeatable", "the same scores each time"),
     LooksAhead: (
@@ -149,20 +149,20 @@ BROKEN = {
     ),
     DependsOnTheBatch: (
         "batches do not matter",
-        r"A batch of 1 must equal a batch of N. score\(\) of several",
+        r"Scores must not depend on the batch. score\(\) of several",
     ),
     MixesUpQuestions: ("batches do not matter", r"score_batch\(\) differs"),
-    LosesRequests: ("batches do not matter", r"every request in full: \[1, 6\] scores. Got \[1\]"),
+    LosesRequests: ("batches do not matter", r"must return \[1, 6\] scores for these requests. Got \[1\]"),
     AnswersWithTheBareQuestion: (
-        "whole trajectories may be all that is asked",
+        "whole only requests are answered",
         "must be that of the whole trajectory. It differs by",
     ),
     LeavesOutTheBareQuestion: (
-        "whole trajectories may be all that is asked",
-        r"or with those of all 4 prefixes. Got \[3\]",
+        "whole only requests are answered",
+        r"or the scores of all 4 prefixes. Got \[3\]",
     ),
-    CutsInSilence: ("over long input is flagged", r"\[False, False, True\]. Got \[False, False, False\]"),
-    FlagsAndScores: ("over long input is flagged", "must be scored NaN. Got reward 0.5"),
+    CutsInSilence: ("too long input is flagged", r"\[False, False, True\]. Got \[False, False, False\]"),
+    FlagsAndScores: ("too long input is flagged", "must be scored NaN. Got reward 0.5"),
 }
 
 
@@ -179,7 +179,7 @@ def test_a_broken_prm_fails(broken: type[PRM]) -> None:
 
 
 def test_every_check_is_seen_to_fail() -> None:
-    names = {result.name for result in run_checks(Sound())} - {"identity is data"}
+    names = {result.name for result in run_checks(Sound())} - {"identity is json data"}
     assert names == {name for name, _ in BROKEN.values()}
 
 

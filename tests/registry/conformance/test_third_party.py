@@ -1,4 +1,4 @@
-"""A package of someone else's, installed by pip, is found by its entry points and conforms."""
+"""A third-party package, installed by pip, is found by its entry points and passes the checks."""
 
 from __future__ import annotations
 

@@ -49,16 +49,16 @@ def test_fields_and_their_other_names(tmp_path: Path) -> None:
         ('{"question": "1+1?", "answer": ', "it is not JSON"),
         ('["1+1?", "2"]', "it must be a JSON object with 'question' and 'answer'"),
         ({"answer": "2"}, "it has neither a 'question' nor a 'problem'"),
-        ({"question": " ", "answer": "2"}, "its question must be a text that is not empty"),
-        ({"question": 7, "answer": "2"}, "its question must be a text that is not empty. Got 7"),
+        ({"question": " ", "answer": "2"}, "its question must be a non-empty string"),
+        ({"question": 7, "answer": "2"}, "its question must be a non-empty string. Got 7"),
         ({"question": "1+1?"}, "it has no 'answer'"),
         ({"question": "1+1?", "answer": None}, "it has no 'answer'"),
-        ({"question": "1+1?", "answer": []}, r"its 'answer' must be a text or a number. Got \[\]"),
+        ({"question": "1+1?", "answer": []}, r"its 'answer' must be a string or a number. Got \[\]"),
         ({**GOOD, "level": 6}, "its 'level' must be a number from 1 to 5. Got 6"),
         ({**GOOD, "level": "hard"}, "its 'level' must be a number from 1 to 5"),
-        ({**GOOD, "subject": 3}, "its 'subject' must be a text"),
-        ({**GOOD, "id": True}, "its 'id' must be a text or a number"),
-        ({**GOOD, "id": "a"}, "the id 'a' is already that of line 1"),
+        ({**GOOD, "subject": 3}, "its 'subject' must be a string"),
+        ({**GOOD, "id": True}, "its 'id' must be a string or a number"),
+        ({**GOOD, "id": "a"}, "the id 'a' is already used in line 1"),
     ],
 )
 def test_a_broken_line_is_named(line: Any, message: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_files_and_splits_that_are_not_there(tmp_path: Path) -> None:
         read(path, count=2)
     with pytest.raises(DataError, match=r"missing\.jsonl cannot be read: No such file"):
         read(str(tmp_path / "missing.jsonl"))
-    with pytest.raises(DataError, match="holds no questions"):
+    with pytest.raises(DataError, match="contains no questions"):
         read(write(tmp_path / "empty.jsonl", ""))
 
 

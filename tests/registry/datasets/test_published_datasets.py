@@ -129,7 +129,7 @@ def test_the_same_questions_in_another_format_are_the_same_data(tmp_path: Path) 
         (
             "aime24",
             {"problem": "1+1?", "answer": "\\frac12"},
-            "must be an integer from 0 to 999, as AIME's are",
+            "must be an integer from 0 to 999, like all answers of AIME",
         ),
         ("aime25", {"problem": "1+1?", "answer": 1000.0}, "must be an integer from 0 to 999"),
         ("aime25", {"problem": "1+1?", "answer": 70.5}, "Got '70.5'"),
@@ -180,7 +180,7 @@ def test_without_file_and_hub_the_error_says_what_is_needed(
     done = subprocess.run(
         [sys.executable, "-c", code], env=isolated, capture_output=True, text=True, check=True, timeout=120
     )
-    assert f"The data set '{name}' is neither on this machine" in done.stdout
+    assert f"The data set '{name}' is not on this machine" in done.stdout
     assert f"from the Hugging Face hub ({repository}" in done.stdout
-    assert f"Give its '{argument}' argument a file" in done.stdout
+    assert f"Set its '{argument}' argument to a file" in done.stdout
     assert done.stdout.count("\n") == 1

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.registry.contracts.data import join_steps, split_steps
 from prmcal.registry.plugins import llms, prms
+from prmcal.steps import join_steps, split_steps
 
 RIGHT = "a) 1+1=2\n\nb) 2+1=3\n\nso \\boxed{3}"
 WRONG = "a) 1+1=2\n\nb) 2+1=4\n\nso \\boxed{4}"
@@ -58,13 +58,13 @@ def test_follow_ups_are_those_recorded_or_the_rest_of_solutions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("steps", "n", "message"),
     [
-        ((), 4, "line 1: 3 completions are recorded for the prefix of 0 steps"),
+        ((), 4, "line 1: the grid needs 4 completions of the prefix of 0 steps .*, but 3 are recorded"),
         (
             ("a) 1+1=2",),
             3,
-            "2 completions are recorded for the prefix of 1 steps that ends 'a. 1.1=2', fewer than the 3",
+            "needs 3 completions of the prefix of 1 steps that ends with 'a. 1.1=2', but 2 are recorded",
         ),
-        (("nobody said this",), 1, "0 completions are recorded"),
+        (("nobody said this",), 1, "but 0 are recorded"),
     ],
 )
 def test_what_was_not_recorded_is_one_clear_error(
@@ -102,9 +102,9 @@ def test_process_rewards_belong_to_prefixes(tmp_path: Path) -> None:
 
 def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, RECORD, {"question": "2+2?", "solutions": ["4"]}))
-    with pytest.raises(PluginFailedError, match=r"no score of a trajectory.*that ends 'a new one'"):
+    with pytest.raises(PluginFailedError, match=r"no score for a trajectory.*that ends with 'a new one'"):
         prm.score("1+1+1?", [("a new one",)])
-    with pytest.raises(PluginFailedError, match=r"no 'logits' of the question '2.2.'. It stands in line 2"):
+    with pytest.raises(PluginFailedError, match=r"no 'logits' for the question '2.2.' in line 2"):
         prm.score("2+2?", [("4",)])
 
 
@@ -133,7 +133,7 @@ def test_a_broken_recording_is_named_with_its_line(
 )
 def test_scores_that_fit_no_prefix_are_refused(logits: list[Any], tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, {**RECORD, "logits": logits}))
-    with pytest.raises(DataError, match="must hold for each solution a number, or 4 of them"):
+    with pytest.raises(DataError, match="must have a number for each solution, or a list of 4 numbers"):
         prm.score("1+1+1?", [split_steps(RIGHT)])
 
 

@@ -49,14 +49,14 @@ def test_whose_prefix_it_is_decides_where_that_is_said(tmp_path: Path) -> None:
     [
         (
             {"question": "1+1?", "answer": "2"},
-            r"record 1: a prefix has a 'question', .* Its fields are: question, answer",
+            r"record 1: it must have a 'question', .* Its fields are: question, answer",
         ),
-        ("text", r"record 1: a prefix has a 'question'"),
-        (published("a", 1.5), r"its success rate in \[0, 1\]. Got 'a' and 1.5"),
+        ("text", r"record 1: it must have a 'question'"),
+        (published("a", 1.5), r"its success rate a number in \[0, 1\]. Got 'a' and 1.5"),
         (published("a", None), r"Got 'a' and None"),
-        (published("a", 0.3), r"record 1: the success rate 0.3 is no multiple of 1/8. Set 'follow_ups'"),
-        (published("a", 0.5, follow_ups=0), r"'follow_ups' must be a count of 1 or more. Got 0"),
-        (published("a", 0.5, llm="other"), r"holds no prefixes of the LLM 'llm' to calibrate on"),
+        (published("a", 0.3), r"record 1: the success rate 0.3 is not a multiple of 1/8. Set 'follow_ups'"),
+        (published("a", 0.5, follow_ups=0), r"'follow_ups' must be an int in \[1, inf\). Got 0"),
+        (published("a", 0.5, llm="other"), r"contains no calibration prefixes of the LLM 'llm'"),
     ],
 )
 def test_what_is_not_as_published_is_refused(record: Any, message: str, tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_what_is_not_as_published_is_refused(record: Any, message: str, tmp_path
 
 
 def test_files_and_llms_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"There is no file gone.json of success rates"):
+    with pytest.raises(InvalidArgumentsError, match=r"The file of success rates gone.json does not exist"):
         datasets.create("success-rates", files={"llm": "gone.json"})
     with pytest.raises(InvalidArgumentsError, match="must name a file for each LLM"):
         datasets.create("success-rates", files={})
-    with pytest.raises(DataError, match="no file of the LLM 'another', but of: llm"):
+    with pytest.raises(DataError, match=r"no file for the LLM 'another'. It has files for: llm"):
         built(tmp_path, [published("a", 1.0)]).trajectories("another", 8)

@@ -1,4 +1,4 @@
-"""A completions server on this machine: the interface of OpenAI in front of a shipped model, with faults on demand."""
+"""A completions server on this machine: OpenAI's interface for a shipped model, with optional faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fault = Callable[[int], str]
 
 
 def echo(request: dict[str, Any]) -> Reply:
-    """A completion without a model, which tells requests apart."""
+    """Return a completion without a model. It is different for each request."""
     return reply(f"seed {request['seed']}", 3, "stop")
 
 
@@ -32,7 +32,7 @@ def reply(text: str, tokens: int, reason: str | None) -> Reply:
 
 
 class Policy:
-    """A model of this project, asked with token ids; what waits together is sampled together, and kept."""
+    """A shipped model. Waiting requests are sampled together, and completions are cached."""
 
     def __init__(self, checkpoint: str) -> None:
         self.llm: Any = llms.create("transformers", checkpoint=checkpoint, dtype="float32", device="cpu")
@@ -83,7 +83,7 @@ class Policy:
 
 @dataclass
 class Server:
-    """What a running server saw, and how it is to fail: `fault` says so for the number of each request."""
+    """The requests that a server received. `fault` returns the fault for the number of each request."""
 
     answer: Callable[[dict[str, Any]], Reply]
     fault: Fault = lambda number: ""
@@ -99,7 +99,7 @@ class Server:
 def serving(
     answer: Callable[[dict[str, Any]], Reply] = echo, fault: Fault = lambda number: ""
 ) -> Iterator[Server]:
-    """Serve on a free port until the block ends."""
+    """Serve on a free port inside the block."""
     state = Server(answer, fault)
 
     class Handler(BaseHTTPRequestHandler):
@@ -153,7 +153,7 @@ def serving(
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that gave up is no error of the server."""
+            """Ignore clients that disconnect."""
 
     server = Quiet(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

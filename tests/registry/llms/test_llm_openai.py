@@ -1,4 +1,4 @@
-"""An LLM behind a real server on this machine: asked rightly, waited for, and given up with a clear reason."""
+"""The LLM `openai` with a real server on this machine: requests, repeated attempts and clear errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(
 
 @pytest.fixture(scope="module")
 def weak() -> Iterator[Server]:
-    """The weakest of the shipped policies behind a server."""
+    """The weakest of the shipped policies on a server."""
     with serving(Policy(WEAK)) as server:
         yield server
 
@@ -121,13 +121,13 @@ def test_what_fails_once_is_asked_again(fault: str) -> None:
         ("500", "it answered 500 .*fault 500"),
         ("cut", "RemoteProtocolError"),
         ("slow", "it took longer than 0.3 s"),
-        ("fewer", "its reply holds no completion"),
-        ("aborted", "it broke a completion off .finish_reason 'abort'"),
-        ("no JSON", "its reply holds no completion.*<html>not JSON</html>"),
+        ("fewer", "its reply has no completion"),
+        ("aborted", "it did not finish a completion .finish_reason 'abort'"),
+        ("no JSON", "its reply has no completion.*<html>not JSON</html>"),
     ],
 )
 def test_what_fails_for_good_says_why_and_what_to_do(fault: str, reason: str) -> None:
-    message = rf"The server http.* gave no completion in 2 attempts: {reason}.*Finished work is kept"
+    message = rf"The server http.* returned no completion in 2 attempts: {reason}.*Finished work is kept"
     with serving(fault=lambda number: fault) as server, pytest.raises(PluginFailedError, match=message):
         texts(plugin(server.url, attempts=2, timeout=0.3), n=1)
 
@@ -136,13 +136,13 @@ def test_a_server_that_is_down() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(PluginFailedError, match=r"in 2 attempts: ConnectError.*look after the server"):
+    with pytest.raises(PluginFailedError, match=r"in 2 attempts: ConnectError.*Check the server"):
         texts(plugin(f"http://127.0.0.1:{port}/v1", attempts=2))
 
 
 @pytest.mark.parametrize(
     ("fault", "advice"),
-    [("400", "max_tokens against the context"), ("401", "key_variable"), ("404", "base_url")],
+    [("400", "max_tokens fits the context"), ("401", "key_variable"), ("404", "base_url")],
 )
 def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
     with serving(fault=lambda number: fault) as server:
@@ -189,10 +189,10 @@ def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
         ({"base_url": "localhost:8000"}, "must be an address such as http"),
         ({"template": None}, "Give either 'tokenizer'.* or 'template'"),
         ({"tokenizer": WEAK}, "Give either 'tokenizer'.* or 'template'"),
-        ({"template": "Q:"}, "must hold {question}"),
-        ({"concurrency": 0}, "'concurrency' parameter must be an int in"),
-        ({"attempts": 0}, "'attempts' parameter must be an int in"),
-        ({"timeout": 0.0}, "'timeout' parameter must be a float above 0"),
+        ({"template": "Q:"}, "must be a text with {question}.* or None. Got 'Q:'"),
+        ({"concurrency": 0}, "'concurrency' parameter of the .* must be an int in"),
+        ({"attempts": 0}, "'attempts' parameter of the .* must be an int in"),
+        ({"timeout": 0.0}, "'timeout' parameter of the .* must be a float in"),
         ({"template": None, "tokenizer": "./nowhere"}, "nowhere"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The LLM `vllm` where vLLM is not installed: it is listed, checked and planned with, and says what it lacks."""
+"""The LLM `vllm` without vLLM: it can be listed, checked and planned, and its error names the missing package."""
 
 from __future__ import annotations
 
@@ -44,10 +44,16 @@ def test_the_doctor_sees_that_it_is_missing(prmcal: Prmcal, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"dtype": "int8"}, "'dtype' parameter must be auto, float32, bfloat16 or float16. Got 'int8'"),
-        ({"context": 0}, r"'context' parameter must be an int in \[1, inf\). Got 0"),
-        ({"tensor_parallel": 0}, r"'tensor_parallel' parameter must be an int in \[1, inf\). Got 0"),
-        ({"gpu_memory": 1.5}, r"'gpu_memory' parameter must be a float in \(0, 1\]. Got 1.5"),
+        (
+            {"dtype": "int8"},
+            "'dtype' parameter of the .* must be 'auto', 'float32', 'bfloat16' or 'float16'. Got 'int8'",
+        ),
+        ({"context": 0}, r"'context' parameter of the .* must be an int in \[1, inf\) or None. Got 0"),
+        (
+            {"tensor_parallel": 0},
+            r"'tensor_parallel' parameter of the .* must be an int in \[1, inf\). Got 0",
+        ),
+        ({"gpu_memory": 1.5}, r"'gpu_memory' parameter of the .* must be a float in \(0, 1\]. Got 1.5"),
         ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rows that share a prompt read it once, and say what they would say with a copy of their own."""
+"""Rows that share a prompt read it once, with the same result as with copies of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cached(keys: torch.Tensor, values: torch.Tensor) -> DynamicCache:
 def dense(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scaling: float
 ) -> torch.Tensor:
-    """Attention with every row's prompt and tokens in one copy, head by head."""
+    """Attention with a copy of the prompt for every row, head by head."""
     repeated = [x.repeat_interleave(QUERIES // HEADS, dim=1) for x in (key, value)]
     scores = (query @ repeated[0].transpose(-1, -2)) * scaling
     weights = scores.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(-1)
@@ -40,7 +40,7 @@ def test_attention_to_a_shared_prompt_is_attention_to_a_copy(chosen: list[int], 
     mask = torch.arange(5) >= 5 - torch.tensor(widths)[:, None]
     shared = SharedPrompts(cached(prompts[0], prompts[1]), mask, torch.tensor(chosen))
     kept = torch.arange(len(chosen))
-    # All rows, then fewer, then one: prompts without a row are dropped on the way.
+    # All rows, then fewer, then one. Prompts without rows are dropped.
     for _ in range(3):
         rows = torch.tensor(chosen)[kept]
         query = torch.randn(len(rows), QUERIES, 1, WIDTH)
@@ -98,7 +98,7 @@ def test_a_model_that_forgets_is_left_to_its_own_cache() -> None:
         sliding_window=6,
         max_window_layers=1,
     )
-    model = Qwen2ForCausalLM(config).eval()  # type: ignore[no-untyped-call]
+    model = Qwen2ForCausalLM(config).eval()
     prompts = [(5, 6, 7, 8, 9), (5, 6, 7, 8, 9)]
     rows = [Row(prompt, 12, np.full(12, 0.5)) for prompt in prompts]
     sample_rows(

@@ -8,18 +8,17 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from prmcal.registry.contracts.data import Prefix, Sampling, split_steps
+from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.strategies.exact import best_of_n
+from prmcal.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[3]
 MODELS = ROOT / "registry" / "nano" / "models"
@@ -117,7 +116,7 @@ def test_the_models_are_a_few_megabytes_without_code_or_pickles() -> None:
 def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(MODELS / name)
+    tokenizer: Any = AutoTokenizer.from_pretrained(MODELS / name)
     pieces = [tokenizer.decode([token]) for token in tokenizer("a) 37+15=52\n\nb)")["input_ids"]]
     assert "".join(pieces) == "a) 37+15=52\n\nb)"
     assert pieces.count("\n\n") == 1

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
+import torch
 from scipy.special import expit
 from scipy.stats import spearmanr
 
 from prmcal.registry.nano.problems import generate_split, solution_steps
-from prmcal.registry.nano.training.labels import Labelled
-from prmcal.registry.nano.training.settle import settle
+from prmcal.registry.nano.training.examples.labels import Labelled
+from prmcal.registry.nano.training.stages.settle import settle
 from prmcal.registry.plugins import prms
+from prmcal.registry.prms.transformers import TransformersPRM
+from tests.registry.create import create_as
 
 SLOPE, OFFSET = 0.7, -1.5
 
@@ -26,7 +25,10 @@ SLOPE, OFFSET = 0.7, -1.5
 def test_a_known_slope_and_offset_are_found_and_folded_in(
     plugin: str, folder: str, negative: int, one_thread: None
 ) -> None:
-    before, after = (prms.create(plugin, checkpoint=f"nano:{folder}", dtype="float32") for _ in range(2))
+    before, after = (
+        create_as(TransformersPRM, prms, plugin, checkpoint=f"nano:{folder}", dtype="float32")
+        for _ in range(2)
+    )
     chains = []
     for problem in generate_split("nano-math", "train", 10):
         right = solution_steps(problem)
@@ -37,7 +39,7 @@ def test_a_known_slope_and_offset_are_found_and_folded_in(
         for (question, steps), logit in zip(chains, scores, strict=True)
     ]
     head = after.modules[1]
-    settle(head[-1] if hasattr(head, "__getitem__") else head, negative, before, labels)
+    settle(head[-1] if isinstance(head, torch.nn.Sequential) else head, negative, before, labels)
 
     old = np.concatenate(scores)
     new = np.concatenate([after.score(question, [steps])[0].logit for question, steps in chains])

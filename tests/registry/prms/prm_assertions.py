@@ -1,4 +1,4 @@
-"""What holds for the PRM of every format: long prefixes are flagged, and the head is exact over a coarser trunk."""
+"""Assertions for PRMs of every format: long prefixes are flagged, and the head is float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["assert_exact_head", "assert_long_prefixes_flagged", "assert_trunk_as
 
 
 def assert_long_prefixes_flagged(plugin: TransformersPRM) -> None:
-    """Of a plugin that reads short prefixes only: those of 60 digits have no score, those before keep theirs."""
+    """For a plugin with a low limit: prefixes of 60 digits have no score, and shorter ones keep their scores."""
     fits, cut = plugin.score_batch(
         [ScoringRequest("1+1?", (("2",),)), ScoringRequest("1+1?", (("2", "3" * 60, "4"),))]
     )
@@ -41,12 +41,12 @@ def assert_exact_head(coarse: TransformersPRM, exact: TransformersPRM) -> None:
 def assert_trunk_as_saved(
     folder: Path, plugin: TransformersPRM, head: Mapping[str, torch.Tensor] | None = None
 ) -> dict[str, torch.Tensor]:
-    """Every weight that was loaded is the saved one: the trunk's, and those of a `head` under their saved names.
+    """All loaded weights equal the saved ones: those of the trunk, and those of a `head` under their saved names.
 
     Returns
     -------
     dict of str to Tensor
-        What is saved and was not loaded.
+        The saved weights that were not loaded.
     """
     saved = saved_weights(folder)
     loaded = {f"model.{name}": tensor for name, tensor in plugin.modules[0].state_dict().items()} | dict(

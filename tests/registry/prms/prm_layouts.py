@@ -17,8 +17,9 @@ CHARACTERS = (*map(chr, range(33, 127)), "▁", "к", "и")
 MERGES = (("▁", "+"), ("▁", "-"), ("к", "и"), ("▁", "ки"), ("s", "t"), ("st", "e"), ("ste", "p"), ("▁", "a"))
 VOCABULARY = (*SPECIAL_TOKENS, *BYTES, *CHARACTERS, *("".join(merge) for merge in MERGES))
 
+WIDTH = 32
 SIZES = {
-    "hidden_size": 32,
+    "hidden_size": WIDTH,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -91,7 +92,7 @@ LLAMA_31_TEMPLATE = (
 def write_tokenizer(
     folder: Path, pad_token: str | None, merges: tuple[tuple[str, str], ...] = MERGES
 ) -> None:
-    """A tokenizer in the layout of Llama's and Mistral's: byte fallback, a space in front, <s> before each text."""
+    """Write a tokenizer in the layout of Llama and Mistral: byte fallback, a space in front, <s> before each text."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
     vocabulary = (*SPECIAL_TOKENS, *BYTES, *CHARACTERS, *("".join(merge) for merge in merges))
@@ -127,18 +128,18 @@ def write_tokenizer(
 def write_checkpoint(
     folder: Path, config: Mapping[str, Any], head: Mapping[str, tuple[int, ...]] | None = None, seed: int = 5
 ) -> None:
-    """Random weights under the published names: a causal language model's, or a trunk's with another head.
+    """Write random weights under the published names: a causal language model, or a trunk with another head.
 
     Parameters
     ----------
     folder : Path
-        Where to; it is made if need be.
+        The folder of the checkpoint. It is created if it does not exist.
     config : mapping
-        What is in config.json, but for the sizes.
+        The content of config.json, without the sizes.
     head : mapping of str to shape, optional
-        The tensors that stand in place of the language-model head.
+        The tensors that replace the language-model head.
     seed : int
-        Of the weights.
+        The seed of the weights.
     """
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps({**SIZES, **config}))
@@ -153,7 +154,7 @@ def write_checkpoint(
 
 
 def saved_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """What is in a checkpoint's file."""
+    """Read the weights of a checkpoint."""
     return load_file(folder / "model.safetensors")
 
 

@@ -1,11 +1,11 @@
-"""A PRM whose layers are spread over several GPUs: every operation finds its inputs on one of them.
+"""A PRM whose layers are spread over several GPUs: the inputs of every operation are on the same GPU.
 
-There are no GPUs here. The models are real, and so are the hooks that take tensors from one device to the next; the
-tensors are torch's fake ones, which have shapes and devices and no numbers. An operation on tensors of two devices
-raises, as it does on GPUs.
+No GPUs are needed. The models are real, and so are the hooks that move tensors between devices. The tensors are torch's
+fake tensors, which have shapes and devices but no numbers. An operation on tensors of two devices raises an error, as
+on GPUs.
 
-Torch keeps a kind of device for as long as a process lives, so that these tests run in one of their own, which
-`test_several_gpus.py` starts.
+A registered kind of device stays for the lifetime of a process. So `test_several_gpus.py` runs these tests in a
+separate process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,13 +23,14 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from prmcal import Prefix, ScoringRequest, pretrained
+from prmcal import Prefix, ScoringRequest
 from prmcal.registry.calibrators.lora.batches import Packing, token_ids
 from prmcal.registry.calibrators.lora.fitting import batch_parts, row_loss
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 from prmcal.registry.calibrators.lora.training import TreeTrainer
-from prmcal.registry.models.checkpoints import SPREAD
+from prmcal.registry.models import pretrained
+from prmcal.registry.models.placement import SPREAD
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -43,14 +45,14 @@ Load = Callable[[str, str], TransformersPRM]
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Loads a PRM as over several devices, all of which are the processor for now."""
+    """Load a PRM spread over several devices, which are all the CPU at first."""
 
     def dispatch(model: nn.Module, _checkpoint: str) -> None:
         leaves = [name for name, part in model.named_modules() if not any(part.children())]
         whole = {re.sub(r"(layers\.\d+)\..*", r"\1", name) for name in leaves}
         dispatch_model(model, dict.fromkeys(whole, "cpu"), main_device="cpu", force_hooks=True)
 
-    # Where a model is that was just spread, and on this machine, which has one device, was not.
+    # This machine has one device, so the model has to be spread after it is loaded.
     monkeypatch.setattr(pretrained, "_check_spread", dispatch)
 
     def loaded(name: str, checkpoint: str) -> TransformersPRM:
@@ -64,7 +66,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
 @pytest.fixture(scope="module")
 def gpus() -> tuple[torch.device, torch.device]:
-    """Two devices of a kind that torch knows by name alone."""
+    """Two devices of a kind that torch knows by name only."""
     _setup_privateuseone_for_python_backend("gpu")
     return torch.device("gpu:0"), torch.device("gpu:1")
 
@@ -73,7 +75,7 @@ def gpus() -> tuple[torch.device, torch.device]:
 def spread(
     gpus: tuple[torch.device, torch.device], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[nn.Module], None]]:
-    """Takes a module to two GPUs: the embedding and the first layers to one of them, all else to the other."""
+    """Move the embedding and the first layers to one GPU, and the rest to the other."""
     monkeypatch.setattr(FakeTensor, "numpy", lambda tensor: np.zeros(tensor.shape), raising=False)
 
     def take(module: nn.Module) -> None:
@@ -116,7 +118,7 @@ def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.Fix
     sequences, packing = token_ids(prm, PREFIXES), Packing.of(prm)
     request.getfixturevalue("spread")(model)
     (part,) = batch_parts(rows, PREFIXES, sequences, rates, packing)
-    trainer = SimpleNamespace(row_loss=row_loss("mse", ()))
+    trainer: Any = SimpleNamespace(row_loss=row_loss("mse", ()))
     assert TreeTrainer.compute_loss(trainer, model.train(), part).requires_grad
     trained = {weight.device.index for weight in model.parameters() if weight.requires_grad}
     assert trained == {0, 1}

@@ -1,4 +1,4 @@
-"""The PRM `qwen` and its base: one pass over all prefixes gives what the model gives each by itself."""
+"""The PRM `qwen` and its base class: one pass over all prefixes equals separate passes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from prmcal import ScoringRequest, TransformersPRM
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
@@ -21,6 +22,7 @@ from prmcal.registry.models.pretrained import load_pretrained
 from prmcal.registry.models.qwen import QwenRewardModel
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.qwen import QwenPRM
+from tests.registry.create import create_as
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34", "So: 34"), ())
@@ -46,14 +48,15 @@ def test_it_conforms(check: Any, markers: str, reward_folder: Path) -> None:
     check(plugin)
 
 
-def alone(folder: Path, text: str) -> np.ndarray:
-    """Logits of bad and good at the end of a text, in a pass of its own."""
+def alone(folder: Path, text: str) -> NDArray[np.float32]:
+    """The logits of bad and good at the end of a text, from a separate pass."""
     from transformers import AutoTokenizer
 
     model = QwenRewardModel.from_pretrained(folder).eval()
     ids = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt").input_ids
     with torch.no_grad():
-        return model(input_ids=ids)[0, -1].numpy()
+        logits: NDArray[np.float32] = model(input_ids=ids)[0, -1].numpy()
+    return logits
 
 
 @pytest.mark.parametrize(("markers", "joint"), [("last", "\n\n"), ("every", "<extra_0>")])
@@ -91,7 +94,7 @@ def test_every_weight_of_the_published_layout_is_used(reward_folder: Path) -> No
 
 
 def test_the_head_stays_in_float32_over_a_bfloat16_trunk(reward_folder: Path) -> None:
-    plugin = prms.create("qwen", checkpoint=str(reward_folder), dtype="bfloat16")
+    plugin = create_as(QwenPRM, prms, "qwen", checkpoint=str(reward_folder), dtype="bfloat16")
     trunk, head = plugin.load_model()
     assert {weights.dtype for weights in trunk.parameters()} == {torch.bfloat16}
     assert {weights.dtype for weights in head.parameters()} == {torch.float32}
@@ -154,10 +157,10 @@ def test_broken_weights_are_refused(reward_folder: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"markers": "some"}, "'markers' argument of the prm 'qwen'"),
-        ({"max_tokens": 0}, "'max_tokens' parameter must be an int in"),
-        ({"dtype": "int8"}, "'dtype' parameter must be"),
-        ({"device": "gpu"}, "'device' parameter must be auto, cpu, cuda, balanced or cuda:N"),
+        ({"markers": "some"}, "'markers' parameter of the prm 'qwen'"),
+        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be an int in"),
+        ({"dtype": "int8"}, "'dtype' parameter of the .* must be"),
+        ({"device": "gpu"}, "'device' parameter of the .* must be auto, cpu, cuda, balanced or cuda:N"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str, reward_folder: Path) -> None:
@@ -166,7 +169,7 @@ def test_arguments_out_of_range(arguments: dict[str, Any], message: str, reward_
 
 
 class TokenClassifierPRM(TransformersPRM):
-    """What an author writes: the rest comes from the base class."""
+    """A plugin with what an author must write."""
 
     marker, max_tokens = "<extra_0>", 256
 
@@ -179,7 +182,7 @@ class TokenClassifierPRM(TransformersPRM):
 
 @pytest.fixture(scope="module")
 def classifier_folder(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A token classifier of transformers' own, with another architecture than Qwen2."""
+    """A token classifier of transformers with another architecture than Qwen2."""
     from transformers import LlamaConfig, LlamaForTokenClassification
 
     folder = tmp_path_factory.mktemp("classifier")

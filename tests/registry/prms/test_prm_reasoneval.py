@@ -1,4 +1,4 @@
-"""The PRM `reasoneval`: its ids and the places where its scores are read are those of the authors' code."""
+"""The PRM `reasoneval`: its token ids and the positions of its scores are those of the authors' code."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.registry.prms.prm_layouts import (
     REASONEVAL_7B,
     REASONEVAL_34B,
     SIZES,
+    WIDTH,
     saved_weights,
     write_checkpoint,
     write_tokenizer,
@@ -33,13 +34,13 @@ from tests.registry.prms.prm_layouts import (
 
 QUESTION = "Start with 37. step a) add 15, step b) subtract 8."
 TRAJECTORIES = (("step a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34", "So: 34", "4"), ())
-HEAD = {"score_head.weight": (3, SIZES["hidden_size"])}
+HEAD: dict[str, tuple[int, ...]] = {"score_head.weight": (3, WIDTH)}
 PROMPT = "Question:\n{}\nAnswer:\nLet's think step by step.\n"
 
 
 @pytest.fixture(scope="module")
 def folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model in the layout of ReasonEval-7B: its pad token is the one that begins every text."""
+    """A tiny model in the layout of ReasonEval-7B: its pad token is its begin-of-sequence token."""
     found = tmp_path_factory.mktemp("reasoneval")
     write_checkpoint(found, REASONEVAL_7B, HEAD)
     write_tokenizer(found, pad_token="<s>")
@@ -48,7 +49,7 @@ def folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder_34b(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model in the layout of ReasonEval-34B: its pad token is another."""
+    """A tiny model in the layout of ReasonEval-34B: its pad and begin-of-sequence tokens differ."""
     found = tmp_path_factory.mktemp("reasoneval-34b")
     write_checkpoint(found, REASONEVAL_34B, HEAD)
     write_tokenizer(found, pad_token="</s>")
@@ -94,19 +95,20 @@ def test_it_conforms_on_other_trunks(check: Any, folder_34b: Path, qwen2_folder:
 
 
 def classes(folder: Path, ids: Sequence[int]) -> torch.Tensor:
-    """Logits of the three classes at every token of a plain text, by the trunk and head as they are saved."""
+    """The logits of the three classes at every token, computed from the saved trunk and head."""
     trunk = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         hidden = trunk(input_ids=torch.tensor([list(ids)])).last_hidden_state[0]
-    return hidden @ saved_weights(folder)["score_head.weight"].T
+    logits: torch.Tensor = hidden @ saved_weights(folder)["score_head.weight"].T
+    return logits
 
 
 def reference_rewards(folder: Path, question: str, steps: Sequence[str], begins: bool) -> list[float]:
     """Rewards of a whole trajectory by the authors' rule for 7B (`begins`) or 34B, the bare question's among them.
 
-    A separator at place i of the ids, the j-th of them (from 0), marks the place i - 1 - j; the ids are then what is
-    left without separators, at 7B with the id 1 put in front. The places of the first token and, as they have it, of
-    the prompt are dropped; here the prompt's is kept.
+    The j-th separator (from 0) at position i marks the position i - 1 - j. Then the separators are removed from the
+    ids, and for 7B the id 1 is inserted in front. The authors drop the positions of the first token and of the prompt.
+    Here the position of the prompt is kept.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     separator = tokenizer.pad_token
@@ -129,7 +131,7 @@ def test_rewards_are_those_of_the_authors_rule(
     name: str, begins: bool, request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(name)
-    rewards = []
+    rewards: list[float] = []
     for steps, scores in zip(TRAJECTORIES, create(folder).score(QUESTION, TRAJECTORIES), strict=True):
         np.testing.assert_allclose(
             scores.reward, reference_rewards(folder, QUESTION, steps, begins), atol=1e-5
@@ -140,7 +142,7 @@ def test_rewards_are_those_of_the_authors_rule(
 
 @pytest.mark.parametrize("read_at", ["reference", "end"])
 def test_one_pass_equals_separate_passes(read_at: str, any_folder: Path) -> None:
-    """Prompt and steps by themselves, put together: no separator is left, none is between."""
+    """The prompt and the steps are tokenized separately and joined without separators."""
     tokenizer = AutoTokenizer.from_pretrained(any_folder)
     begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     early = read_at == "reference" and tokenizer.pad_token == tokenizer.bos_token
@@ -235,7 +237,7 @@ def test_texts_longer_than_the_sliding_window_are_refused(one_thread: None, tmp_
 def test_other_heads_and_trunks_are_refused(
     config: dict[str, Any], head: int, message: str, one_thread: None, tmp_path: Path
 ) -> None:
-    write_checkpoint(tmp_path, REASONEVAL_7B, {"score_head.weight": (head, SIZES["hidden_size"])})
+    write_checkpoint(tmp_path, REASONEVAL_7B, {"score_head.weight": (head, WIDTH)})
     (tmp_path / "config.json").write_text(json.dumps({**SIZES, **REASONEVAL_7B, **config}))
     write_tokenizer(tmp_path, pad_token="<s>")
     with pytest.raises(PluginFailedError, match=message):
@@ -260,8 +262,8 @@ def test_a_tokenizer_without_a_pad_token_is_refused(folder: Path, tmp_path: Path
     ("arguments", "message"),
     [
         ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
-        ({"read_at": "start"}, "'read_at' argument of the prm 'reasoneval'"),
-        ({"max_tokens": 0}, "'max_tokens' parameter must be an int in"),
+        ({"read_at": "start"}, "'read_at' parameter of the prm 'reasoneval'"),
+        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be an int in"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str, folder: Path) -> None:

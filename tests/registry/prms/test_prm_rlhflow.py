@@ -1,4 +1,4 @@
-"""The PRM `rlhflow`: one pass over all prefixes gives what the authors' chat, step by step, gives at each answer."""
+"""The PRM `rlhflow`: one pass over all prefixes has the scores of the authors' step-by-step chat."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8
 
 @pytest.fixture(scope="module")
 def folder(one_thread: None, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model in the layout of Llama-3.1: its configuration, its special tokens and its chat template."""
+    """A tiny model in the layout of Llama-3.1, with its configuration, special tokens and chat template."""
     found = tmp_path_factory.mktemp("rlhflow")
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tokenizer_folder)
     tokenizer.add_special_tokens({"bos_token": LLAMA_31_TOKENS[0], "eos_token": LLAMA_31_TOKENS[-1]})
     tokenizer.add_tokens(list(LLAMA_31_TOKENS), special_tokens=True)
     tokenizer.chat_template = LLAMA_31_TEMPLATE
@@ -58,8 +58,8 @@ def test_it_conforms(check: Any, folder: Path) -> None:
 
 
 def authors_rewards(folder: Path, question: str, steps: Sequence[str]) -> list[float]:
-    """Rewards of the steps by the authors' rule: a growing chat, read three tokens before its end."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    """The rewards of the steps by the authors' rule: a growing chat, read three tokens before its end."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     answers = [tokenizer.encode(answer, add_special_tokens=False)[-1] for answer in "+-"]
     chat: list[dict[str, str]] = []
@@ -74,7 +74,7 @@ def authors_rewards(folder: Path, question: str, steps: Sequence[str]) -> list[f
 
 
 def test_rewards_are_those_of_the_authors_rule(folder: Path) -> None:
-    rewards = []
+    rewards: list[float] = []
     for steps, scores in zip(TRAJECTORIES, create(folder).score(QUESTION, TRAJECTORIES), strict=True):
         np.testing.assert_allclose(scores.reward[1:], authors_rewards(folder, QUESTION, steps), atol=1e-5)
         rewards.extend(scores.reward)
@@ -82,9 +82,9 @@ def test_rewards_are_those_of_the_authors_rule(folder: Path) -> None:
 
 
 def test_one_pass_equals_separate_passes(folder: Path) -> None:
-    """Of the texts as they are written out here, the bare question's among them."""
+    """Separate passes over the whole texts, including the bare question."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     plus, minus = tokenizer.convert_tokens_to_ids(["+", "-"])
     begin = (
         "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"

@@ -1,4 +1,4 @@
-"""The PRM `shepherd`: one pass over all prefixes gives what the causal language model says at each tag."""
+"""The PRM `shepherd`: one pass over all prefixes has the scores of the causal language model at each tag."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def text_of(question: str, steps: Sequence[str], markers: str) -> str:
 @pytest.mark.parametrize("markers", ["every", "last"])
 def test_one_pass_equals_separate_passes(markers: str, any_folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(any_folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(any_folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(any_folder)
     plus, minus = tokenizer.convert_tokens_to_ids(["▁+", "▁-"])
     rewards = []
     scored = create(any_folder, markers=markers).score(QUESTION, TRAJECTORIES)
@@ -102,7 +102,7 @@ def test_one_pass_equals_separate_passes(markers: str, any_folder: Path) -> None
 def test_the_scores_of_one_pass_are_those_at_every_tag_of_the_whole_text(folder: Path) -> None:
     """As the model card computes them: one text with a tag behind each step, read at each tag."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     steps = TRAJECTORIES[1]
     ids = tokenizer(text_of(QUESTION, steps, "every"), return_tensors="pt").input_ids
     answers = tokenizer("+ -", add_special_tokens=False).input_ids
@@ -144,7 +144,7 @@ def test_the_bias_of_a_head_is_kept(one_thread: None, tmp_path: Path) -> None:
         ).eval()
         torch.nn.init.normal_(model.lm_head.bias)
     model.save_pretrained(tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path)
     with torch.no_grad():
         logits = model(**tokenizer(text_of(QUESTION, (), "every"), return_tensors="pt")).logits[0, -1]
     plus, minus = tokenizer.convert_tokens_to_ids(["▁+", "▁-"])
@@ -155,7 +155,7 @@ def test_the_bias_of_a_head_is_kept(one_thread: None, tmp_path: Path) -> None:
 def test_a_qwen2_model_with_a_nano_tokenizer(policy_folder: Path) -> None:
     plugin = create(policy_folder, dtype="float32")
     model = AutoModelForCausalLM.from_pretrained(policy_folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(policy_folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(policy_folder)
     ids = tokenizer(text_of(QUESTION, TRAJECTORIES[0], "every"), return_tensors="pt").input_ids
     with torch.no_grad():
         logits = model(input_ids=ids).logits[0, -1]
@@ -178,7 +178,7 @@ def test_a_sliding_window_changes_nothing_up_to_its_length_and_is_refused_beyond
     write_checkpoint(tmp_path, {**SHEPHERD, "sliding_window": 41})
     write_tokenizer(tmp_path, pad_token=None)
     model = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path)
     plus, minus = tokenizer.convert_tokens_to_ids(["▁+", "▁-"])
     steps = ("7" * 20, "8" * 13)
     ids = tokenizer(text_of("1?", steps, "every"), return_tensors="pt").input_ids
@@ -210,7 +210,7 @@ def test_an_answer_of_several_tokens_is_refused(answer: str, folder: Path) -> No
 
 
 def test_a_reward_model_of_another_kind_is_refused(reward_folder: Path) -> None:
-    """It has the trunk and the language-model head of a causal model, and would score without a word."""
+    """It also has the trunk and the language-model head of a causal model, so it could be loaded by mistake."""
     with pytest.raises(
         PluginFailedError, match=r"has 4 weights that Qwen2ForCausalLM has no place for, score\.0\.bias"
     ):
@@ -230,7 +230,7 @@ def test_scaled_logits_are_refused(one_thread: None, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
-        ({"markers": "some"}, "'markers' argument of the prm 'shepherd'"),
+        ({"markers": "some"}, "'markers' parameter of the prm 'shepherd'"),
         ({"minus": "+"}, r"'plus' and 'minus' parameters must be two different texts. Got '\+' and '\+'"),
         ({"marker": ""}, "Its class must set 'marker'"),
     ],

@@ -1,4 +1,4 @@
-r"""The PRM `skywork`: its ids and the places where its values are read are those of the authors' code."""
+r"""The PRM `skywork`: its token ids and the positions of its values are those of the authors' code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALUE_HEAD = {"v_head.summary.weight": (1, QWEN2["hidden_size"]), "v_head.summar
 
 @pytest.fixture(scope="module")
 def folder(one_thread: None, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model in the published layout, its tokenizer with a token that begins every text."""
+    """A tiny model in the published layout. Its tokenizer has a begin-of-sequence token."""
     found = tmp_path_factory.mktemp("skywork")
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     tokenizer.add_special_tokens({"bos_token": "<|im_start|>"})
@@ -69,7 +69,7 @@ def test_it_conforms(check: Any, folder: Path) -> None:
 
 
 def values(folder: Path, ids: Sequence[int]) -> np.ndarray:
-    """The value at every token of some ids, by the trunk and head as they are saved."""
+    """The value at every token, computed from the saved trunk and head."""
     trunk = AutoModel.from_pretrained(folder).eval()
     saved = saved_weights(folder)
     with torch.no_grad():
@@ -81,7 +81,7 @@ def values(folder: Path, ids: Sequence[int]) -> np.ndarray:
 
 
 def authors_ids(folder: Path, question: str, steps: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Ids of a whole solution by the authors' rule, and where they read it: behind every line."""
+    """The token ids of a solution by the authors' rule, and the positions of the values: behind every line."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer.encode(tokenizer.bos_token + question + "\n")
     places = []
@@ -92,7 +92,7 @@ def authors_ids(folder: Path, question: str, steps: Sequence[str]) -> tuple[list
 
 
 def test_rewards_are_those_of_the_authors_rule(folder: Path) -> None:
-    rewards = []
+    rewards: list[float] = []
     for steps, scores in zip(TRAJECTORIES, create(folder).score(QUESTION, TRAJECTORIES), strict=True):
         ids, places = authors_ids(folder, QUESTION, steps)
         ends = np.cumsum([step.count("\n") + 1 for step in steps], dtype=int) - 1
@@ -111,7 +111,7 @@ def test_one_pass_equals_separate_passes(folder: Path) -> None:
 
 
 def test_every_weight_of_the_published_layout_is_used(folder: Path, tmp_path: Path) -> None:
-    """Also beside a language-model head, which the published files have too."""
+    """This includes files with a language-model head, as the published ones have."""
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     config = json.loads((folder / "config.json").read_text())
     write_checkpoint(

@@ -1,4 +1,4 @@
-"""Runs the tests of PRMs over several GPUs, in a process that is left with a kind of device that is none."""
+"""Run the tests of PRMs over several GPUs in a separate process, since they register a kind of device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token tree gives what separate passes give."""
+"""A pass over a token tree equals separate passes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_scores_equal_those_of_separate_passes(attention: str) -> None:
     steps = [random.integers(0, 60, size=7).tolist() for _ in range(6)]
     marker = 63
     prefixes = [question + [token for step in steps[:count] for token in step] for count in range(7)]
-    # A tokenizer may merge the last token of a prefix with the marker's neighbour: the paths then part before the end.
+    # A tokenizer may merge the last token of a prefix with its neighbour. The paths then diverge before the end.
     straddling = [*prefixes[3][:-1], 61]
     first = [[*prefix, marker] for prefix in [*prefixes, straddling]]
     second = [[*prefix, marker] for prefix in prefixes[:2]]

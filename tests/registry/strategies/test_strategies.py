@@ -18,12 +18,13 @@ from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Set
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.exact import best_of_n
 from prmcal.registry.strategies.votes import majority_of_n
+from tests.registry.create import create_as
 
 NAMES = list(strategies.names())
 
 
 def answer(name: str, pool: Pool, most: int, target: float | None = None, **arguments: Any) -> Answered:
-    return strategies.create(name, **arguments).answer(pool, Setting(most, target))
+    return create_as(PoolStrategy, strategies, name, **arguments).answer(pool, Setting(most, target))
 
 
 def random_pool(seed: int, questions: int = 20, size: int = 16) -> Pool:
@@ -105,7 +106,7 @@ def test_a_random_budget_is_the_mean_over_all_ways_to_deal_it() -> None:
 
 def test_a_mean_that_is_no_whole_number_is_mixed_of_its_neighbours() -> None:
     pool = random_pool(4, questions=2)
-    # N_IAS(.9, .99) = 2 and N_IAS(.78, .99) = 3.04, rounded up 4: three in the mean. With .7, 3.8, also 4.
+    # N_IAS(.9, .99) = 2 and N_IAS(.78, .99) = 3.04, rounded up to 4, so the mean is 3. N_IAS(.7, .99) = 3.8.
     thirds = Pool(
         pool.correct[[0, 0, 0]], pool.answers[[0, 0, 0]], pool.scores[[0, 0, 0]], np.array([0.9, 0.9, 0.78])
     )
@@ -132,19 +133,22 @@ def test_a_strategy_that_does_not_say_what_it_reads_is_told() -> None:
         def answer(self, pool: Pool, setting: Setting) -> Answered:
             return Answered(pool.scores.max(axis=1), np.ones(pool.questions))
 
-    with pytest.raises(PluginFailedError, match=r"Put 'scores' into its 'reads'"):
+    with pytest.raises(PluginFailedError, match=r"Add 'scores' to its 'reads'"):
         Secretive().answer(Pool(np.ones((1, 2), bool), np.zeros((1, 2), int)), Setting(2))
     failed = [each.name for each in run_checks(Secretive()) if not each.passed]
-    assert "it uses what it declares" in failed
+    assert "it works with what it declares" in failed
 
 
 @pytest.mark.parametrize(
     ("cheat", "check"),
     [
-        (lambda pool: pool.correct.any(axis=1).astype(float), "it knows no more than its samples"),
-        (lambda pool: pool.correct[:, 0].astype(float), "the order of the pool is nothing"),
-        (lambda pool: pool.correct.mean(axis=1) / 2 + 0.25, "hopeless and certain questions"),
-        (lambda pool: np.random.default_rng().random(len(pool.correct)), "the same pool gives the same"),
+        (lambda pool: pool.correct.any(axis=1).astype(float), "accuracy does not exceed pass at samples"),
+        (lambda pool: pool.correct[:, 0].astype(float), "the order of the pool does not matter"),
+        (lambda pool: pool.correct.mean(axis=1) / 2 + 0.25, "all wrong and all right questions"),
+        (
+            lambda pool: np.random.default_rng().random(len(pool.correct)),
+            "the same pool gives the same answer",
+        ),
     ],
 )
 def test_the_checks_find_a_cheat(cheat: Any, check: str) -> None:
@@ -156,7 +160,7 @@ def test_the_checks_find_a_cheat(cheat: Any, check: str) -> None:
 
 
 def test_a_budget_out_of_range_is_refused() -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"int in \[1, inf\) or left out. Got 0"):
+    with pytest.raises(InvalidArgumentsError, match=r"int in \[1, inf\) or None. Got 0"):
         strategies.create("best-of-n", samples=0)
     with pytest.raises(ValueError, match=r"the grid's fixed budget is 8. Raise scaling.samples"):
         answer("best-of-n", random_pool(0), 8, samples=9)
@@ -181,5 +185,7 @@ def test_the_checks_find_a_search_that_goes_wrong(flaw: dict[str, Any], check: s
 
 
 def test_a_search_that_goes_nowhere_is_refused() -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"'width' parameter must be an int in \[1, inf\). Got 0"):
+    with pytest.raises(
+        InvalidArgumentsError, match=r"'width' parameter of the .* must be an int in \[1, inf\). Got 0"
+    ):
         strategies.create("beam search", width=0)

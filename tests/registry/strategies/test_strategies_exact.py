@@ -1,36 +1,41 @@
+from __future__ import annotations
+
 from itertools import combinations
 from math import comb
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import ArrayLike
 
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
+from tests.arrays import Bools, Floats
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -np.inf, np.nan])
 
 
 @st.composite
-def pools(draw):
+def pools(draw: st.DrawFn) -> tuple[Floats, Bools]:
     shape = (draw(st.integers(1, 3)), draw(st.integers(1, 7)))
     return draw(arrays(np.float64, shape, elements=SCORES)), draw(arrays(np.bool_, shape))
 
 
-def enumerate_best_of_n(scores, correct, n):
-    """Every subset of n samples; tied best ones are kept with equal chances, NaN only where all are."""
+def enumerate_best_of_n(scores: Floats, correct: Bools, n: int) -> float:
+    """Enumerate every subset of n samples. Tied best ones are equally likely, and NaN is the worst score."""
     totals = []
     for subset in combinations(range(len(scores)), n):
         read = [i for i in subset if not np.isnan(scores[i])]
         best = [i for i in read if scores[i] == max(scores[j] for j in read)] or list(subset)
         totals.append(np.mean([correct[i] for i in best]))
-    return np.mean(totals)
+    return float(np.mean(totals))
 
 
 @settings(max_examples=80, deadline=None)
 @given(pools())
-def test_equal_to_enumerating_every_subset(pool):
+def test_equal_to_enumerating_every_subset(pool: tuple[Floats, Bools]) -> None:
     scores, correct = pool
     size = scores.shape[1]
     counts = np.arange(1, size + 1)
@@ -39,13 +44,13 @@ def test_equal_to_enumerating_every_subset(pool):
         for n in counts:
             expected = enumerate_best_of_n(scores[question], correct[question], n)
             assert best[question, n - 1] == pytest.approx(expected, abs=1e-14)
-            expected = np.mean([any(subset) for subset in combinations(correct[question], n)])
+            expected = float(np.mean([any(subset) for subset in combinations(correct[question], n)]))
             assert passed[question, n - 1] == pytest.approx(expected, abs=1e-14)
 
 
 @settings(max_examples=60, deadline=None)
 @given(pools(), st.randoms(use_true_random=False))
-def test_properties(pool, random):
+def test_properties(pool: tuple[Floats, Bools], random: Random) -> None:
     scores, correct = pool
     counts = np.arange(1, scores.shape[1] + 1)
     best, passed = best_of_n(scores, correct, counts), pass_at_n(correct, counts)
@@ -60,7 +65,7 @@ def test_properties(pool, random):
     np.testing.assert_allclose(best_of_n(correct.astype(float), correct, counts), passed, atol=1e-14)
 
 
-def test_only_the_order_of_the_scores_counts():
+def test_only_the_order_of_the_scores_counts() -> None:
     generator = np.random.default_rng(1)
     logit, correct = generator.normal(size=(5, 64)).astype(np.float32), generator.random((5, 64)) < 0.4
     reward = 1 / (1 + np.exp(-logit.astype(np.float64)))
@@ -68,7 +73,7 @@ def test_only_the_order_of_the_scores_counts():
     np.testing.assert_array_equal(best_of_n(logit, correct, counts), best_of_n(reward, correct, counts))
 
 
-def test_large_pools_are_exact():
+def test_large_pools_are_exact() -> None:
     size, right = 4096, 7
     correct = np.arange(size) < right
     counts = np.array([1, 2, 64, 1000, 4089, 4090, 4096])
@@ -78,24 +83,24 @@ def test_large_pools_are_exact():
         if expected is None:
             expected = 1 - comb(size - right, int(n)) * 10**30 // comb(size, int(n)) / 10**30
         assert value == pytest.approx(expected, rel=1e-12)
-    # Right samples that are ranked last win only where all the others are left out.
+    # Right samples with the lowest ranks win only if no others are drawn.
     worst = best_of_n(np.where(correct, 0.0, 1.0)[None], correct[None], np.array([1, 4089, 4090]))[0]
     assert worst[0] == pytest.approx(right / size, rel=1e-13) and worst[1] < 1e-20 and worst[2] == 0
 
 
-def test_samples_that_were_not_read_rank_below_all():
+def test_samples_that_were_not_read_rank_below_all() -> None:
     scores = np.array([[np.nan, -np.inf, np.nan]])
     assert best_of_n(scores, [[True, False, True]], [3]) == 0
     assert best_of_n(scores, [[False, True, False]], [2])[0, 0] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("counts", [[0], [4], [1.5], [[1]]])
-def test_counts_outside_the_pool_are_refused(counts):
+def test_counts_outside_the_pool_are_refused(counts: ArrayLike) -> None:
     with pytest.raises(ValueError, match=r"int in \[1, 3\], the size of the pool"):
         pass_at_n([[True, False, True]], counts)
 
 
-def test_shapes_are_checked():
+def test_shapes_are_checked() -> None:
     with pytest.raises(ValueError, match="the same shape"):
         best_of_n(np.zeros((2, 3)), np.zeros((2, 4)), [1])
     with pytest.raises(ValueError, match="M at least 1"):

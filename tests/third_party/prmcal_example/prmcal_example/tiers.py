@@ -1,6 +1,9 @@
 """A strategy with two budgets: a few samples where the calibrated reward calls a question easy, all elsewhere."""
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from prmcal import Answered, PoolStrategy
 from prmcal.registry.strategies.exact import best_of_n
@@ -11,15 +14,11 @@ class TwoTiers(PoolStrategy):
 
     reads = ("scores", "rewards")
 
-    def __init__(self, easy: float = 0.9, few: int = 4) -> None:
+    def __init__(
+        self, easy: Annotated[float, Field(gt=0, le=1)] = 0.9, few: Annotated[int, Field(ge=1)] = 4
+    ) -> None:
         self.easy = easy
         self.few = few
-
-    def check_arguments(self):
-        if not (0 < self.easy <= 1 and self.few >= 1):
-            raise ValueError(
-                f"'easy' must be in (0, 1] and 'few' at least 1. Got {self.easy} and {self.few}."
-            )
 
     def answer(self, pool, setting):
         few = min(self.few, setting.samples)

@@ -1,0 +1,1 @@
+"""Benchmarks that run no model: metrics, strategies, the database and the dashboard."""

@@ -1,0 +1,1 @@
+"""Tables from a finished run. They measure no speed."""

@@ -1,0 +1,84 @@
+"""How well the PRM distinguishes right from wrong. Calibration is only useful for a PRM that does.
+
+    python -m benchmarks.evidence.verification runs/nano
+
+It prints a Markdown table with one line per data set, LLM and PRM: the area under the ROC curve of the last step's
+reward, within each question that has both right and wrong trajectories, and best-of-N beside pass@1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+import sqlalchemy.orm
+from sklearn.metrics import roc_auc_score
+
+from prmcal.db.queries.catalog import leaderboard
+from prmcal.db.reader import frame
+from prmcal.db.run_folder import published_path
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
+from prmcal.db.tables import Job, Reward, Trajectory
+
+_HEAD = ("data set", "LLM", "PRM", "AUC within a question", "questions", "pass@1", "best-of-N")
+
+
+def main(directory: Path) -> None:
+    source = published_path(directory)
+    scaling = leaderboard(source, "scaling")
+    print("| " + " | ".join(_HEAD) + " |")
+    print("|" + " --- |" * len(_HEAD))
+    for cell in scaling[scaling["strategy"] == "best-of-n"].to_dict("records"):
+        same = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
+        alone = same[same["strategy"] == "pass@1"].iloc[0].to_dict()
+        areas = _areas(source, cell)
+        found = estimate(QuestionMean(areas), Bootstrap())
+        values = [
+            *(cell[name] for name in ("dataset", "llm", "prm")),
+            f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]",
+            str(found.questions),
+            _shown(alone),
+            _shown(cell),
+        ]
+        print("| " + " | ".join(values) + " |")
+
+
+def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the area under the ROC curve for each question that has both right and wrong trajectories."""
+    rollout, score = sa.orm.aliased(Job), sa.orm.aliased(Job)
+    query = (
+        sa.select(
+            Trajectory.question_id, Trajectory.trajectory, Trajectory.correct, Reward.step, Reward.logit
+        )
+        .join(rollout, rollout.job_key == Trajectory.job_key)
+        .join(
+            Reward,
+            sa.and_(Reward.question_id == Trajectory.question_id, Reward.trajectory == Trajectory.trajectory),
+        )
+        .join(score, score.job_key == Reward.job_key)
+        .where(
+            rollout.llm == cell["llm"],
+            rollout.dataset == cell["dataset"],
+            rollout.split == score.split,
+            rollout.split == "test",
+            score.llm == cell["llm"],
+            score.prm == cell["prm"],
+            score.dataset == cell["dataset"],
+        )
+    )
+    rows: pd.DataFrame = frame(source, query)
+    last = rows.sort_values("step").drop_duplicates(["question_id", "trajectory"], keep="last")
+    mixed = [group for _, group in last.groupby("question_id") if group["correct"].nunique() == 2]
+    return np.array([roc_auc_score(group["correct"], group["logit"]) for group in mixed])
+
+
+def _shown(cell: dict[str, Any]) -> str:
+    return f"{cell['accuracy']:.3f} [{cell['accuracy_low']:.3f}, {cell['accuracy_high']:.3f}]"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))

@@ -1,0 +1,50 @@
+"""Choosing a row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+__all__ = ["choose_row"]
+
+
+def choose_row(
+    shown: pd.DataFrame,
+    numbers: dict[str, str | None],
+    key: str,
+    parameters: Sequence[str],
+    values: Sequence[Sequence[Any]],
+) -> None:
+    """Show a table in which the reader can select one row, and write the values of this row into the address.
+
+    Parameters
+    ----------
+    shown : DataFrame
+        The table.
+    numbers : dict
+        The columns with three decimal places, and the help text of each.
+    key : str
+        The key of the widget. A new key clears the selection.
+    parameters : sequence of str
+        Query parameters to which other widgets are bound.
+    values : sequence of sequences
+        The values of these parameters for each row.
+    """
+
+    def write_address() -> None:
+        for row in st.session_state[key].selection.rows:
+            st.session_state.update(zip(parameters, values[row], strict=True))
+
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_config={
+            name: st.column_config.NumberColumn(format="%.3f", help=text) for name, text in numbers.items()
+        },
+        key=key,
+        on_select=write_address,
+        selection_mode="single-row",
+    )

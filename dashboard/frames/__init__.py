@@ -1,0 +1,1 @@
+"""DataFrames that charts and tables are drawn from. Nothing here opens the database or draws."""

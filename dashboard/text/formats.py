@@ -1,0 +1,97 @@
+"""Numbers, names and foreign text as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
+
+__all__ = [
+    "MISSING",
+    "coordinates",
+    "escaped",
+    "estimate",
+    "estimates",
+    "integer",
+    "integers",
+    "names",
+    "number",
+    "numbers",
+    "settings",
+    "with_line_breaks",
+]
+
+MISSING = "\N{EN DASH}"
+"""The text for a value that is missing or does not apply."""
+
+_SETTINGS = ("target", "level")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+def escaped(text: str) -> str:
+    """Return Markdown that shows a text unchanged, on one line: without markup, formulas or HTML."""
+    return _PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", text))
+
+
+def with_line_breaks(text: str, words: int) -> str:
+    """Allow a line break only after every `words` words, so that a narrow table column does not get too narrow."""
+    found = text.split(" ")
+    lines = [_NO_BREAK.join(found[start : start + words]) for start in range(0, len(found), words)]
+    return " ".join(lines)
+
+
+def number(value: float | None, digits: int = DIGITS) -> str:
+    """Format a number with a true minus sign. A missing value gives :data:`MISSING`."""
+    if value is None or pd.isna(value):
+        return MISSING
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def integer(value: float | None) -> str:
+    """Format a whole number with thousands separators. A missing value gives :data:`MISSING`."""
+    return MISSING if value is None or pd.isna(value) else f"{int(value):,}"
+
+
+def estimate(value: float, low: float, high: float, digits: int = DIGITS, mark: str = "") -> str:
+    """Format a value, a mark and the 95% interval. A line can break only before the interval."""
+    marked = f"{number(value, digits)}{_NO_BREAK}{mark}" if mark else number(value, digits)
+    return f"{marked} [{number(low, digits)},{_NO_BREAK}{number(high, digits)}]"
+
+
+def names(values: Iterable[Any]) -> list[str]:
+    """Escape the names in a column. A missing name gives :data:`MISSING`."""
+    return [escaped(value) if isinstance(value, str) else MISSING for value in values]
+
+
+def numbers(values: Iterable[float | None], digits: int = DIGITS) -> list[str]:
+    """Format the numbers in a column."""
+    return [number(value, digits) for value in values]
+
+
+def settings(values: Iterable[float | None]) -> list[str]:
+    """Format the values of C or beta in a column, with as many digits as they need."""
+    return [MISSING if pd.isna(value) else f"{value:g}" for value in values]
+
+
+def integers(values: Iterable[float | None]) -> list[str]:
+    """Format the whole numbers in a column."""
+    return [integer(value) for value in values]
+
+
+def coordinates(cells: pd.DataFrame, *kinds: str) -> dict[str, list[str]]:
+    """Format coordinates of cells as columns by their titles: C and beta as settings, all others as names."""
+    return {
+        COORDINATE_TITLES[kind]: settings(cells[kind]) if kind in _SETTINGS else names(cells[kind])
+        for kind in kinds
+    }
+
+
+def estimates(rows: pd.DataFrame, digits: int = DIGITS) -> list[str]:
+    """Format rows of a value, the low and the high end of its interval as escaped Markdown."""
+    return [escaped(estimate(value, low, high, digits)) for value, low, high in rows.itertuples(index=False)]

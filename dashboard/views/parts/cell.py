@@ -1,0 +1,115 @@
+"""One calibration cell on page Calibration: reliability diagram, signed errors, metrics, provenance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from prmcal.dashboard.charts.calibration import reliability_diagram, signed_error_histogram
+from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.selection import GridNames
+from prmcal.dashboard.data import ask, ask_cells
+from prmcal.dashboard.frames.cells import rows_of_group
+from prmcal.dashboard.text.captions import BINS, RELIABILITY
+from prmcal.dashboard.text.formats import (
+    MISSING,
+    escaped,
+    estimates,
+    integer,
+    integers,
+    number,
+    numbers,
+    with_line_breaks,
+)
+from prmcal.dashboard.views.parts.provenance import show_provenance
+from prmcal.dashboard.views.parts.status import show_status
+from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.metrics import METRICS
+from prmcal.db.queries.provenance import CellDetail
+
+__all__ = ["show_cell"]
+
+_WORDS = 7
+
+
+def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+    """Show the calibration of one cell."""
+    cell_id = st.selectbox("Cell", list(cells["cell_id"]), **bound("cell"))
+    detail: CellDetail = ask(path, "cell", cell_id=cell_id)
+    show_status(detail.cell)
+    if detail.cell["status"] == "done":
+        _diagrams(path, cells, detail, grid)
+        _metrics(detail)
+    show_provenance(detail)
+
+
+def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNames) -> None:
+    cell = detail.cell
+    bins = ask(path, "reliability", cell_id=cell["cell_id"])
+    colours, shapes = (
+        colour_scale(grid.calibrator, [cell["calibrator"]]),
+        shape_scale(grid.llm, [cell["llm"]]),
+    )
+    left, right = st.columns(2)
+    with left:
+        st.subheader("Reliability diagram")
+        draw(
+            reliability_diagram(bins, colours, shapes),
+            "Reliability diagram; the table of bins below has the numbers",
+            wide=False,
+        )
+        st.caption(f"{RELIABILITY} {BINS}")
+    with right:
+        st.subheader("Signed error")
+        _signed_errors(path, cells, cell["cell_id"], grid)
+    with st.expander("Bins"):
+        success = estimates(bins[["mean_success", "low", "high"]])
+        show_table(
+            {
+                "Reward": [f"{number(row.lower, 2)} to {number(row.upper, 2)}" for row in bins.itertuples()],
+                "Prefixes": integers(bins["count"]),
+                "Mean reward": numbers(bins["mean_reward"]),
+                "Success rate": [
+                    text if count else MISSING for text, count in zip(success, bins["count"], strict=True)
+                ],
+            }
+        )
+
+
+def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridNames) -> None:
+    """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
+    own = cells.set_index("cell_id").loc[cell_id]
+    group = rows_of_group(cells[cells["status"] == "done"], own)
+    before = group[group["calibrator"].isin(ask(path, "with_role", role="baseline")[:1])]
+    shown = pd.concat([before, group[group["cell_id"] == cell_id]]).drop_duplicates("cell_id")
+    bins = ask_cells(path, "signed_errors", shown)
+    means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
+    draw(
+        signed_error_histogram(bins, means, colour_scale(grid.calibrator, set(shown["calibrator"]))),
+        "Histograms of signed errors, before and after calibration",
+        wide=False,
+    )
+    prefixes = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
+    listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())
+    st.caption(
+        f"Signed errors of {integer(prefixes)} prefixes. Solid lines: mean signed error ({listed}). Dashed line: 0."
+    )
+
+
+def _metrics(detail: CellDetail) -> None:
+    results = detail.results
+    overall = results[results["question_level"].isna()].set_index("metric")
+    overall = overall.loc[[name for name in METRICS if name in overall.index]]
+    st.subheader("Metrics")
+    show_table(
+        {
+            "Metric": [METRICS[name].title for name in overall.index],
+            "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
+            "Questions": integers(overall["questions"]),
+            "Prefixes": integers(overall["rows"]),
+            "Definition": [with_line_breaks(METRICS[name].description, _WORDS) for name in overall.index],
+        }
+    )

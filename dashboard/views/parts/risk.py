@@ -1,0 +1,51 @@
+"""Risk against coverage on page Scaling: what a run gains if it leaves questions with low rewards unanswered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from prmcal.dashboard.charts.scaling import risk_chart
+from prmcal.dashboard.charts.style import colour_scale, draw
+from prmcal.dashboard.controls.selection import GridNames
+from prmcal.dashboard.controls.sliders import choose_level
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.frames.cells import rows_of_group
+from prmcal.dashboard.frames.scaling import levels_of
+from prmcal.dashboard.views.parts.tables import show_areas
+from prmcal.db.queries.exact_curves import ExactCurves
+
+__all__ = ["show_risk"]
+
+
+def show_risk(path: Path, grid: GridNames, group: dict[str, str], pool: ExactCurves) -> None:
+    """Show the risk-coverage curves of all calibrators, and the areas under them."""
+    level = choose_level(pool, st.container())
+    levels = levels_of(pool, grid.calibrator, level)
+    risks, areas = (
+        _at_levels(rows_of_group(ask(path, query), group), levels) for query in ("risk_points", "curve_areas")
+    )
+    left, right = st.columns(2)
+    with left:
+        draw(
+            risk_chart(risks, colour_scale(grid.calibrator, list(levels))),
+            "Risk against coverage of every calibrator",
+            wide=False,
+        )
+    with right:
+        show_areas(areas[areas["name"] == "risk_coverage_area"])
+        st.caption(
+            "Best-of-N answers only the questions whose calibrated reward, before the first step, is at least a "
+            "threshold. Each point is one threshold. The area is the mean risk over all coverages. Lower is better. "
+            "Bands: 95% bootstrap intervals over questions. All values are for N samples per question, so they do not "
+            "depend on C. The run computed them for every β."
+        )
+
+
+def _at_levels(table: pd.DataFrame, levels: dict[str, float]) -> pd.DataFrame:
+    """Return the rows of each calibrator at its level, in the order of `levels`."""
+    order = {name: place for place, name in enumerate(levels)}
+    kept = table[table["calibrator"].map(levels) == table["level"]]
+    return kept.sort_values("calibrator", key=lambda names: names.map(order), kind="stable")

@@ -1,0 +1,169 @@
+"""The metrics of the leaderboards: their names, titles, directions and meaning, in the order of columns.
+
+How they are computed belongs in ``prmcal.harness.metrics``; how they are shown belongs in :mod:`prmcal.db.text`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["COORDINATES", "COSTS", "METRICS", "Better", "Leaderboard", "Metric"]
+
+Leaderboard = Literal["calibration", "scaling"]
+Better = Literal["lower", "higher", "near zero"]
+
+COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
+"""The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
+
+COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
+"""Metrics that measure the cost of a strategy, besides its samples. They are never compared."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of a leaderboard.
+
+    Attributes
+    ----------
+    name, title : str
+        The name in the database, and the one that readers see.
+    leaderboard : {"calibration", "scaling"}
+        The leaderboard that has the column.
+    better : {"lower", "higher", "near zero"} or None
+        Which value wins. None if no value is better by itself: a small budget, for example, may be too small.
+    description : str
+        What it measures, in one sentence.
+    """
+
+    name: str
+    title: str
+    leaderboard: Leaderboard
+    better: Better | None
+    description: str
+
+
+_ALL = (
+    Metric(
+        "brier",
+        "Brier",
+        "calibration",
+        "lower",
+        "Mean squared difference between reward and success rate.",
+    ),
+    Metric(
+        "brier_corrected",
+        "Brier, corrected",
+        "calibration",
+        "lower",
+        "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance.",
+    ),
+    Metric(
+        "positive_brier",
+        "Positive Brier",
+        "calibration",
+        "lower",
+        "Brier score of overestimation only: rewards below the success rate count as 0.",
+    ),
+    Metric(
+        "ece",
+        "ECE",
+        "calibration",
+        "lower",
+        "Calibration error over bins of equal width, weighted by count.",
+    ),
+    Metric(
+        "adaptive_ce",
+        "Adaptive CE",
+        "calibration",
+        "lower",
+        "Calibration error over bins of equal mass.",
+    ),
+    Metric(
+        "average_ce",
+        "Average CE",
+        "calibration",
+        "lower",
+        "Unweighted mean of the calibration error over the bins that are not empty.",
+    ),
+    Metric(
+        "signed_error",
+        "Signed error",
+        "calibration",
+        "near zero",
+        "Mean of reward minus success rate: above 0 the PRM overestimates.",
+    ),
+    Metric(
+        "coverage_0.1",
+        "Coverage, beta 0.1",
+        "calibration",
+        None,
+        "How often the success probability is at least the reward (level 0.1, or a point estimate): 0.9 is ideal.",
+    ),
+    Metric(
+        "coverage_0.5",
+        "Coverage, beta 0.5",
+        "calibration",
+        None,
+        "How often the success probability is at least the reward (the median): 0.5 is ideal.",
+    ),
+    Metric(
+        "coverage_0.9",
+        "Coverage, beta 0.9",
+        "calibration",
+        None,
+        "How often the success probability is at least the reward (level 0.9, or a point estimate): 0.1 is ideal.",
+    ),
+    Metric(
+        "accuracy",
+        "Accuracy",
+        "scaling",
+        "higher",
+        "Share of questions that are answered correctly.",
+    ),
+    Metric(
+        "budget_ratio",
+        "Budget ratio",
+        "scaling",
+        None,
+        "Mean number of generations per question, divided by that of the fixed budget.",
+    ),
+    Metric(
+        "samples",
+        "Samples",
+        "scaling",
+        None,
+        "LLM calls per question: trajectories that are drawn, or steps of a beam search.",
+    ),
+    Metric(
+        "pass_at_n",
+        "pass@N",
+        "scaling",
+        "higher",
+        "Share of questions with a correct answer among the samples that were drawn.",
+    ),
+    Metric(
+        "generated_tokens",
+        "Generated tokens",
+        "scaling",
+        None,
+        "Mean tokens per question that the LLM generates.",
+    ),
+    Metric(
+        "prefill_tokens",
+        "Prefill tokens",
+        "scaling",
+        None,
+        "Mean prompt tokens per question that the LLM reads; the prompt of several samples counts once.",
+    ),
+    Metric(
+        "prm_tokens",
+        "PRM tokens",
+        "scaling",
+        None,
+        "Mean tokens per question that the PRM reads.",
+    ),
+)
+
+METRICS = {metric.name: metric for metric in _ALL}
+"""All metrics by name, in the order of columns."""

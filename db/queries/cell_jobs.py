@@ -1,0 +1,133 @@
+"""The jobs behind a cell, whose keys identify its trajectories, success counts, rewards and calibrated rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from prmcal.db.queries.provenance import cell_row
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.tables import Cell, Job, JobInput, Plugin
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CellJobs", "calibration_cell", "calibration_cells", "grid_order", "jobs_of"]
+
+
+@dataclass(frozen=True)
+class CellJobs:
+    """The keys of the jobs behind a calibration cell.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the calibration cell in the table ``cells``.
+    dataset, split : str
+        Where the questions come from.
+    rollout, success, score, calibrated : str
+        Keys of the jobs that computed trajectories, success counts, rewards and calibrated rewards. A key is empty if
+        the database has no such job.
+    """
+
+    cell: dict[str, Any]
+    dataset: str
+    split: str
+    rollout: str
+    success: str
+    score: str
+    calibrated: str
+
+
+def calibration_cells(source: Source) -> pd.DataFrame:
+    """Return all calibration cells in the order of the grid.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, llm, prm, calibrator, dataset, status and reason.
+    """
+    kinds = ("llm", "prm", "calibrator", "dataset")
+    columns = [getattr(Cell, name) for name in ("cell_id", *kinds, "status", "reason")]
+    order = grid_order("dataset", "llm", "prm", "calibrator")
+    return frame(
+        source, sa.select(*columns).where(Cell.leaderboard == "calibration").order_by(*order, Cell.cell_id)
+    )
+
+
+def calibration_cell(source: Source, cell_id: str) -> str:
+    """Return the calibration cell with the rewards that a cell of either leaderboard depends on.
+
+    A calibration cell is returned itself. For a scaling cell, see :func:`jobs_of`.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell.
+    """
+    with connection_of(source) as connection:
+        found: str = jobs_of(connection, cell_id).cell["cell_id"]
+    return found
+
+
+def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
+    """Return the jobs behind a cell of either leaderboard.
+
+    A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
+    has no PRM or no calibrator, the first of the grid is used instead.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
+    row = _calibration_cell(connection, cell_row(connection, cell_id))
+    measured = _inputs(connection, [row["job_key"]])
+    calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
+    below = _inputs(connection, [key for key in (calibrated, success) if key])
+    split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
+    return CellJobs(
+        cell=row,
+        dataset=row["dataset"],
+        split=split or "",
+        rollout=below.get("rollout", ""),
+        success=success,
+        score=below.get("score", ""),
+        calibrated=calibrated,
+    )
+
+
+def _inputs(connection: sa.Connection, keys: list[str]) -> dict[str, str]:
+    query = (
+        sa.select(Job.kind, Job.job_key)
+        .join(JobInput, JobInput.input_key == Job.job_key)
+        .where(JobInput.job_key.in_(keys))
+    )
+    return {row.kind: row.job_key for row in connection.execute(query)}
+
+
+def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
+    if row["leaderboard"] == "calibration":
+        return row
+    named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    query = (
+        sa.select(Cell.__table__)
+        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
+        .where(*named)
+        .order_by(*grid_order("prm", "calibrator"))
+        .limit(1)
+    )
+    found = connection.execute(query).mappings().one_or_none()
+    return row if found is None else dict(found)
+
+
+def grid_order(*kinds: str) -> list[sa.ScalarSelect[Any]]:
+    """Return columns that order cells as the grid orders its plugins of these kinds."""
+    return [
+        sa.select(Plugin.position)
+        .where(Plugin.kind == kind, Plugin.name == getattr(Cell, kind))
+        .scalar_subquery()
+        for kind in kinds
+    ]

@@ -1,0 +1,170 @@
+"""Accuracy and cost of best-of-n and best-of-n + IAS for any n, target C and level beta, computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.db.statistics.budgets import whole_samples_needed
+from prmcal.db.statistics.spending import Curve, curve_of
+from prmcal.db.tables import CalibratedReward, Job, JobInput, SampleAccuracy, Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ExactCurves", "exact_curves"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactCurves:
+    """What the curves of one data set, LLM and PRM are computed from.
+
+    Attributes
+    ----------
+    question_ids : ndarray of shape (questions,)
+    question_levels : ndarray of shape (questions,), float64
+        Difficulty from 1 to 5; NaN if unknown.
+    accuracy : ndarray of shape (questions, N), float64
+        Expected accuracy of best-of-n for n from 1 to N.
+    tokens : ndarray of shape (questions,), float64
+        Mean number of generated tokens per sample.
+    rewards : dict of (str, float) to ndarray of shape (questions,), float64
+        Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM.
+    bootstrap : Bootstrap
+        How the run resamples questions.
+    """
+
+    question_ids: NDArray[np.object_]
+    question_levels: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    tokens: NDArray[np.float64]
+    rewards: dict[tuple[str, float], NDArray[np.float64]]
+    bootstrap: Bootstrap
+
+    @property
+    def most(self) -> int:
+        """N, the largest number of samples per question."""
+        return int(self.accuracy.shape[1])
+
+    def fixed(
+        self, counts: Sequence[int], *, tokens: bool = False, question_level: int | None = None
+    ) -> Curve:
+        """Return the curve of best-of-n with the same n for every question.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            The values of n, each in [1, N]. Each gives a point.
+        tokens : bool
+            Whether the cost is counted in generated tokens instead of samples.
+        question_level : int, optional
+            Keep only questions of this difficulty.
+        """
+        samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
+        return self._curve(samples, tokens, question_level)
+
+    def adaptive(
+        self,
+        calibrator: str,
+        level: float,
+        targets: Sequence[float],
+        *,
+        tokens: bool = False,
+        question_level: int | None = None,
+    ) -> Curve:
+        """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level.
+
+        Parameters
+        ----------
+        calibrator : str
+        level : float
+            Quantile level beta. Together with `calibrator`, it must be a key of `rewards`.
+        targets : sequence of float
+            Target probabilities C in (0, 1). Each gives a point.
+        tokens, question_level
+            As for :meth:`fixed`.
+        """
+        needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
+        spent = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
+        return self._curve(spent.astype(np.int64), tokens, question_level)
+
+    def _curve(self, samples: NDArray[np.int64], tokens: bool, question_level: int | None) -> Curve:
+        kept = slice(None) if question_level is None else self.question_levels == question_level
+        accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)[kept]
+        each = self.tokens if tokens else np.ones(len(self.tokens))
+        cost: NDArray[np.float64] = samples * each[:, None]
+        return curve_of(cost[kept], accuracy, self.bootstrap)
+
+
+def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
+    """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
+    here = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
+    with connection_of(source) as connection:
+        found = connection.execute(
+            sa.select(Job.job_key, Job.parameters).where(
+                *here, Job.calibrator.is_(None), Job.status == "done"
+            )
+        ).first()
+        if found is None:
+            return None
+        key, parameters = found
+        table = frame(
+            connection,
+            sa.select(SampleAccuracy)
+            .where(SampleAccuracy.job_key == key)
+            .order_by(SampleAccuracy.question_id, SampleAccuracy.samples),
+        )
+        tokens = _tokens(connection, key)
+        rewards = frame(connection, _bare_rewards(here))
+    ids = table["question_id"].unique()
+    first = table.drop_duplicates("question_id")
+    return ExactCurves(
+        question_ids=np.asarray(ids, dtype=object),
+        question_levels=first["question_level"].to_numpy(np.float64, na_value=np.nan),
+        accuracy=table["accuracy"].to_numpy(np.float64).reshape(len(ids), -1),
+        tokens=tokens.reindex(ids).to_numpy(np.float64),
+        rewards={
+            (calibrator, level): group.set_index("question_id")["reward"].reindex(ids).to_numpy(np.float64)
+            for (calibrator, level), group in rewards.groupby(["calibrator", "level"], sort=False)
+        },
+        bootstrap=Bootstrap(**parameters["bootstrap"]),
+    )
+
+
+def _tokens(connection: sa.Connection, key: str) -> pd.Series:
+    """Return the mean number of tokens of the trajectories of each question."""
+    mean = sa.func.avg(Trajectory.tokens).label("tokens")
+    query = (
+        sa.select(Trajectory.question_id, mean)
+        .join(JobInput, JobInput.input_key == Trajectory.job_key)
+        .where(JobInput.job_key == key)
+        .group_by(Trajectory.question_id)
+    )
+    return frame(connection, query).set_index("question_id")["tokens"]
+
+
+def _bare_rewards(here: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
+    """Select calibrator, level, question_id and reward at step 0, which all trajectories of a question share."""
+    keys = (
+        sa.select(Job.calibrator, JobInput.input_key)
+        .join(JobInput, JobInput.job_key == Job.job_key)
+        .where(*here, Job.calibrator.is_not(None))
+        .distinct()
+        .subquery()
+    )
+    reward = sa.func.min(CalibratedReward.reward).label("reward")
+    place = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
+    return (
+        sa.select(*place, reward)
+        .join(keys, keys.c.input_key == CalibratedReward.job_key)
+        .where(CalibratedReward.step == 0)
+        .group_by(*place)
+        .order_by(*place)
+    )

@@ -1,0 +1,131 @@
+"""How leaderboards are presented: titles, default columns, digits, marks and the words that explain them.
+
+The command line, the dashboard, the site and the report all read these, so that they say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.statistics.standings import SIGNIFICANCE
+
+__all__ = [
+    "COORDINATE_TITLES",
+    "DIGITS",
+    "LEADERBOARDS",
+    "MARKS",
+    "SYMBOLS",
+    "LeaderboardText",
+    "direction",
+    "leaderboard_legend",
+    "metric_title",
+    "metrics_of",
+    "standings_legend",
+]
+
+DIGITS = 3
+"""Decimal places of a measured value."""
+
+COORDINATE_TITLES = {
+    "dataset": "Data set",
+    "llm": "LLM",
+    "prm": "PRM",
+    "strategy": "Strategy",
+    "target": "C",
+    "level": "β",
+    "calibrator": "Calibrator",
+}
+"""Titles of the coordinates of a cell, in the order of columns."""
+
+
+@dataclass(frozen=True)
+class LeaderboardText:
+    """Title, description and columns of a leaderboard.
+
+    Attributes
+    ----------
+    title, description : str
+        The name, and what the leaderboard shows in one sentence.
+    main_metrics : tuple of str
+        Names of the metrics that are shown unless the reader chooses others.
+    rows : str
+        Title of the column ``rows``: what the leaderboard counts besides questions.
+    """
+
+    title: str
+    description: str
+    main_metrics: tuple[str, ...]
+    rows: str
+
+
+LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
+    "calibration": LeaderboardText(
+        "Calibration",
+        "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
+        ("brier", "adaptive_ce", "signed_error"),
+        "Prefixes",
+    ),
+    "scaling": LeaderboardText(
+        "Scaling",
+        "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
+        ("accuracy", "budget_ratio", "pass_at_n"),
+        "Trajectories",
+    ),
+}
+"""The leaderboards by name."""
+
+MARKS = {"best": "*", "tied": "="}
+"""Marks of standings in plain text. Worse values have none."""
+
+SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
+"""Marks of standings on web pages. "last" marks the worst of a group where a page tells it from other worse values."""
+
+_MEANINGS = {
+    "best": "best of {group}",
+    "tied": "not significantly different from the best",
+    "worse": "significantly worse than the best",
+    "last": "worst of {group}, and significantly worse than the best",
+}
+
+
+def standings_legend(marks: Mapping[str, str], group: str) -> str:
+    """Explain the marks of standings in one sentence.
+
+    Parameters
+    ----------
+    marks : mapping of str to str
+        The mark of each standing that has one, such as :data:`MARKS`.
+    group : str
+        The values that compete with each other, such as "its row".
+    """
+    meanings = "; ".join(
+        f"{mark}: {_MEANINGS[standing].format(group=group)}" for standing, mark in marks.items()
+    )
+    return f"{meanings} (paired bootstrap over questions, p < {SIGNIFICANCE} after Holm's correction)."
+
+
+def leaderboard_legend(marks: Mapping[str, str]) -> str:
+    """Explain intervals, marks and letters below a leaderboard with these marks."""
+    return (
+        "Values with 95% intervals by bootstrap over questions. Cells with the same data set, LLM and PRM form a "
+        f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
+        "significantly. A value without a mark or letter was not compared."
+    )
+
+
+def metric_title(name: str) -> str:
+    """Return the title of a metric, also of one that :data:`prmcal.db.metrics.METRICS` does not have."""
+    return METRICS[name].title if name in METRICS else name.replace("_", " ").capitalize()
+
+
+def metrics_of(leaderboard: Leaderboard) -> list[Metric]:
+    """Return the metrics of a leaderboard, in the order of columns."""
+    return [metric for metric in METRICS.values() if metric.leaderboard == leaderboard]
+
+
+def direction(name: str) -> str:
+    """Return which values of a metric are better, such as "lower is better"; empty if none are."""
+    better = METRICS[name].better if name in METRICS else None
+    return f"{'closer to 0' if better == 'near zero' else better} is better" if better else ""

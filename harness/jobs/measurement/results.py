@@ -1,0 +1,120 @@
+"""What the measuring jobs write: metrics with their intervals and bootstrap replicates, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Statistic, estimate
+from prmcal.harness.jobs.context import Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
+from prmcal.harness.jobs.parameters import MeasuringParameters
+from prmcal.harness.storage.keys import content_key
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["bootstrap_of", "metric_tables", "question_output"]
+
+
+def bootstrap_of(shard: Shard[MeasuringParameters]) -> Bootstrap:
+    """Return how a shard resamples the questions. All cells of a data set are resampled alike."""
+    given = shard.parameters.bootstrap
+    return Bootstrap(replicates=given.replicates, seed=given.seed)
+
+
+def metric_tables(
+    metrics: Mapping[str, Statistic],
+    bootstrap: Bootstrap,
+    by_level: Mapping[int, Mapping[str, Statistic]] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return metrics with their 95% intervals as a table, and their bootstrap replicates as another.
+
+    Two cells of a data set are resampled alike, so their paired difference is the difference of their replicates. The
+    column `resampled` is a hash of the questions that were resampled.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Statistic
+        Metrics over all questions, by name.
+    bootstrap : Bootstrap
+    by_level : mapping of int to (mapping of str to Statistic), optional
+        Metrics over the questions of each difficulty. Their replicates are not returned.
+    """
+    import pandas as pd
+
+    groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
+    estimates = {
+        (level, name): estimate(metric, bootstrap)
+        for level, group in groups
+        for name, metric in group.items()
+    }
+    results = pd.DataFrame(
+        {
+            "metric": [name for _, name in estimates],
+            "question_level": pd.array([level for level, _ in estimates], dtype="Int32"),
+            **{
+                column: [getattr(each, column) for each in estimates.values()]
+                for column in ("value", "low", "high", "rows", "questions")
+            },
+        }
+    ).astype({"rows": "int32", "questions": "int32"})
+    drawn = {name: estimates[None, name].replicates for name in metrics}
+    counts = [len(values) for values in drawn.values()]
+    resampled = [content_key(metric.question_ids.tolist()) for metric in metrics.values()]
+    replicates = pd.DataFrame(
+        {
+            "metric": np.repeat(list(drawn), counts),
+            "resampled": np.repeat(resampled, counts),
+            "replicate": np.concatenate([np.arange(count) for count in counts]),
+            "value": np.concatenate(list(drawn.values())),
+        }
+    )
+    return results, replicates
+
+
+def question_output(
+    shard: Shard[MeasuringParameters],
+    axis: QuestionAxis,
+    values: Mapping[str, NDArray[np.float64]],
+    rows: int,
+) -> Output:
+    """Return the output of a job with one value for each question and metric: overall, by difficulty, and by question.
+
+    Parameters
+    ----------
+    shard : Shard
+    axis : QuestionAxis
+        The questions of the values.
+    values : mapping of str to ndarray of shape (questions,)
+        The values of each metric.
+    rows : int
+        Trajectories behind the value of one question.
+    """
+    import pandas as pd
+
+    bootstrap = bootstrap_of(shard)
+
+    def metrics(chosen: NDArray[np.bool_]) -> dict[str, Statistic]:
+        return {
+            name: QuestionMean(value[chosen], axis.question_ids[chosen]) for name, value in values.items()
+        }
+
+    everywhere = np.ones(len(axis.question_ids), dtype=bool)
+    known = [level for level in np.unique(axis.question_levels) if not np.isnan(level)]
+    by_level = {int(level): metrics(axis.question_levels == level) for level in known}
+    results, replicates = metric_tables(metrics(everywhere), bootstrap, by_level)
+    results["rows"] = (results["questions"] * rows).astype("int32")
+    by_question = pd.DataFrame(
+        {
+            "question_id": np.tile(axis.question_ids, len(values)),
+            "question_level": pd.array(np.tile(axis.question_levels, len(values))).astype("Int32"),
+            "metric": np.repeat(list(values), len(axis.question_ids)),
+            "value": np.concatenate(list(values.values())),
+        }
+    )
+    return Output({"results": results, "question_results": by_question, "replicates": replicates})

@@ -1,0 +1,118 @@
+"""What the measuring jobs read of trajectories, as arrays: grades, answers, tokens and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.errors import DataError
+from prmcal.harness.jobs.context import Context
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.registry.contracts.data import Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["GradedTrajectories", "QuestionAxis", "graded_trajectories", "last_scores", "scored_tokens"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionAxis:
+    """The questions along the first axis of an array, sorted by id.
+
+    Attributes
+    ----------
+    question_ids : ndarray of shape (questions,)
+    question_levels : ndarray of shape (questions,), float64
+        Difficulty from 1 to 5; NaN where it is not known.
+    """
+
+    question_ids: NDArray[Any]
+    question_levels: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> QuestionAxis:
+        """Return the axis of the questions with these ids."""
+        levels = {question.id: question.level for question in questions}
+        known = [np.nan if levels[each] is None else levels[each] for each in ids]
+        return cls(ids, np.array(known, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class GradedTrajectories(QuestionAxis):
+    """The trajectories of all questions as arrays. Questions are sorted by id, trajectories by index.
+
+    Attributes
+    ----------
+    correct : ndarray of shape (questions, M), bool
+    answers : ndarray of shape (questions, M), int64
+        The final answers as numbers: equal if their texts are equal; -1 if there is none.
+    tokens : ndarray of shape (questions, M), float64
+        Tokens that were generated for each trajectory.
+    prompt_tokens : ndarray of shape (questions,), float64
+        Tokens of each question's prompt; NaN where the LLM does not report them.
+    """
+
+    correct: NDArray[np.bool_]
+    answers: NDArray[np.int64]
+    tokens: NDArray[np.float64]
+    prompt_tokens: NDArray[np.float64]
+
+
+def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
+    """Return the trajectories of the rollout that a shard reads."""
+    table = context.table(shard, "rollout", "trajectories")
+    correct = _matrix(table, "correct")
+    ids = correct.index.to_numpy()
+    answered = table["answer"].where(table["verdict"] != "unparsed")
+    numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
+    return GradedTrajectories(
+        question_ids=ids,
+        question_levels=QuestionAxis.of(context.questions(shard.parameters.data), ids).question_levels,
+        correct=correct.to_numpy(dtype=bool),
+        answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
+        tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
+        prompt_tokens=_prompt_tokens(table, ids),
+    )
+
+
+def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+    prompts = table.groupby("question_id")["prompt_tokens"].max()
+    tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
+    return np.where(tokens > 0, tokens, np.nan)
+
+
+def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis) -> NDArray[np.float64]:
+    """Return the mean number of tokens that the PRM reads for a trajectory of each question, of shape (questions,).
+
+    Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
+    """
+    read = context.table(shard, "score", "scored_tokens")
+    means = read.groupby("question_id")["tokens"].mean()
+    tokens: NDArray[np.float64] = means.reindex(axis.question_ids).to_numpy(np.float64)
+    return tokens
+
+
+def last_scores(shard: Shard[Parameters], context: Context) -> NDArray[np.float64]:
+    """Return the PRM's logit of every whole trajectory, of shape (questions, M). NaN: too long for the PRM.
+
+    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers.
+    """
+    rewards = context.table(shard, "score", "rewards").sort_values("step")
+    whole = rewards.drop_duplicates(["question_id", "trajectory"], keep="last")
+    scores: NDArray[np.float64] = _matrix(whole, "logit").to_numpy(dtype=np.float64)
+    return scores
+
+
+def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    matrix = table.pivot(index="question_id", columns="trajectory", values=column)
+    if matrix.isna().any(axis=None) and column == "correct":
+        raise DataError(
+            "Some questions have fewer trajectories than others. Delete the output folder and run again."
+        )
+    return matrix.sort_index(axis=0).sort_index(axis=1)

@@ -1,0 +1,309 @@
+"""What a shard is given: one frozen dataclass for each kind of job, and the types of their fields.
+
+Parameters are plain data, so that a shard can be sent to any process. They are not what a shard's key is made from: the
+planner names everything that decides the output separately, since parameters also hold the names that a grid gives to
+its plugins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeVar
+
+from prmcal.registry.contracts.data import Sampling
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.plugins import Registry
+
+__all__ = [
+    "CalibratedParameters",
+    "CalibrationMetricsParameters",
+    "CalibratorParameters",
+    "CurvesParameters",
+    "FitParameters",
+    "GeneratingParameters",
+    "HiddenParameters",
+    "ImportedParameters",
+    "MeasuringParameters",
+    "Parameters",
+    "PluginReference",
+    "QuestionSlice",
+    "Resampling",
+    "RolloutParameters",
+    "ScoreParameters",
+    "ScoringParameters",
+    "SearchParameters",
+    "SearchResultsParameters",
+    "StrategyParameters",
+    "SuccessParameters",
+]
+
+AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReference:
+    """A plugin as a grid names it. It is enough to build the plugin in another process.
+
+    Attributes
+    ----------
+    name : str
+        The name in the grid.
+    plugin : str
+        The registered name.
+    arguments : mapping of str to JSON data
+        The constructor's arguments.
+    """
+
+    name: str
+    plugin: str
+    arguments: Mapping[str, Any]
+
+    def build(self, registry: Registry[AnyPlugin]) -> AnyPlugin:
+        """Build the plugin. See :meth:`prmcal.registry.plugins.Registry.create` for the errors."""
+        return registry.create(self.plugin, **self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSlice:
+    """Some questions of one split, by their positions."""
+
+    dataset: PluginReference
+    split: str
+    questions: range
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How a measurement resamples its questions: the arguments of ``prmcal.db.statistics.bootstrap.Bootstrap``."""
+
+    replicates: int
+    seed: int
+
+
+class Parameters:
+    """The base of all parameters.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of job, which is also the name of the module that computes it.
+    version : int
+        Part of every key. Raise it when the same inputs give another output.
+    data : QuestionSlice
+        The questions that the shard is about.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    data: QuestionSlice
+
+    @property
+    def size(self) -> int:
+        """How much work it is, compared with shards of the same kind: questions x trajectories x follow-ups."""
+        ranges = [each for each in vars(self).values() if isinstance(each, range)]
+        return math.prod(map(len, [self.data.questions, *ranges]))
+
+    def stored(self) -> dict[str, Any]:
+        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields."""
+        found: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, QuestionSlice):
+                found |= {
+                    "dataset": _plain(value.dataset),
+                    "split": value.split,
+                    "questions": _plain(value.questions),
+                }
+            else:
+                found[name] = _plain(value)
+        return found
+
+
+class GeneratingParameters(Parameters):
+    """The base of the parameters of jobs that sample from an LLM."""
+
+    llm: PluginReference
+    sampling: Sampling
+
+
+class MeasuringParameters(Parameters):
+    """The base of the parameters of jobs that compute results from artifacts. They run no model."""
+
+    bootstrap: Resampling
+
+
+@dataclass(frozen=True)
+class RolloutParameters(GeneratingParameters):
+    """Sample and grade the trajectories with these indices for each question."""
+
+    kind = "rollout"
+    version = 2
+    llm: PluginReference
+    data: QuestionSlice
+    trajectories: range
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class SuccessParameters(GeneratingParameters):
+    """Follow up every prefix of these trajectories: a block of its follow-ups, by their indices."""
+
+    kind = "success"
+    llm: PluginReference
+    data: QuestionSlice
+    trajectories: range
+    follow_ups: range
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class ImportedParameters(Parameters):
+    """Read published trajectories of the LLM, with the success counts of their prefixes.
+
+    At most `trajectories` are read for each question. `follow_ups` is how many a prefix had if the data does not say.
+    """
+
+    kind = "imported"
+    trajectories: range
+    follow_ups: range
+    llm: PluginReference
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class ScoringParameters(Parameters):
+    """The base of the parameters of jobs in which a PRM reads trajectories."""
+
+    prm: PluginReference
+    data: QuestionSlice
+    trajectories: range
+
+
+class ScoreParameters(ScoringParameters):
+    """Score every prefix of the trajectories."""
+
+    kind = "score"
+    version = 2
+
+
+class HiddenParameters(ScoringParameters):
+    """Compute the hidden states of the trajectories, which are the measured ones."""
+
+    kind = "hidden"
+
+
+@dataclass(frozen=True)
+class CalibratorParameters(Parameters):
+    """The base of the parameters of jobs in which a calibrator reads the measured trajectories of a PRM."""
+
+    calibrator: PluginReference
+    prm: PluginReference
+    data: QuestionSlice
+    trajectories: range
+
+
+class FitParameters(CalibratorParameters):
+    """Fit the calibrator."""
+
+    kind = "fit"
+    version = 2
+
+
+class CalibratedParameters(CalibratorParameters):
+    """Predict calibrated rewards with the fitted calibrator."""
+
+    kind = "calibrated"
+    version = 2
+
+
+@dataclass(frozen=True)
+class SearchParameters(GeneratingParameters):
+    """Search for an answer to each question.
+
+    Attributes
+    ----------
+    target, level : float or None
+        The target probability C and the level beta, each in (0, 1), if the strategy has one.
+    calibrator : PluginReference or None
+        The calibrator whose rewards the strategy reads; None if it reads only scores.
+    candidates : int
+        The most steps that are drawn in one round for a question: K x M.
+    """
+
+    kind = "search"
+    sampling: Sampling
+    target: float | None
+    level: float | None
+    llm: PluginReference
+    prm: PluginReference
+    calibrator: PluginReference | None
+    strategy: PluginReference
+    candidates: int
+    data: QuestionSlice
+
+    def stored(self) -> dict[str, Any]:
+        """Return the parameters as JSON data for the database, without a calibrator if there is none."""
+        found = super().stored()
+        if self.calibrator is None:
+            del found["calibrator"]
+        return found
+
+
+@dataclass(frozen=True)
+class CalibrationMetricsParameters(MeasuringParameters):
+    """Compare calibrated rewards with success rates, in this number of bins."""
+
+    kind = "calibration_metrics"
+    version = 2
+    bins: int
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class StrategyParameters(MeasuringParameters):
+    """Compute what a strategy achieves on the pool.
+
+    Attributes
+    ----------
+    samples : int
+        N, the samples per question of the fixed budget.
+    target, level : float or None
+        The target probability C and the level beta, each in (0, 1), if the strategy has one.
+    """
+
+    kind = "strategy"
+    samples: int
+    target: float | None
+    level: float | None
+    strategy: PluginReference
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class CurvesParameters(MeasuringParameters):
+    """Compute accuracy against budget for budgets of up to N = `samples`."""
+
+    kind = "curves"
+    version = 3
+    samples: int
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class SearchResultsParameters(MeasuringParameters):
+    """Compare a search with the search of fixed width."""
+
+    kind = "search_results"
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+def _plain(value: Any) -> Any:
+    """Return a field as JSON data; a half-open range becomes [start, stop]."""
+    if isinstance(value, range):
+        return [value.start, value.stop]
+    return asdict(value) if isinstance(value, PluginReference | Resampling | Sampling) else value

@@ -1,0 +1,211 @@
+"""The jobs that others build on: trajectories, success rates, scores, hidden states, fits and calibrated rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TypeVar
+
+from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.parameters import (
+    CalibratedParameters,
+    CalibratorParameters,
+    FitParameters,
+    HiddenParameters,
+    ImportedParameters,
+    Parameters,
+    RolloutParameters,
+    ScoreParameters,
+    SuccessParameters,
+)
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard, refs_of
+from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
+
+__all__ = [
+    "calibrated_job",
+    "fit_job",
+    "hidden_job",
+    "imported_job",
+    "rollout_job",
+    "score_job",
+    "success_job",
+]
+
+Reading = TypeVar("Reading", bound=CalibratorParameters)
+
+
+def rollout_job(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int
+) -> Job[RolloutParameters]:
+    """Sample and grade the trajectories of a data set."""
+    sampling = grid.sampling.sampling()
+    plain = asdict(sampling)
+    shards = [
+        make_shard(
+            {
+                "llm": llm.identity,
+                "data": data.key(questions),
+                "trajectories": [block.start, block.stop],
+                "sampling": plain,
+                "seed": grid.seed,
+            },
+            RolloutParameters(llm.reference, questions, block, sampling),
+            {},
+            resource=f"llm:{llm.name}",
+        )
+        for block in _blocks(trajectories, grid.shards.trajectories)
+        for questions in data.slices()
+    ]
+    return make_job(_labels(llm, data), shards)
+
+
+def success_job(
+    grid: GridSpec,
+    llm: GridPlugin[LLM],
+    rollout: Job[RolloutParameters],
+    measured: int,
+    follow_ups: int,
+) -> Job[SuccessParameters]:
+    """Follow up all prefixes of the first `measured` trajectories."""
+    sampling = grid.sampling.sampling()
+    plain = asdict(sampling)
+    shards = [
+        make_shard(
+            {
+                "llm": llm.identity,
+                "trajectories": [trajectories.start, trajectories.stop],
+                "follow_ups": [block.start, block.stop],
+                "sampling": plain,
+                "seed": grid.seed,
+            },
+            SuccessParameters(llm.reference, source.parameters.data, trajectories, block, sampling),
+            {"rollout": [source.ref]},
+            resource=f"llm:{llm.name}",
+        )
+        for source in rollout.shards
+        if (trajectories := _first(source, measured))
+        for block in _blocks(follow_ups, grid.shards.trajectories)
+    ]
+    return make_job(rollout.labels, shards, [rollout])
+
+
+def imported_job(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, published: FollowedUpDataset
+) -> Job[ImportedParameters]:
+    """Read published trajectories of an LLM with their success rates, in place of the other two jobs."""
+    calibration = grid.calibration
+    content = published.content(llm.name)
+    shards = [
+        make_shard(
+            {
+                "trajectories": [0, calibration.trajectories],
+                "follow_ups": [0, calibration.follow_ups],
+                "data": data.key(questions),
+                "published": content,
+            },
+            ImportedParameters(
+                range(calibration.trajectories), range(calibration.follow_ups), llm.reference, questions
+            ),
+            {},
+        )
+        for questions in data.slices()
+    ]
+    return make_job(_labels(llm, data), shards)
+
+
+def score_job(sampled: Sampled, prm: GridPlugin[PRM]) -> Job[ScoreParameters]:
+    """Score all prefixes of all trajectories."""
+    shards = [
+        make_shard(
+            {"prm": prm.identity},
+            ScoreParameters(prm.reference, source.parameters.data, source.parameters.trajectories),
+            {"rollout": [source.ref]},
+            resource=f"prm:{prm.name}",
+        )
+        for source in sampled.rollout.shards
+    ]
+    return make_job(replace(sampled.labels, prm=prm.name), shards, [sampled.rollout])
+
+
+def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParameters]) -> Job[HiddenParameters]:
+    """Compute the hidden states of the measured trajectories."""
+    shards = [
+        make_shard(
+            {"prm": prm.identity, "measured": sampled.measured},
+            HiddenParameters(prm.reference, source.parameters.data, trajectories),
+            {"rollout": [source.ref], "score": [scored.ref]},
+            resource=f"prm:{prm.name}",
+        )
+        for source, scored in zip(sampled.rollout.shards, scores.shards, strict=True)
+        if (trajectories := _first(source, sampled.measured))
+    ]
+    return make_job(scores.labels, shards, [sampled.rollout, scores])
+
+
+def fit_job(calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
+    """Fit a calibrator to scored trajectories."""
+    success = scored.sampled.success
+    shard = _read(FitParameters, calibrator, scored, {"success": refs_of(success)})
+    labels = replace(scored.labels, calibrator=calibrator.name)
+    return make_job(labels, [shard], [*_sources(calibrator, scored), success])
+
+
+def calibrated_job(
+    calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+) -> Job[CalibratedParameters]:
+    """Predict the rewards of scored trajectories with a fitted calibrator."""
+    shard = _read(CalibratedParameters, calibrator, scored, {"fit": refs_of(fit)})
+    labels = replace(scored.labels, calibrator=calibrator.name)
+    return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
+
+
+def _read(
+    parameters: type[Reading],
+    calibrator: GridPlugin[Calibrator],
+    scored: Scored,
+    inputs: Mapping[str, Sequence[ArtifactRef]],
+) -> Shard[Reading]:
+    """Make a shard in which a calibrator reads the measured trajectories."""
+    reads, sampled, prm = calibrator.built.reads, scored.sampled, scored.prm
+    shards = [
+        (source.ref, scores.ref)
+        for source, scores in zip(sampled.rollout.shards, scored.scores.shards, strict=True)
+        if _first(source, sampled.measured)
+    ]
+    read = {"score": [scores for _, scores in shards]}
+    if reads == "hidden" and scored.hidden is not None:
+        read["hidden"] = refs_of(scored.hidden)
+    if reads == "prm":
+        read["rollout"] = [source for source, _ in shards]
+    return make_shard(
+        {"calibrator": calibrator.identity, "measured": sampled.measured},
+        parameters(calibrator.reference, prm.reference, sampled.data.whole, range(sampled.measured)),
+        {**read, **inputs},
+        resource=f"prm:{prm.name}" if reads == "prm" else "",
+    )
+
+
+def _sources(calibrator: GridPlugin[Calibrator], scored: Scored) -> list[Job[Parameters]]:
+    """Return the jobs whose artifacts a calibrator reads."""
+    extra = {"hidden": scored.hidden, "prm": scored.sampled.rollout}.get(calibrator.built.reads)
+    return [scored.scores, *([extra] if extra is not None else [])]
+
+
+def _blocks(count: int, size: int) -> list[range]:
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _first(source: Shard[RolloutParameters | ImportedParameters], measured: int) -> range:
+    """Return which trajectories of a shard are among the first `measured`; an empty range if none are."""
+    trajectories = source.parameters.trajectories
+    return range(trajectories.start, min(trajectories.stop, measured))
+
+
+def _labels(llm: GridPlugin[LLM], data: GridQuestions) -> Labels:
+    return Labels(llm=llm.name, dataset=data.dataset.name, split=data.split)

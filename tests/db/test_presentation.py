@@ -1,0 +1,72 @@
+"""How leaderboards are presented: as text, with marks and legends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
+from prmcal.db.queries import catalog
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    LEADERBOARDS,
+    MARKS,
+    SYMBOLS,
+    direction,
+    leaderboard_legend,
+    metric_title,
+)
+from prmcal.db.text.readable import readable_leaderboard
+from tests.db import factory
+
+
+def test_every_coordinate_has_a_title_in_the_order_of_columns() -> None:
+    assert tuple(COORDINATE_TITLES) == COORDINATES
+
+
+def test_main_metrics_belong_to_their_leaderboard() -> None:
+    for name, text in LEADERBOARDS.items():
+        assert {METRICS[metric].leaderboard for metric in text.main_metrics} == {name}
+
+
+def test_a_legend_explains_every_mark() -> None:
+    for marks in (MARKS, SYMBOLS):
+        legend = leaderboard_legend(marks)
+        assert [mark for mark in marks.values() if f"{mark}: " not in legend] == []
+
+
+def test_directions_and_titles_are_words() -> None:
+    assert (direction("brier"), direction("signed_error")) == ("lower is better", "closer to 0 is better")
+    assert (direction("budget_ratio"), direction("of_a_plugin")) == ("", "")
+    assert (metric_title("adaptive_ce"), metric_title("of_a_plugin")) == ("Adaptive CE", "Of a plugin")
+
+
+@pytest.mark.parametrize("name", ["calibration", "scaling"])
+def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
+    published: Path, name: Leaderboard
+) -> None:
+    frame = catalog.leaderboard(published, name)
+    main = LEADERBOARDS[name].main_metrics
+    found = readable_leaderboard(frame, name, main)
+    assert found.head[: found.names] == [
+        COORDINATE_TITLES[each] for each in COORDINATES if frame[each].notna().any()
+    ]
+    assert found.head[found.names :] == [
+        *map(metric_title, main),
+        "Questions",
+        LEADERBOARDS[name].rows,
+        "Status",
+    ]
+    assert len(readable_leaderboard(frame, name).head) > len(found.head)
+
+
+def test_marks_letters_and_reasons_are_shown(published: Path) -> None:
+    frame = catalog.leaderboard(published, "calibration")
+    found = readable_leaderboard(frame, "calibration", ["brier"])
+    by_cell = dict(zip(frame["cell_id"], found.rows, strict=True))
+    best = frame[frame["brier_standing"] == "best"].iloc[0]
+    low, high = best["brier_low"], best["brier_high"]
+    assert f"{best['brier']:.3f} [{low:.3f}, {high:.3f}]* a" in by_cell[best["cell_id"]]
+    assert by_cell[factory.FAILED_CELL][-4:] == ["", "", "", "failed"]
+    assert found.notes == (f"failed (1 cells): {factory.REASON}",)
