@@ -20,11 +20,12 @@ Role = Literal["baseline", "reference", "recomputed"]
 """Role of a plugin.
 
 baseline: a calibrator that leaves rewards unchanged.
-reference: a strategy that needs the truth, and so cannot be used in practice. The jobs of pass@N read nothing but
-trajectories, and imported data have trajectories and success counts in one job, so their jobs do not always tell.
+reference: a strategy that needs the truth, and so cannot be used in practice.
 recomputed: a strategy that :mod:`prmcal.db.queries.exact_curves` computes for any target C.
 """
 
+# Strategies that read success counts are also recognized by their jobs (prmcal.db.queries.curves.references). That
+# does not work for pass@N, which reads only trajectories, nor for imported data, where one job has both.
 _REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
     "baseline": ("calibrator", ("uncalibrated",)),
     "reference": ("strategy", ("oracle IAS", "pass@N")),

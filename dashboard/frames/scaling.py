@@ -114,7 +114,8 @@ def _points(curve: Curve) -> pd.DataFrame:
 def with_frontier(points: pd.DataFrame, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Add a column `unbeaten`, which marks the points on the Pareto frontier.
 
-    A point is on it if no competing point has a higher accuracy at no higher cost, or a lower cost at no lower accuracy.
+    A point is on it if no competing point has a higher accuracy at no higher cost, or a lower cost at no lower
+    accuracy.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class Estimate:
     """The value of a statistic with its 95% interval.
 
     For statistics of absolute values (ECE, AdaptiveCE, AverageCE), noise increases the value. Their replicates, and
-    so their interval, lie above the value.
+    so their interval, tend to lie above the value.
 
     Attributes
     ----------

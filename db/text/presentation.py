@@ -16,6 +16,7 @@ __all__ = [
     "DIGITS",
     "LEADERBOARDS",
     "MARKS",
+    "SECONDS_LEGEND",
     "SYMBOLS",
     "LeaderboardText",
     "direction",
@@ -81,6 +82,9 @@ MARKS = {"best": "*", "tied": "="}
 
 SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
 """Marks of standings on web pages. "last" marks the worst of a group where a page tells it from other worse values."""
+
+SECONDS_LEGEND = "Seconds are single-worker seconds, measured on the generation and scoring jobs."
+"""Explains the seconds in a table of costs."""
 
 _MEANINGS = {
     "best": "best of {group}",

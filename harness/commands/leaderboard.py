@@ -7,7 +7,7 @@ from pathlib import Path
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.catalog import leaderboard
 from prmcal.db.queries.costs import costs
-from prmcal.db.text.presentation import LEADERBOARDS, MARKS, leaderboard_legend
+from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend
 from prmcal.db.text.readable import readable_costs, readable_leaderboard
 from prmcal.harness.commands.output import FORMATS, exported, one_of, text_table
 from prmcal.harness.storage.folder import RunFolder
@@ -16,8 +16,7 @@ __all__ = ["render_leaderboard"]
 
 _TABLES = (*LEADERBOARDS, "costs")
 _COSTS_LEGEND = (
-    "Costs per question / over all questions. Seconds are single-worker seconds, measured on the generation and "
-    "scoring jobs. Costs that are not known are empty."
+    f"Costs per question / over all questions. {SECONDS_LEGEND} Costs that are not known are empty."
 )
 
 

@@ -191,36 +191,38 @@ class Recorder:
     def _description(self) -> list[Base]:
         rows: list[Base] = [
             Plugin(
-                kind=plugin["identity"]["kind"],
-                name=plugin["name"],
-                plugin=plugin["plugin"],
-                arguments=plugin["arguments"],
-                identity=plugin["identity"],
-                position=plugin["position"],
+                kind=kind,
+                name=plugin.name,
+                plugin=plugin.reference.plugin,
+                arguments=dict(plugin.reference.arguments),
+                identity=dict(plugin.identity),
+                position=position,
             )
-            for plugin in self.plan.plugins
+            for kind, plugins in self.plan.plugins.items()
+            for position, plugin in enumerate(plugins)
         ]
         for data in self.plan.datasets:
-            place = {"dataset": data["name"], "split": data["split"]}
+            name, split = data.dataset.name, data.split
             rows.append(
                 Dataset(
-                    name=data["name"],
-                    split=data["split"],
-                    content_hash=data["content_hash"],
-                    questions=len(data["questions"]),
-                    grader_version=data["grader_version"],
+                    name=name,
+                    split=split,
+                    content_hash=data.content(data.whole.questions),
+                    questions=len(data.questions),
+                    grader_version=data.dataset.built.grader_version,
                 )
             )
             rows += [
                 Question(
-                    **place,
+                    dataset=name,
+                    split=split,
                     question_id=question.id,
                     text=question.text,
                     answer=question.answer,
                     level=question.level,
                     subject=question.subject,
                 )
-                for question in data["questions"]
+                for question in data.questions
             ]
         rows += [
             JobInput(job_key=job.key, input_key=source.key)

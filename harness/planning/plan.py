@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeGuard, TypeVar
+from typing import Literal, TypeGuard, TypeVar
 
 from prmcal.db.cells import cell_id
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["Cell", "Plan"]
 
@@ -61,16 +63,18 @@ class Plan:
     jobs : tuple of Job
         Every job follows its inputs.
     cells : tuple of Cell
-    plugins, datasets : tuple of mapping
-        Descriptions of the plugins and of the splits in use, for the database.
+    plugins : mapping of str to sequence of GridPlugin
+        The plugins of each kind, in the order of the grid.
+    datasets : tuple of GridQuestions
+        The splits in use, with their questions.
     absent : tuple of str
         Models and data that are not on this machine and that the plan does without.
     """
 
     jobs: tuple[Job[Parameters], ...]
     cells: tuple[Cell, ...]
-    plugins: tuple[Mapping[str, Any], ...] = ()
-    datasets: tuple[Mapping[str, Any], ...] = ()
+    plugins: Mapping[str, Sequence[GridPlugin[Plugin]]]
+    datasets: tuple[GridQuestions, ...]
     absent: tuple[str, ...] = ()
     _by_shard: dict[ArtifactRef, Job[Parameters]] = field(default_factory=dict, repr=False)
 

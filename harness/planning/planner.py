@@ -73,8 +73,8 @@ class _Planner:
         return Plan(
             jobs=tuple(self.jobs),
             cells=tuple(self.cells),
-            plugins=self.resolved.plugin_rows(),
-            datasets=self.resolved.dataset_rows(),
+            plugins=self.resolved.plugins,
+            datasets=self.resolved.datasets,
             absent=self.resolved.absent,
         )
 

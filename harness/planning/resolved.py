@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from prmcal.errors import GridError
@@ -115,37 +115,25 @@ class ResolvedGrid:
     def absent(self) -> tuple[str, ...]:
         """Models and data sets that are not on this machine, each once."""
         models = [plugin.absent for plugin in (*self.llms, *self.prms)]
-        data = [each.dataset.name for each in (*self.tests, self.calibration) if each.stand_in]
+        data = [each.dataset.name for each in self.datasets if each.stand_in]
         return tuple(dict.fromkeys(name for name in (*models, *data) if name))
 
-    def plugin_rows(self) -> tuple[Mapping[str, Any], ...]:
-        """Return what the names stand for, with their positions in the lists of the grid."""
-        used = {each.dataset.name: each.dataset for each in (*self.tests, self.calibration)}
-        kinds: tuple[Sequence[GridPlugin[Plugin]], ...] = (
-            self.llms,
-            self.prms,
-            self.calibrators,
-            tuple(used.values()),
-            self.strategies,
-        )
-        return tuple(
-            {"position": position, **asdict(plugin.reference), "identity": dict(plugin.identity)}
-            for plugins in kinds
-            for position, plugin in enumerate(plugins)
-        )
+    @property
+    def datasets(self) -> tuple[GridQuestions, ...]:
+        """The splits in use, with their questions."""
+        return (*self.tests, self.calibration)
 
-    def dataset_rows(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the splits in use, with their questions."""
-        return tuple(
-            {
-                "name": each.dataset.name,
-                "split": each.split,
-                "content_hash": each.content(each.whole.questions),
-                "grader_version": each.dataset.built.grader_version,
-                "questions": each.questions,
-            }
-            for each in (*self.tests, self.calibration)
-        )
+    @property
+    def plugins(self) -> Mapping[str, Sequence[GridPlugin[Plugin]]]:
+        """The plugins of each kind, each once, in the order of the grid."""
+        used = {each.dataset.name: each.dataset for each in self.datasets}
+        return {
+            llms.kind: self.llms,
+            prms.kind: self.prms,
+            calibrators.kind: self.calibrators,
+            datasets.kind: tuple(used.values()),
+            strategies.kind: self.strategies,
+        }
 
 
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:

@@ -1,4 +1,4 @@
-"""``prmcal report``: the tables and figures of the paper, made from a published database. The database is not changed.
+"""``prmcal report``: the tables and figures of the paper, from a published database. Queries belong in `prmcal.db`.
 
     evidence, scaling_evidence   the contents of the database, read once
     exhibits                     the types of exhibits: tables and charts

@@ -80,7 +80,7 @@ def test_text_and_reason_at_a_stop_string(weak: LLM) -> None:
 
 def test_a_prefix_that_fills_the_context_is_an_error(weak: LLM) -> None:
     with pytest.raises(
-        PluginFailedError, match=r"leaves no room for a completion: nano:weak reads 512 tokens here"
+        PluginFailedError, match=r"leaves no room for a completion: the context of nano:weak is 512 tokens"
     ):
         weak.generate([Prefix("7" * 600)], 1, Sampling(max_tokens=5), 1)
 

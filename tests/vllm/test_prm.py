@@ -74,7 +74,7 @@ def test_prefixes_beyond_the_context_are_flagged_or_refused(served: Any) -> None
     served.max_tokens = 4096
     try:
         with pytest.raises(
-            PluginFailedError, match=r"nano:prm reads 1024\. Set 'max_tokens' to 1024 or less"
+            PluginFailedError, match=r"nano:prm is 1024 tokens\. Set 'max_tokens' to 1024 or less"
         ):
             served.score("1+1?", [steps])
     finally:

@@ -15,7 +15,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import MISSING, coordinates, numbers
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import COSTS
-from prmcal.db.text.presentation import COORDINATE_TITLES, metric_title
+from prmcal.db.text.presentation import COORDINATE_TITLES, SECONDS_LEGEND, metric_title
 from prmcal.db.text.readable import readable_costs
 
 __all__ = ["show_costs"]
@@ -42,8 +42,8 @@ def show_costs(path: Path, grid: GridNames) -> None:
         ]
     show_table(rows_of_page(pd.DataFrame(columns)))
     st.caption(
-        "Seconds: single-worker seconds, measured on the generation and scoring jobs. A dash means that the cost is "
-        "unknown. Costs are not ranked, since a low cost alone does not make a strategy better."
+        f"{SECONDS_LEGEND} A dash means that the cost is unknown. Costs are not ranked, since a low cost alone does "
+        "not make a strategy better."
     )
     show_downloads("costs", cells, readable_costs(cells))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,12 @@ from prmcal.harness.jobs.features import PREFIX
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters
-from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
+from prmcal.harness.metrics.binned import (
+    ReliabilityBins,
+    SignedErrorBins,
+    reliability_bins,
+    signed_error_bins,
+)
 from prmcal.harness.metrics.calibration import calibration_metrics
 from prmcal.harness.metrics.coverage import coverage_metrics
 from prmcal.harness.metrics.rows import PrefixRows
@@ -65,7 +70,7 @@ def _prefix_rows(table: pd.DataFrame) -> PrefixRows:
     )
 
 
-def _bins_table(bins: Any) -> pd.DataFrame:
+def _bins_table(bins: ReliabilityBins | SignedErrorBins) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(vars(bins))

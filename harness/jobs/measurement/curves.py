@@ -6,6 +6,7 @@ n = 1, 2, 4, ..., N.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,7 +132,9 @@ def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool
     return [(None, everything), *((int(level), axis.question_levels == level) for level in known)]
 
 
-def _points(curve: Curve, level: float | None, targets: Any, question_level: int | None) -> pd.DataFrame:
+def _points(
+    curve: Curve, level: float | None, targets: Sequence[float | None], question_level: int | None
+) -> pd.DataFrame:
     import pandas as pd
 
     samples, accuracy = curve.intervals()

@@ -5,7 +5,7 @@ The stages are as follows. A stage is skipped if its output exists, so that an i
     tokenizer -> base -> base-again -> solver -> polished -> three policies, each mended
                                \--> verifier -> verifier-again -> first-prm -> drilled -> seeing -> prm
 
-    shepherd and reasoneval: PRMs in other formats, which start from the trunk of prm
+    shepherd and reasoneval, the twins: PRMs in other formats, which start from the trunk of prm
 
 The final models are written to `build/nano/models`, and everything else to the work folder. To ship the models, copy
 them to `registry/nano/models`. Training never writes to that folder, and never skips a stage because of it.

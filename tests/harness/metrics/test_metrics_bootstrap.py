@@ -81,9 +81,9 @@ def test_one_question_has_a_value_but_no_interval() -> None:
     [
         (lambda: RowMean([], []), "no rows"),
         (lambda: QuestionMean([]), "no rows"),
-        (lambda: RowMean([1.0], ["a", "b"]), "One value and one question per row"),
-        (lambda: QuestionMean([0.5, np.nan]), "not measured"),
-        (lambda: QuestionMean([0.5, 0.5], ["a", "a"]), "there twice"),
+        (lambda: RowMean([1.0], ["a", "b"]), "Each row needs one value and one question"),
+        (lambda: QuestionMean([0.5, np.nan]), "Leave out rows without a value"),
+        (lambda: QuestionMean([0.5, 0.5], ["a", "a"]), "occurs twice"),
         (lambda: Bootstrap(0), r"\[1, inf\)"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_small_grid_is_an_evening_of_one_gpu(prmcal: Prmcal) -> None:
 def test_what_is_planned_without_its_data_is_not_run_without_it(prmcal: Prmcal, tmp_path: Path) -> None:
     done = prmcal("run", SMALL, "--out", tmp_path / "run")
     assert done.returncode == 2
-    assert "is not on this machine, and its download from the Hugging Face hub" in done.stderr
+    assert "is not on this machine and cannot be downloaded from the Hugging Face hub" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -93,6 +93,24 @@ def test_gpu_hours_follow_from_sizes_and_tokens() -> None:
     assert (llm.billions, llm.tokens, prm.billions, prm.tokens) == (7, generated, 1.5, read)
     assert llm.gpu_hours == pytest.approx(2 * 7e9 * generated / (0.1 * 989e12) / 3600)
     assert prm.gpu_hours == pytest.approx(2 * 1.5e9 * read / (0.4 * 989e12) / 3600)
+
+
+def test_a_calibrator_that_trains_the_prm_costs_its_passes() -> None:
+    """An epoch reads 10 questions x 4 solutions of 0.4 x 256 tokens, each with 150 tokens of a question."""
+    grid = read_grid(ROOT / "grids" / "nano.yaml").model_dump() | {
+        "llms": [{"name": "llm", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}],
+        "prms": [{"name": "prm", "plugin": "qwen", "arguments": {"checkpoint": "org/Some-PRM-1.5b"}}],
+        "strategies": ["pass@1"],
+        "calibration": {"name": "nano-math", "questions": 10, "trajectories": 4, "follow_ups": 2},
+        "datasets": [{"name": "nano-math", "questions": 6}],
+    }
+    tokens = []
+    for epochs in (1, 6):
+        calibrator = {"name": "tuned", "plugin": "quantile-lora", "arguments": {"epochs": epochs}}
+        plan = build_plan(GridSpec.model_validate({**grid, "calibrators": [calibrator]}), stand_ins=True)
+        (prm,) = model_costs(plan, ())
+        tokens.append(prm.tokens)
+    assert tokens[1] - tokens[0] == pytest.approx(5 * 10 * 4 * (150 + 0.4 * 256))
 
 
 def test_hidden_states_take_the_disk_by_their_width() -> None:

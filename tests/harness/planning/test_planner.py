@@ -98,8 +98,8 @@ def test_calibrating_on_test_questions_is_refused() -> None:
 
 
 def test_a_limit_only_ever_shrinks() -> None:
-    full = [len(each["questions"]) for each in plan().datasets]
-    assert [len(each["questions"]) for each in plan(limit=35).datasets] == [min(35, count) for count in full]
+    full = [len(each.questions) for each in plan().datasets]
+    assert [len(each.questions) for each in plan(limit=35).datasets] == [min(35, count) for count in full]
 
 
 def test_a_split_that_does_not_exist() -> None:

@@ -267,5 +267,5 @@ def test_without_matplotlib_it_says_what_to_install(
 def test_the_command_writes_the_report_of_a_real_run(synthetic: Path, tmp_path: Path, prmcal: Prmcal) -> None:
     done = prmcal("report", synthetic, "--out", tmp_path / "report")
     assert done.returncode == 0, done.stderr
-    assert "start with" in done.stderr and (tmp_path / "report" / "README.md").is_file()
+    assert "Start with" in done.stderr and (tmp_path / "report" / "README.md").is_file()
     assert str(ROOT) not in (tmp_path / "report" / "README.md").read_text()

@@ -58,7 +58,7 @@ def report(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("table", "fixed", "adaptive"),
     [
         ("table-2", ["pass@1", "best-of-n"], ["best-of-n + IAS"]),
-        ("table-3", ["beam search"], ["beam search + IAS-of-K", "beam search + IAS-of-M"]),
+        ("table-3", ["pass@1", "beam search"], ["beam search + IAS-of-K", "beam search + IAS-of-M"]),
     ],
 )
 def test_tables_2_and_3_are_the_leaderboard(

@@ -264,9 +264,7 @@ def test_a_reward_never_crosses_one_half() -> None:
     features, k, n = world(60, 12, linear)
     rewards = ats().fit(features, n - k, n).predict(features)[:, 0]
     assert np.all((rewards - 0.5) * features.logit >= 0)
-    assert (
-        np.abs(rewards - 0.5).max() < 0.2
-    )  # The PRM is always wrong, so 1/2 is the best.
+    assert np.abs(rewards - 0.5).max() < 0.2  # The PRM is always wrong, so 1/2 is the best.
 
 
 @pytest.mark.parametrize("questions", [1, 20])

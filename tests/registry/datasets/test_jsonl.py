@@ -1,4 +1,4 @@
-"""A user's own questions: read as they are, or refused with the line that is wrong."""
+"""The data set `jsonl`: valid files are read, and errors name the invalid line."""
 
 from __future__ import annotations
 

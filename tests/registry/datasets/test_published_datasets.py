@@ -1,4 +1,4 @@
-"""The paper's data sets: read from the files that are public, or refused with the line that is wrong."""
+"""The published data sets: published files are read, and errors name the invalid line."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_foreign_schema_is_named_with_its_line(
     assert message in str(caught.value)
 
 
-def test_files_that_are_no_whole_table(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     for file, content in (("a.json", '[{"problem": '), ("b.parquet", "PAR1"), ("c.jsonl", "{")):
         (tmp_path / file).write_text(content)
         with pytest.raises(DataError, match=rf"{file}.* is not"):
@@ -155,7 +155,7 @@ def test_files_that_are_no_whole_table(tmp_path: Path) -> None:
         datasets.create("math500", path=str(tmp_path / "missing.parquet")).questions("test")
 
 
-def test_only_all_of_the_training_problems_have_a_fifteenth_part(tmp_path: Path) -> None:
+def test_a_file_with_another_number_of_problems_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "train.jsonl", GOOD, GOOD)
     with pytest.raises(DataError, match=r"has 2 problems.*7500 training problems; use the data set 'jsonl'"):
         datasets.create("math-calibration", path=path).questions("calibration")

@@ -1,4 +1,4 @@
-"""Replaying what models gave once: in its order, as much as there is, and nothing that was not recorded."""
+"""The plugins `recorded` replay recordings in order, and raise an error for anything that was not recorded."""
 
 from __future__ import annotations
 

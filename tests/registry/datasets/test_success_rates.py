@@ -1,4 +1,4 @@
-"""The data set `success-rates`: trajectories put together again from published prefixes, and what is refused."""
+"""The data set `success-rates`: trajectories are rebuilt from published prefixes, and invalid records are refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_trajectories_end_where_no_prefix_goes_on_and_every_row_counts_once(tmp_
         check(plugin)
 
 
-def test_whose_prefix_it_is_decides_where_that_is_said(tmp_path: Path) -> None:
+def test_a_trajectory_id_groups_prefixes(tmp_path: Path) -> None:
     rows = [published("a", 1.0, trajectory=0), published("a\n\nb", 0.5, trajectory=1, follow_ups=4)]
     first, second = built(tmp_path, rows).trajectories("llm", 8)["1+1?"]
     assert (first.steps, first.counts) == (("a",), {1: (8, 8)})
@@ -59,12 +59,12 @@ def test_whose_prefix_it_is_decides_where_that_is_said(tmp_path: Path) -> None:
         (published("a", 0.5, llm="other"), r"contains no calibration prefixes of the LLM 'llm'"),
     ],
 )
-def test_what_is_not_as_published_is_refused(record: Any, message: str, tmp_path: Path) -> None:
+def test_invalid_records_are_refused(record: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         built(tmp_path, [record]).trajectories("llm", 8)
 
 
-def test_files_and_llms_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_files_and_llms_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"The file of success rates gone.json does not exist"):
         datasets.create("success-rates", files={"llm": "gone.json"})
     with pytest.raises(InvalidArgumentsError, match="must name a file for each LLM"):

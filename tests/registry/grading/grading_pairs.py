@@ -1,4 +1,4 @@
-"""Pairs of answers that are equal, pairs that are not, and answers that mean harm."""
+"""Pairs of equal answers, pairs of different answers, and hostile answers."""
 
 from __future__ import annotations
 
@@ -343,6 +343,6 @@ _CODE = [
 
 
 def hostile(marker: str) -> list[str]:
-    """Answers that cost time or memory if they are computed, or create the file `marker` if they are run."""
+    """Return answers that take much time or memory to evaluate, or create the file `marker` if they are run as code."""
     code = [each.replace("{marker}", marker) for each in _CODE]
     return [*_TOWERS, *_GROWTH, *_DEPTH, *_NESTED, *_SPECIAL, *code]

@@ -1,4 +1,4 @@
-r"""Final answers: found in the last box, and compared as text, exact numbers, structures and mathematics."""
+r"""Final answers are read from the last box, and compared as text, exact numbers, structures and mathematics."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_verdicts_of_a_data_set() -> None:
     assert nano.grade(question, "a) 1+1=02") == ("unparsed", None)
 
 
-def test_the_grader_is_part_of_what_keys_hold() -> None:
+def test_the_grader_version_is_part_of_keys() -> None:
     assert datasets.create("nano-math").grader_version == "1"
     versions = {grader_version(grading) for grading in GRADINGS}
     assert len(versions) == len(GRADINGS)
@@ -118,7 +118,7 @@ def test_the_grader_is_part_of_what_keys_hold() -> None:
 
 
 @needs_data
-def test_recorded_verdicts_are_met() -> None:
+def test_recorded_verdicts_are_reproduced() -> None:
     disagreements = set()
     for line in (DATA / "math_cot_100_8samples.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -127,7 +127,7 @@ def test_recorded_verdicts_are_met() -> None:
             verdict = "unparsed" if answer is None else grade_answer(answer, record["answer"])
             if (verdict == "correct") != recorded:
                 disagreements.add((verdict, answer, record["answer"]))
-    # One of 800: the recorded verdict overlooks that the reference only writes its thousands with {,}.
+    # In one of 800 cases the recorded verdict is wrong, because the reference writes thousands with {,}.
     assert disagreements == {("correct", "10000", "10{,}000")}
 
 
@@ -152,5 +152,5 @@ def test_training_answers_do_not_equal_one_another() -> None:
     false = {
         (a, b) for a, b in zip(answers, others, strict=True) if a != b and grade_answer(a, b) != "incorrect"
     }
-    # What is left differs in a unit, a degree sign or the name of a variable only.
+    # The other pairs differ only in a unit, a degree sign or the name of a variable.
     assert {(a, b) for a, b in false if spelled(a) != spelled(b)} == set()

@@ -1,4 +1,4 @@
-"""Answers that mean harm: compared outside this process, within limits, and never run as code."""
+"""Hostile answers are compared in another process with limits, and never run as code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped nano models are what their card says, used as everyone uses them; and their recipe runs."""
+"""The shipped nano models have the properties in their model card, and the training command runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from prmcal.steps import split_steps
 ROOT = Path(__file__).resolve().parents[3]
 MODELS = ROOT / "registry" / "nano" / "models"
 POLICIES = {"weak": 0.33, "middle": 0.60, "strong": 0.84}
-"""Accuracy of one sample on nano-math's test split."""
+"""Pass@1 on the test split of nano-math."""
 FORMATS = {"qwen": "prm", "shepherd": "shepherd", "reasoneval": "reasoneval"}
 """The shipped PRM of each format."""
 QUESTIONS, SAMPLES = 30, 16
@@ -31,7 +31,7 @@ QUESTIONS, SAMPLES = 30, 16
 
 @dataclass(frozen=True)
 class Scored:
-    """One policy's samples: whether they are right, and each PRM's last logit; each (questions, samples)."""
+    """The samples of one policy: whether each is right, and its last logit by PRM. Arrays are (questions, samples)."""
 
     correct: NDArray[np.bool_]
     logits: dict[str, NDArray[np.float64]]
@@ -124,7 +124,7 @@ def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None
     assert len(tokenizer("<extra_0>")["input_ids"]) == 1
 
 
-def test_the_training_command_makes_all_models_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_training_command_makes_all_models_and_resumes(tmp_path: Path) -> None:
     work, models = tmp_path / "work", tmp_path / "models"
     first = train(work, models, "--until", "policies")
     assert sorted(path.name for path in models.iterdir()) == sorted(POLICIES)

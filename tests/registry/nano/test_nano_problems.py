@@ -1,4 +1,4 @@
-"""The nano world's generator: disjoint splits, fixed order, right solutions."""
+"""The generator of nano problems: disjoint splits, fixed order, right solutions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIRS = [(dataset, split) for dataset, splits in DATASETS.items() for split in s
 
 
 def solve(text: str) -> list[int]:
-    """Every number along the way, read off the question's words alone."""
+    """All intermediate values, computed from the text of the question."""
     value = int(next(iter(re.findall(r"(?:Start with|Begin at) (\d\d)", text))))
     values = [value]
     for word, operand in re.findall(r"(add|subtract|multiply by) (\d+)", text):
@@ -61,7 +61,7 @@ def test_the_first_of_more_are_the_same(dataset: str, split: str) -> None:
     assert generate_split(dataset, split, 40)[:15] == generate_split(dataset, split, 15)
 
 
-def test_the_world_is_the_one_that_was_published() -> None:
+def test_the_problems_have_not_changed() -> None:
     first = generate_split("nano-math", "test", 1)[0]
     assert first.text == "Start with 78 and keep two digits. a) add 2, b) subtract 3."
     assert first.id == "nano-math-0e4ea9c91fa5"

@@ -1,4 +1,4 @@
-"""Settling a reward model moves its scores to the labels' scale and keeps their order."""
+"""Settling rescales the scores of a reward model to the labels and keeps their order."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ FACTS = tuple((value, operation) for value in range(MODULUS) for operation in OP
 """All single steps of nano-math: a number and an operation."""
 FLOOR = 0.002
 """Added to the error probability of each fact, so that the known facts are drawn too and are not forgotten."""
-DWELL = 0.5
+FOCUS = 0.5
 """The probability that a step is drawn in proportion to the model's error probability."""
 
 
@@ -100,7 +100,7 @@ class Facts:
             start = generator.choices(range(MODULUS), cum_weights=self.by_value)[0]
             value, operations = start, []
             for _ in range(length):
-                if generator.random() < DWELL:
+                if generator.random() < FOCUS:
                     operation = generator.choices(OPERATIONS, cum_weights=self.cumulative[value])[0]
                 else:
                     operation = draw_operation(generator, hard_share)

@@ -31,8 +31,8 @@ __all__ = [
     "STEPS",
     "dense_chains",
     "draw_batch",
+    "draw_focused_problem",
     "draw_shape",
-    "dwelling",
     "remembered_chains",
     "writing_batch",
 ]
@@ -139,7 +139,7 @@ def writing_batch(encoder: Encoder, facts: Facts, generator: random.Random) -> S
     dataset, level = draw_shape(generator)
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (50 + 11 * longest(dataset, level)))):
-        problem = dwelling(facts, generator, dataset, level, 0.75)
+        problem = draw_focused_problem(facts, generator, dataset, level, 0.75)
         steps = tuple(solution_steps(problem))
         chain = Judged(steps, taught=(True,) * len(steps))
         examples.append(encoder.example(problem.text, [chain], system=generator.random() < 0.8, hinted=False))
@@ -153,7 +153,9 @@ def draw_shape(generator: random.Random) -> tuple[str, int]:
     return "nano-math", generator.choice((1, 2, 3, 4, 4, 5, 5))
 
 
-def dwelling(facts: Facts, generator: random.Random, dataset: str, level: int, share: float) -> Problem:
+def draw_focused_problem(
+    facts: Facts, generator: random.Random, dataset: str, level: int, share: float
+) -> Problem:
     """Draw a train problem. With probability `share` it has many facts that the model gets wrong."""
     if generator.random() < share:
         return facts.draw(generator, dataset, level)
@@ -168,7 +170,7 @@ def draw_batch(encoder: Encoder, facts: Facts, seed: int, number: int, steps: in
     dataset, level = draw_shape(generator)
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))):
-        problem = dwelling(facts, generator, dataset, level, 0.6)
+        problem = draw_focused_problem(facts, generator, dataset, level, 0.6)
         examples.append(
             encoder.example(
                 problem.text, dense_chains(generator, problem, first_mark=1), system=True, first_only=True

@@ -18,7 +18,7 @@ from prmcal.registry.nano.training.examples.chains import COPY_MIX, Mix, noisy_c
 from prmcal.registry.nano.training.examples.facts import Facts
 from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, Judged
 from prmcal.registry.nano.training.stages.base import draw_train_problem
-from prmcal.registry.nano.training.stages.drill import dwelling, writing_batch
+from prmcal.registry.nano.training.stages.drill import draw_focused_problem, writing_batch
 
 __all__ = [
     "CLEANING_RATE",
@@ -43,7 +43,7 @@ CLEANING_STEPS, CLEANING_RATE = 300, 3e-4
 GENTLE_STEPS, GENTLE_RATE = 400, 2e-4
 MENDING_LONG_SHARE = 0.15
 MENDING_MIX = Mix(value=0.77, operand=0.23, symbol=0.0)
-DWELLING = 0.7
+FOCUSED_SHARE = 0.7
 """The share of problems for mending that are drawn for the facts that the policy gets wrong."""
 
 
@@ -105,7 +105,7 @@ def draw_mending_batch(
     rate = noise.long_rate if dataset == "nano-aime" else noise.rate
     examples = []
     for _ in range(max(1, BATCH_TOKENS // (30 + (7 + 12 * CHAINS) * length))):
-        problem = dwelling(facts, generator, dataset, level, DWELLING)
+        problem = draw_focused_problem(facts, generator, dataset, level, FOCUSED_SHARE)
         chains = [noisy_chain(problem, rate, generator, mix=MENDING_MIX) for _ in range(CHAINS)]
         followed = [Judged(chain.steps, taught=(True,) * len(chain.steps)) for chain in chains]
         examples.append(encoder.example(problem.text, followed, system=False))

@@ -20,8 +20,8 @@ from prmcal.registry.nano.training.examples.token_trees import Encoder, Example,
 from prmcal.registry.nano.training.stages.base import draw_train_problem
 from prmcal.registry.nano.training.stages.drill import (
     dense_chains,
+    draw_focused_problem,
     draw_shape,
-    dwelling,
     remembered_chains,
     writing_batch,
 )
@@ -111,7 +111,7 @@ def drilled_chains(
     """
     dataset, level = draw_shape(generator)
     count = max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))
-    problems = [dwelling(facts, generator, dataset, level, 0.6) for _ in range(count)]
+    problems = [draw_focused_problem(facts, generator, dataset, level, 0.6) for _ in range(count)]
     first_mark = 0 if dataset == "nano-aime" else None
     make = remembered_chains if remember else dense_chains
     return [(problem, make(generator, problem, first_mark)) for problem in problems]

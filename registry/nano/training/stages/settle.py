@@ -50,7 +50,7 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
         for layer in layers[:-1]:
             features = layer(features)
         outputs = layers[-1](features)
-        direction = unchanging(features) if last.bias is None else None
+        direction = constant_direction(features) if last.bias is None else None
         constant = torch.ones(len(features)) if direction is None else features @ direction
     k = torch.tensor([count for row in labels for count in row.successes], dtype=torch.float32)
     n = torch.tensor([row.follow_ups for row in labels for _ in row.successes], dtype=torch.float32)
@@ -82,7 +82,7 @@ def leaf_states(prm: TransformersPRM, labels: Sequence[Labelled]) -> torch.Tenso
     return torch.from_numpy(np.concatenate(found))
 
 
-def unchanging(features: torch.Tensor) -> torch.Tensor:
+def constant_direction(features: torch.Tensor) -> torch.Tensor:
     """Return the direction (width,) along which all features (rows, width) have a value close to 1."""
     gram = features.T @ features
     ridge = RIDGE * gram.diagonal().mean() * torch.eye(len(gram))

@@ -25,7 +25,7 @@ from prmcal.registry.nano.problems import Problem, longest, solution_steps
 from prmcal.registry.nano.training.examples.facts import Facts
 from prmcal.registry.nano.training.examples.labels import Labelled
 from prmcal.registry.nano.training.examples.token_trees import IGNORED, Example, Judged
-from prmcal.registry.nano.training.stages.drill import draw_shape, dwelling
+from prmcal.registry.nano.training.stages.drill import draw_focused_problem, draw_shape
 from prmcal.registry.nano.training.stages.reward_model import (
     LABELLED_SHARE,
     WRITING_SHARE,
@@ -57,7 +57,7 @@ class Round:
 
 
 ROUNDS = (Round(600, 6e-4, 0.4), Round(350, 3e-4, 0.7))
-DWELLING = 0.75
+FOCUSED_SHARE = 0.75
 """The share of chains to write that are drawn for the facts that the trunk gets wrong."""
 
 
@@ -141,7 +141,7 @@ class TwinExamples:
         """Draw right chains to write in the twin's own format. A twin cannot judge what it cannot write."""
         dataset, level = draw_shape(generator)
         return [
-            self._written(dwelling(self.facts, generator, dataset, level, DWELLING))
+            self._written(draw_focused_problem(self.facts, generator, dataset, level, FOCUSED_SHARE))
             for _ in range(max(1, BATCH_TOKENS // (50 + 11 * longest(dataset, level))))
         ]
 
