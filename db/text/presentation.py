@@ -65,7 +65,7 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
     "calibration": LeaderboardText(
         "Calibration",
         "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
-        ("brier", "adaptive_ce", "signed_error"),
+        ("brier_corrected", "adaptive_ce", "signed_error"),
         "Prefixes",
     ),
     "scaling": LeaderboardText(

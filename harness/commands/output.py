@@ -1,4 +1,4 @@
-"""What the commands share to print: tables, rows for JSON and CSV, foreign text, and the check of an option."""
+"""What the commands share: text tables, formats of the output, printable text, and the check of an option."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rich.table import Table
 
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.costs.estimate import Work
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from prmcal.harness.costs.estimate import Work
 
 __all__ = ["FORMATS", "exported", "one_of", "plain_row", "printable", "text_table", "time_left"]
 

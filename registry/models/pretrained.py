@@ -102,8 +102,8 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     missing = sorted(report["missing_keys"])
     if missing:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} lacks {len(missing)} weights that {type(model).__name__} needs, such as "
-            f"{', '.join(missing[:3])}. It is a different kind of model."
+            f"The checkpoint {checkpoint} lacks {len(missing)} of the weights that {type(model).__name__} needs, such "
+            f"as {', '.join(missing[:3])}. It is a different kind of model."
         )
     if report["mismatched_keys"]:
         weight, found, expected = sorted(report["mismatched_keys"])[0]
@@ -115,7 +115,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     foreign = sorted(name for name in report["unexpected_keys"] if not name.startswith((trunk, _UNUSED_HEAD)))
     if foreign:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} has {len(foreign)} weights that {type(model).__name__} does not have, such "
+            f"{type(model).__name__} does not have {len(foreign)} of the weights of the checkpoint {checkpoint}, such "
             f"as {', '.join(foreign[:3])}. It is a different kind of model."
         )
     if target is None:

@@ -39,7 +39,7 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
         "Data set",
         "LLM",
         "Calibrator",
-        "Brier",
+        "Brier, corrected",
         "Adaptive CE",
         "Signed error",
         "Questions",
@@ -53,7 +53,7 @@ def test_the_leaderboard_shows_the_numbers_of_the_database(
             continue
         # In each group, only the uncalibrated cell is significantly worse than the best, so it is the worst.
         marks = {"best": " ●", "tied": " ○", "worse": " ▼"}
-        for text, metric in zip(row[3:6], ("brier", "adaptive_ce", "signed_error"), strict=True):
+        for text, metric in zip(row[3:6], ("brier_corrected", "adaptive_ce", "signed_error"), strict=True):
             expected = as_shown(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"])
             mark = marks.get(cell[f"{metric}_standing"], "")
             letters = f" {cell[f'{metric}_letters']}" if mark else ""

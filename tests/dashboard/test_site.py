@@ -81,14 +81,17 @@ def test_rows_are_sorted_and_filtered(page: Page, site: Path, run_folder: Path) 
     page.locator("#calibration [data-filter=llm]").select_option("strong")
     assert set(page.evaluate(SHOWN.format("calibration", "llm"))) == {"strong"}
     page.get_by_text("6 of 12 cells").wait_for()
-    page.locator("#calibration").get_by_role("button", name="Brier", exact=True).click()
-    frame = catalog.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier"])
+    page.locator("#calibration").get_by_role("button", name="Brier, corrected", exact=True).click()
+    frame = catalog.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier_corrected"])
     ordered, reverse = (
-        [*frame.sort_values("brier", ascending=best_first, kind="stable")["cell_id"], factory.FAILED_CELL]
+        [
+            *frame.sort_values("brier_corrected", ascending=best_first, kind="stable")["cell_id"],
+            factory.FAILED_CELL,
+        ]
         for best_first in (True, False)
     )
     assert page.evaluate(SHOWN.format("calibration", "cell")) == ordered
-    page.locator("#calibration").get_by_role("button", name="Brier", exact=True).click()
+    page.locator("#calibration").get_by_role("button", name="Brier, corrected", exact=True).click()
     assert page.evaluate(SHOWN.format("calibration", "cell")) == reverse
     hidden = page.locator("#calibration").get_by_role("button", name="ECE", exact=True)
     assert not hidden.is_visible()

@@ -316,11 +316,13 @@ def test_progress_is_reported() -> None:
 def test_predicting_needs_a_fit_and_the_same_prm() -> None:
     features, k, n = world(20, 17)
     calibrator = ats(**SMALL)
-    with pytest.raises(PluginFailedError, match=r"'ats' is not fitted\. Call fit"):
+    with pytest.raises(PluginFailedError, match=r"'ats' is not fitted\. Call 'fit'"):
         calibrator.predict(features)
     calibrator.fit(features, k, n)
     wider = np.concatenate([features.states, features.states], axis=1)
-    with pytest.raises(PluginFailedError, match=r"width 12, and these have width 24.*Fit it to this PRM"):
+    with pytest.raises(
+        PluginFailedError, match=r"width 12, and these have width 24.*Fit the calibrator to this PRM"
+    ):
         calibrator.predict(HiddenStates(wider, features.parents, features.leaves, features.logit))
     # The first token of all questions is the same, and so is its state. Another state means another PRM.
     with pytest.raises(

@@ -84,9 +84,9 @@ class Custom(nn.Module):
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (Custom(), "It is Custom."),
+        (Custom(), "It is a Custom."),
         (nn.Sequential(), "It is a Sequential."),
-        (nn.Sequential(nn.Linear(WIDTH, 2), nn.Softmax(-1)), "ends in Softmax."),
+        (nn.Sequential(nn.Linear(WIDTH, 2), nn.Softmax(-1)), "ends in a Softmax."),
     ],
 )
 def test_a_head_of_unknown_form_is_refused(head: nn.Module, message: str) -> None:

@@ -141,7 +141,7 @@ def test_over_long_prefixes_are_flagged_and_all_may_be(reward_folder: Path) -> N
 def test_another_kind_of_model_is_refused(policy_folder: Path) -> None:
     plugin = prms.create("qwen", checkpoint=str(policy_folder))
     with pytest.raises(
-        PluginFailedError, match=r"lacks 4 weights that QwenRewardModel needs, score\.0\.bias"
+        PluginFailedError, match=r"lacks 4 of the weights that QwenRewardModel needs, such as score\.0\.bias"
     ):
         plugin.score(QUESTION, TRAJECTORIES)
 

@@ -226,11 +226,15 @@ def test_texts_longer_than_the_sliding_window_are_refused(one_thread: None, tmp_
             r"has 2 outputs\. The PRM 'reasoneval' reads 3: negative, neutral and positive",
         ),
         ({}, 2, "score_head.weight of the checkpoint .* has the shape"),
-        ({"use_bias": True}, 3, r"lacks 1 weights that MistralReasonEval needs, score_head\.bias"),
+        (
+            {"use_bias": True},
+            3,
+            r"lacks 1 of the weights that MistralReasonEval needs, such as score_head\.bias",
+        ),
         (
             {"model_type": "gpt2"},
             3,
-            "is of model type 'gpt2'. The PRM 'reasoneval' knows llama, mistral, qwen2",
+            "has the model type 'gpt2'. The PRM 'reasoneval' supports llama, mistral, qwen2",
         ),
     ],
 )
@@ -246,7 +250,8 @@ def test_other_heads_and_trunks_are_refused(
 
 def test_a_model_without_a_score_head_is_refused(policy_folder: Path) -> None:
     with pytest.raises(
-        PluginFailedError, match=r"lacks 1 weights that Qwen2ReasonEval needs, score_head\.weight"
+        PluginFailedError,
+        match=r"lacks 1 of the weights that Qwen2ReasonEval needs, such as score_head\.weight",
     ):
         create(policy_folder).score(QUESTION, TRAJECTORIES)
 
@@ -254,7 +259,7 @@ def test_a_model_without_a_score_head_is_refused(policy_folder: Path) -> None:
 def test_a_tokenizer_without_a_pad_token_is_refused(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     write_tokenizer(tmp_path, pad_token=None)
-    with pytest.raises(PluginFailedError, match="has no pad token, which parts the steps"):
+    with pytest.raises(PluginFailedError, match="ReasonEval's format needs it to separate steps"):
         create(tmp_path).score(QUESTION, TRAJECTORIES)
 
 

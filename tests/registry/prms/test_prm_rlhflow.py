@@ -128,7 +128,8 @@ def test_a_reward_model_without_a_language_model_head_is_refused(folder: Path, t
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     write_checkpoint(tmp_path, json.loads((folder / "config.json").read_text()), {"score.weight": (2, 32)})
     with pytest.raises(
-        PluginFailedError, match=r"lacks 1 weights that LlamaForCausalLM needs, lm_head\.weight"
+        PluginFailedError,
+        match=r"lacks 1 of the weights that LlamaForCausalLM needs, such as lm_head\.weight",
     ):
         create(tmp_path).score(QUESTION, TRAJECTORIES)
 

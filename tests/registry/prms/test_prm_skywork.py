@@ -132,6 +132,7 @@ def test_over_long_prefixes_are_flagged(folder: Path) -> None:
 
 def test_a_model_without_a_value_head_is_refused(policy_folder: Path) -> None:
     with pytest.raises(
-        PluginFailedError, match=r"lacks 2 weights that SkyworkRewardModel needs, v_head\.summary"
+        PluginFailedError,
+        match=r"lacks 2 of the weights that SkyworkRewardModel needs, such as v_head\.summary",
     ):
         create(policy_folder).score(QUESTION, TRAJECTORIES)
