@@ -27,6 +27,7 @@ CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
 DATASETS = ("nano-math", "nano-aime")
 STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS", "oracle IAS", "beam search")
 METRICS = ("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
+COMPARED = ("brier", "brier_corrected")
 REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</script> *not* a $number$"
 FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")
 BOOTSTRAP = {"replicates": 200, "seed": 3}
@@ -175,19 +176,21 @@ def _write_calibration(writer: Writer, directory: Path, llm: str, calibrator: st
             transaction.load(table, [path], cell_id=cell)
         if calibrator != CALIBRATORS[0]:
             transaction.record(
-                [_comparison(cell, other, llm, calibrator, dataset) for other in CALIBRATORS[:2]]
+                [
+                    _comparison(metric, cell, other, llm, calibrator, dataset)
+                    for metric in COMPARED
+                    for other in CALIBRATORS[:2]
+                ]
             )
 
 
-def _comparison(cell: str, other: str, llm: str, calibrator: str, dataset: str) -> Comparison:
+def _comparison(metric: str, cell: str, other: str, llm: str, calibrator: str, dataset: str) -> Comparison:
     rival = cell_id("calibration", llm, dataset, prm="qwen", calibrator=other)
-    difference = (
-        metric_values(llm, calibrator, dataset)["brier"] - metric_values(llm, other, dataset)["brier"]
-    )
+    difference = metric_values(llm, calibrator, dataset)[metric] - metric_values(llm, other, dataset)[metric]
     real = other == "uncalibrated"
     return Comparison(
         leaderboard="calibration",
-        metric="brier",
+        metric=metric,
         cell_a=rival,
         cell_b=cell,
         difference=-difference,

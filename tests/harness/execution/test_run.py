@@ -293,7 +293,7 @@ def test_an_output_folder_that_cannot_be_made(prmcal: Prmcal, tmp_path: Path) ->
 def test_a_name_that_is_taken_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
-        "from registry import Calibrator, calibrator\n\n"
+        "from prmcal import Calibrator, calibrator\n\n"
         "@calibrator('isotonic')\nclass Mine(Calibrator):\n"
         "    def fit(self, features, k, n): return self\n"
         "    def predict(self, features): return features[:, None]\n"
