@@ -29,7 +29,7 @@ def test_the_papers_grid_is_planned_within_seconds(prmcal: Prmcal) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert seconds < 2  # of a processor; 0.7 on a machine of 2026
+    assert seconds < 20  # of a processor. 0.7 are usual; a plan that loads models takes minutes.
     lines = {line.partition("  ")[0].strip(): line.split() for line in done.stdout.splitlines()}
     assert lines["rollout"][1:5] == ["18", "636", "0", f"{6 * (500 * 8 + (500 + 60) * 64):,}"]
     assert lines["score"][1] == str(6 * 4 * 3)
