@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -24,9 +25,10 @@ from tests.dashboard.conftest import SECONDS, as_shown, rows
 from tests.db import factory, parquet_files
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
+CLICKS = 6
 
 
 def test_the_leaderboard_shows_the_numbers_of_the_database(
@@ -276,11 +278,25 @@ def test_every_page_is_shown_while_a_run_is_writing(
 def everywhere(page: Page, message: str = "", runs: str = "") -> None:
     """Open every page, the leaderboard last. Wait for a message on each, or for its title."""
     for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
-        page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
-        page.wait_for_url(f"**/{'' if title == 'Leaderboard' else title.lower()}")
+        open_page(page, title)
         page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
         if message:
             page.get_by_text(runs if runs and title == "Runs" else message).wait_for()
         else:
             page.get_by_role("heading", name=title, exact=True).wait_for()
         assert page.get_by_test_id("stException").count() == 0
+
+
+def open_page(page: Page, title: str) -> None:
+    """Click the link of a page until the page opens.
+
+    While a run publishes, an open page is drawn again every two seconds. If Streamlit gets the request to draw it again
+    after a click on another page and before it has handled the click, it forgets the click.
+    """
+    address = f"**/{'' if title == 'Leaderboard' else title.lower()}"
+    for _ in range(CLICKS):
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+        with suppress(TimeoutError):
+            page.wait_for_url(address, timeout=1000 * SECONDS / CLICKS)
+            return
+    raise AssertionError(f"{CLICKS} clicks did not open page {title}.")

@@ -144,7 +144,7 @@ def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_fol
     certain = make_rows([0.2, 0.7], [0, 1])
     assert brier_corrected(certain).value() == brier(certain).value()
     single = make_rows([0.2, 0.7], [0, 1], follow_ups=[1, 8])
-    with pytest.raises(ValueError, match=r"1 of 2 have 1\. Measure with more follow-ups"):
+    with pytest.raises(ValueError, match=r"1 of 2 prefixes have 1\. Measure with more follow-ups"):
         brier_corrected(single)
     assert "brier_corrected" not in calibration_metrics(single)
 
@@ -185,7 +185,7 @@ def test_signed_errors_fall_into_bins_from_minus_one_to_one() -> None:
     ("reward", "k", "n", "message"),
     [
         ([], [], [], "no rows"),
-        ([np.nan], [1], [2], "leave out prefixes"),
+        ([np.nan], [1], [2], "Leave out prefixes"),
         ([1.1], [1], [2], r"in \[0, 1\]"),
         ([0.5], [3], [2], "0 <= k <= n"),
         ([0.5], [0], [0], "n >= 1"),

@@ -134,7 +134,7 @@ def test_one_question_has_no_interval() -> None:
 
 def test_an_area_needs_a_range_of_budgets() -> None:
     table = np.full((2, 1), 0.5)
-    with pytest.raises(ValueError, match=r"N at least 2\. Got N = 1"):
+    with pytest.raises(ValueError, match=r"N of at least 2\. Got N = 1"):
         area(table, fixed_curve(table, [1], BOOTSTRAP))
 
 
