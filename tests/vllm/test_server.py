@@ -111,7 +111,7 @@ def test_a_run_goes_on_after_its_server_was_killed(tmp_path: Path, port: int) ->
         kill(process)
         _, errors = run.communicate(timeout=SECONDS_TO_WORK)
     assert run.returncode == 2, errors
-    assert "gave no completion in 2 attempts" in errors
+    assert "returned no completion in 2 attempts" in errors
     assert "Finished work is kept. Check the server, then run the same command again" in errors
     before = kept(out)
     assert before

@@ -60,7 +60,7 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     with server(port, dies_after=45):
         interrupted = run("interrupted")
     assert interrupted.returncode == 2
-    assert "gave no completion in 2 attempts" in interrupted.stderr
+    assert "returned no completion in 2 attempts" in interrupted.stderr
     assert "Finished work is kept. Check the server, then run the same command again" in interrupted.stderr
     kept = {file.parent.name for file in (tmp_path / "interrupted" / "artifacts").glob("*/*/artifact.json")}
     assert kept
