@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
 
 # Files that take minutes begin first, so that no core is idle while the last one runs.
-LONGEST = ("test_nano_grid.py", "test_run.py", "test_nano_models.py", "test_pages.py")
+LONGEST = ("test_nano_grid.py", "test_run.py", "test_nano_models.py", "test_pages.py", "test_wheel.py")
 
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
