@@ -5,10 +5,19 @@ How they are computed belongs in ``prmcal.harness.metrics``; how they are shown 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["COORDINATES", "COSTS", "METRICS", "Better", "Leaderboard", "Metric"]
+__all__ = [
+    "COORDINATES",
+    "COSTS",
+    "COVERAGE_LEVELS",
+    "METRICS",
+    "Better",
+    "Leaderboard",
+    "Metric",
+    "with_terminal",
+]
 
 Leaderboard = Literal["calibration", "scaling"]
 Better = Literal["lower", "higher", "near zero"]
@@ -18,6 +27,9 @@ COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrat
 
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples. They are never compared."""
+
+COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
+"""The metrics that measure coverage, and the level beta of each."""
 
 
 @dataclass(frozen=True)
@@ -165,5 +177,22 @@ _ALL = (
     ),
 )
 
-METRICS = {metric.name: metric for metric in _ALL}
+
+def with_terminal(name: str) -> str:
+    """Return the name of a calibration metric that counts terminal prefixes, which contain their final answer."""
+    return f"{name}_with_terminal"
+
+
+_WITH_TERMINAL = tuple(
+    replace(
+        metric,
+        name=with_terminal(metric.name),
+        title=f"{metric.title}, with terminal",
+        description=f"{metric.description} Prefixes that contain their final answer count too.",
+    )
+    for metric in _ALL
+    if metric.leaderboard == "calibration"
+)
+
+METRICS = {metric.name: metric for metric in (*_ALL, *_WITH_TERMINAL)}
 """All metrics by name, in the order of columns."""

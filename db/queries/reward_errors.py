@@ -34,8 +34,8 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns llm, prm, dataset, question_id, bin (from 0), prefixes and total (the sum of their errors), sorted by
-        these. Bars without prefixes have no row.
+        Columns llm, prm, dataset, question_id, terminal (whether the prefixes contain their final answer), bin (from
+        0), prefixes and total (the sum of their errors), sorted by these. Bars without prefixes have no row.
     """
     inputs = _measured_inputs()
     score, success = inputs.alias("score"), inputs.alias("success")
@@ -46,13 +46,19 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
             (
                 sa.cast(sa.func.sum(SuccessCount.successes), sa.Double) / sa.func.sum(SuccessCount.follow_ups)
             ).label("success_rate"),
+            sa.func.bool_or(SuccessCount.terminal).label("terminal"),
         )
         .group_by(SuccessCount.job_key, *(getattr(SuccessCount, name) for name in _PREFIX))
         .cte("counts")
     )
     group = [score.c.llm, score.c.prm, score.c.dataset]
     errors = (
-        sa.select(*group, Reward.question_id, (Reward.reward - counts.c.success_rate).label("error"))
+        sa.select(
+            *group,
+            Reward.question_id,
+            counts.c.terminal,
+            (Reward.reward - counts.c.success_rate).label("error"),
+        )
         .select_from(score)
         .join(success, sa.and_(*(score.c[name] == success.c[name] for name in ("llm", "prm", "dataset"))))
         .join(counts, counts.c.job_key == success.c.job_key)
@@ -71,7 +77,7 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
         sa.cast(errors.c.error >= float(edge), sa.Integer) for edge in np.linspace(-1, 1, bins + 1)[1:-1]
     ]
     keys = [
-        *(errors.c[name] for name in ("llm", "prm", "dataset", "question_id")),
+        *(errors.c[name] for name in ("llm", "prm", "dataset", "question_id", "terminal")),
         sum(above, sa.literal(0)).label("bin"),
     ]
     total = sa.func.sum(errors.c.error).label("total")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibratorParameters
@@ -17,7 +18,7 @@ from prmcal.steps import split_steps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PREFIX", "features_of", "scored_prefixes"]
+__all__ = ["PREFIX", "features_of", "require_prefixes", "scored_prefixes", "without_terminal"]
 
 PREFIX = ["question_id", "trajectory", "step"]
 """The columns that identify a prefix of a rollout."""
@@ -28,6 +29,30 @@ def scored_prefixes(context: Context, shard: Shard[CalibratorParameters]) -> pd.
     rewards = context.table(shard, "score", "rewards")
     measured = rewards["trajectory"] < shard.parameters.trajectories.stop
     return rewards[measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
+
+
+def require_prefixes(rows: pd.DataFrame, use: str) -> None:
+    """Raise a DataError if there are no prefixes. `use` is "calibration" or "measurement"."""
+    if rows.empty:
+        raise DataError(f"There are no prefixes for the {use}: every one was too long for the PRM.")
+
+
+def without_terminal(rows: pd.DataFrame, use: str) -> pd.DataFrame:
+    """Return the prefixes that do not contain their final answer yet, as in the authors' fits and measurements.
+
+    Raises
+    ------
+    DataError
+        If there are none. The message names the option of the grid that keeps terminal prefixes: `use` is the part of
+        the grid file with this option, "calibration" or "measurement".
+    """
+    found = rows[~rows["terminal"].to_numpy(bool)].reset_index(drop=True)
+    if found.empty:
+        raise DataError(
+            f"All prefixes of the {use} are terminal: they contain their final answer. "
+            f"Set '{use}.terminal' to true in the grid file."
+        )
+    return found
 
 
 def features_of(

@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, successes_of
-from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, successes_of
+from prmcal.harness.jobs.features import (
+    PREFIX,
+    features_of,
+    require_prefixes,
+    scored_prefixes,
+    without_terminal,
+)
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.registry.contracts.features import FitSupport
@@ -21,8 +27,10 @@ def compute(shard: Shard[FitParameters], context: Context) -> Output:
     rows = scored_prefixes(context, shard).merge(
         successes_of(context, shard), on=PREFIX, validate="one_to_one"
     )
+    require_prefixes(rows, "calibration")
+    if not shard.parameters.terminal:
+        rows = without_terminal(rows, "calibration")
     with plugin_guard("calibrator", shard.parameters.calibrator.name, "fit"):
-        require(len(rows) > 0, "there is no calibration data: every prefix was too long for the PRM.")
         calibrator.support = FitSupport(context.store.checkpoints(shard.ref), context.report)
         grouping: dict[str, Any] = {}
         if calibrator.grouped:

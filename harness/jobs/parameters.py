@@ -150,6 +150,7 @@ class SuccessParameters(GeneratingParameters):
     """Follow up every prefix of these trajectories: a block of its follow-ups, by their indices."""
 
     kind = "success"
+    version = 2
     llm: PluginReference
     data: QuestionSlice
     trajectories: range
@@ -203,11 +204,13 @@ class CalibratorParameters(Parameters):
     trajectories: range
 
 
+@dataclass(frozen=True)
 class FitParameters(CalibratorParameters):
-    """Fit the calibrator."""
+    """Fit the calibrator, to terminal prefixes too if `terminal` is true."""
 
     kind = "fit"
-    version = 2
+    version = 3
+    terminal: bool
 
 
 class CalibratedParameters(CalibratorParameters):
@@ -252,11 +255,15 @@ class SearchParameters(GeneratingParameters):
 
 @dataclass(frozen=True)
 class CalibrationMetricsParameters(MeasuringParameters):
-    """Compare calibrated rewards with success rates, in this number of bins."""
+    """Compare calibrated rewards with success rates, in this number of bins.
+
+    With `terminal`, terminal prefixes count. Without it, every metric is computed both without and with them.
+    """
 
     kind = "calibration_metrics"
-    version = 2
+    version = 3
     bins: int
+    terminal: bool
     bootstrap: Resampling
     data: QuestionSlice
 

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["compute", "counted"]
 
+_Group = tuple[str, tuple[str, ...], int]
+"""Prefixes that share their follow-ups: the question, the steps, and the trajectory if it is the bare question."""
+
 
 def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     """Return the counts for all prefixes of the measured trajectories.
 
-    Equal prefixes of a question are followed up once and share their counts. A prefix that already contains the final
-    answer needs no follow-up: either all of its follow-ups would be correct or none.
+    The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. All other
+    equal prefixes are followed up once and share their counts. A terminal prefix, which contains the final
+    answer, needs no follow-up: either all of its follow-ups would be correct or none.
     """
     data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
     questions = {question.id: question for question in context.questions(data)}
@@ -31,40 +35,41 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     trajectories = context.table(shard, "rollout", "trajectories")
     trajectories = trajectories[trajectories["trajectory"] < shard.parameters.trajectories.stop]
 
-    prefixes: list[tuple[str, int, int, tuple[str, ...]]] = []
-    counts: dict[tuple[str, tuple[str, ...]], tuple[int, bool]] = {}
+    prefixes: list[tuple[str, int, int, _Group]] = []
+    counts: dict[_Group, tuple[int, bool]] = {}
     for row in trajectories.itertuples():
         steps = split_steps(row.text)
         for step in range(len(steps) + 1):
-            prefix = steps[:step]
-            prefixes.append((row.question_id, row.trajectory, step, prefix))
-            text = join_steps(prefix)
+            group = (row.question_id, steps[:step], 0 if step else row.trajectory)
+            prefixes.append((row.question_id, row.trajectory, step, group))
+            text = join_steps(steps[:step])
             if extract_answer(text) is not None:
                 verdict, _ = dataset.grade(questions[row.question_id], text)
-                counts[row.question_id, prefix] = (follow_ups if verdict == "correct" else 0, True)
+                counts[group] = (follow_ups if verdict == "correct" else 0, True)
 
-    open_prefixes = sorted({(question, prefix) for question, _, _, prefix in prefixes} - counts.keys())
-    drawn = draw(shard, context, [Prefix(questions[q].text, p) for q, p in open_prefixes], follow_ups)
+    followed = sorted({group for *_, group in prefixes} - counts.keys())
+    drawn = draw(shard, context, [Prefix(questions[q].text, steps) for q, steps, _ in followed], follow_ups)
     tokens = 0
-    for (question_id, prefix), completions in zip(open_prefixes, drawn, strict=True):
-        head = text_so_far(prefix)
+    for group, completions in zip(followed, drawn, strict=True):
+        question_id, steps, _ = group
+        head = text_so_far(steps)
         verdicts = [dataset.grade(questions[question_id], head + each.text)[0] for each in completions]
-        counts[question_id, prefix] = (verdicts.count("correct"), False)
+        counts[group] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
 
     rows = [
-        (question, trajectory, step, counts[question, prefix][0], follow_ups, counts[question, prefix][1])
-        for question, trajectory, step, prefix in prefixes
+        (question, trajectory, step, counts[group][0], follow_ups, counts[group][1])
+        for question, trajectory, step, group in prefixes
     ]
     table = {"successes": counted(rows)}
-    return Output(table, samples=len(open_prefixes) * follow_ups, generated_tokens=tokens)
+    return Output(table, samples=len(followed) * follow_ups, generated_tokens=tokens)
 
 
 def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
     """Return the table of success counts.
 
     Each row has the question, the trajectory, the step, the successes, the follow-ups, and whether the prefix contains
-    the final answer.
+    the final answer (it is terminal).
     """
     import pandas as pd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import (
@@ -14,6 +14,8 @@ from prmcal.harness.jobs.parameters import (
     HiddenParameters,
     ImportedParameters,
     Parameters,
+    PluginReference,
+    QuestionSlice,
     RolloutParameters,
     ScoreParameters,
     SuccessParameters,
@@ -148,10 +150,11 @@ def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParamete
     return make_job(scores.labels, shards, [sampled.rollout, scores])
 
 
-def fit_job(calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
+def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
     """Fit a calibrator to scored trajectories."""
-    success = scored.sampled.success
-    shard = _read(FitParameters, calibrator, scored, {"success": refs_of(success)})
+    success, terminal = scored.sampled.success, grid.calibration.terminal
+    parameters = FitParameters(*_reading(calibrator, scored), terminal)
+    shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": refs_of(success)})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [*_sources(calibrator, scored), success])
 
@@ -160,18 +163,31 @@ def calibrated_job(
     calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
 ) -> Job[CalibratedParameters]:
     """Predict the rewards of scored trajectories with a fitted calibrator."""
-    shard = _read(CalibratedParameters, calibrator, scored, {"fit": refs_of(fit)})
+    parameters = CalibratedParameters(*_reading(calibrator, scored))
+    shard = _read(parameters, calibrator, scored, {}, {"fit": refs_of(fit)})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
 
 
+def _reading(
+    calibrator: GridPlugin[Calibrator], scored: Scored
+) -> tuple[PluginReference, PluginReference, QuestionSlice, range]:
+    """Return the fields of CalibratorParameters: who reads which trajectories."""
+    sampled = scored.sampled
+    return calibrator.reference, scored.prm.reference, sampled.data.whole, range(sampled.measured)
+
+
 def _read(
-    parameters: type[Reading],
+    parameters: Reading,
     calibrator: GridPlugin[Calibrator],
     scored: Scored,
+    decisive: Mapping[str, Any],
     inputs: Mapping[str, Sequence[ArtifactRef]],
 ) -> Shard[Reading]:
-    """Make a shard in which a calibrator reads the measured trajectories."""
+    """Make a shard in which a calibrator reads the measured trajectories.
+
+    `decisive` are those of its own parameters that its key contains.
+    """
     reads, sampled, prm = calibrator.built.reads, scored.sampled, scored.prm
     shards = [
         (source.ref, scores.ref)
@@ -184,8 +200,8 @@ def _read(
     if reads == "prm":
         read["rollout"] = [source for source, _ in shards]
     return make_shard(
-        {"calibrator": calibrator.identity, "measured": sampled.measured},
-        parameters(calibrator.reference, prm.reference, sampled.data.whole, range(sampled.measured)),
+        {"calibrator": calibrator.identity, "measured": sampled.measured, **decisive},
+        parameters,
         {**read, **inputs},
         resource=f"prm:{prm.name}" if reads == "prm" else "",
     )

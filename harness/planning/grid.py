@@ -94,12 +94,13 @@ class CalibrationSpec(DatasetSpec):
     """The data that calibrators are fitted to (section 3.1 of the paper).
 
     It consists of `trajectories` per question with all of their prefixes, and `follow_ups` Monte Carlo completions per
-    prefix.
+    prefix. Terminal prefixes, which already contain the final answer, are left out unless `terminal` is true.
     """
 
     split: str = "calibration"
     trajectories: Count = 8
     follow_ups: Count = 8
+    terminal: bool = False
 
 
 class SamplingSpec(_Spec):
@@ -119,11 +120,14 @@ class MeasurementSpec(_Spec):
     """What is measured on the test questions.
 
     The first `measured` trajectories of the pool get `follow_ups` per prefix. Rewards are compared with the success
-    rates of these prefixes. `bins` is the number of bins of the calibration errors, `replicates` that of the bootstrap.
+    rates of these prefixes. Terminal prefixes, which already contain the final answer, are left out unless `terminal`
+    is true. If they are left out, every metric is also computed with them, under a name of its own. `bins` is the
+    number of bins of the calibration errors, `replicates` that of the bootstrap.
     """
 
     measured: Count = 8
     follow_ups: Annotated[int, Field(ge=2)] = 8
+    terminal: bool = False
     bins: Count = 10
     replicates: Annotated[int, Field(ge=100)] = 2000
 

@@ -41,12 +41,12 @@ Measuring = TypeVar("Measuring", bound=MeasuringParameters)
 
 def calibration_metrics_job(grid: GridSpec, calibrated: Calibrated) -> Job[CalibrationMetricsParameters]:
     """Compare calibrated rewards with success rates."""
-    sampled, bins = calibrated.scored.sampled, grid.measurement.bins
+    sampled, bins, terminal = calibrated.scored.sampled, grid.measurement.bins, grid.measurement.terminal
     return _measuring_job(
         calibrated.labels,
         sampled.data,
-        CalibrationMetricsParameters(bins, _resampling(grid, sampled.data), sampled.data.whole),
-        {"bins": bins},
+        CalibrationMetricsParameters(bins, terminal, _resampling(grid, sampled.data), sampled.data.whole),
+        {"bins": bins, "terminal": terminal},
         {"calibrated": [calibrated.rewards], "success": [sampled.success]},
     )
 

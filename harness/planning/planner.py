@@ -93,7 +93,7 @@ class _Planner:
                 self._strategies(StrategyInputs(scored.sampled, scored))
                 self._add(curves_job(self.grid, scored))
             for calibrator in self.resolved.calibrators:
-                fit = self._add(fit_job(calibrator, fitted))
+                fit = self._add(fit_job(self.grid, calibrator, fitted))
                 for scored in tested:
                     self._test(calibrator, scored, fit)
 

@@ -251,15 +251,16 @@ def _value(row: dict[str, Any]) -> Value:
 
 
 def _errors(errors: pd.DataFrame, measured: pd.DataFrame) -> dict[Group, RewardErrors]:
-    bootstraps = {
-        Group(row.dataset, row.prm, row.llm): row.parameters.get("bootstrap") or {}
-        for row in measured.itertuples()
-    }
-    return {
-        group: _summary(rows, Bootstrap(**bootstraps.get(group, {})))
-        for (dataset, prm, llm), rows in errors.groupby(["dataset", "prm", "llm"])
-        for group in [Group(dataset, prm, llm)]
-    }
+    """Return the errors of each group, of the prefixes that its metrics are computed from."""
+    given = {Group(row.dataset, row.prm, row.llm): row.parameters for row in measured.itertuples()}
+    found = {}
+    for (dataset, prm, llm), rows in errors.groupby(["dataset", "prm", "llm"]):
+        group = Group(dataset, prm, llm)
+        parameters = given.get(group, {})
+        counted = rows if parameters.get("terminal") else rows[~rows["terminal"].astype(bool)]
+        if len(counted):
+            found[group] = _summary(counted, Bootstrap(**(parameters.get("bootstrap") or {})))
+    return found
 
 
 class _MeanError(Statistic):

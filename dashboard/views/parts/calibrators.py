@@ -18,13 +18,11 @@ from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
 from prmcal.dashboard.text.captions import RELIABILITY
 from prmcal.dashboard.text.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import METRICS
+from prmcal.db.metrics import COVERAGE_LEVELS
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import metrics_of
 
 __all__ = ["show_calibrators"]
-
-_COVERAGE = "coverage_"
 
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
@@ -52,11 +50,10 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
 
 def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
     parts = []
-    for metric in (name for name in METRICS if name.startswith(_COVERAGE) and name in done):
-        measured = done.dropna(subset=[metric])
+    for metric, level in COVERAGE_LEVELS.items():
+        measured = done.dropna(subset=[metric]) if metric in done else done.head(0)
         if measured.empty:
             continue
-        level = float(metric.removeprefix(_COVERAGE))
         parts.append(
             pd.DataFrame(
                 {

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prmcal.db.metrics import with_terminal
+from prmcal.db.statistics.bootstrap import Statistic
 from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context, Output, successes_of
-from prmcal.harness.jobs.features import PREFIX
+from prmcal.harness.jobs.features import PREFIX, require_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters
@@ -33,24 +35,23 @@ _MEDIAN = 0.5
 def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
     """Return all metrics over the prefixes of the measured trajectories.
 
-    Coverage is computed at each level, the other metrics for the median.
+    Coverage is computed at each level, the other metrics for the median. Terminal prefixes are left out, unless the
+    grid counts them. If they are left out, the metrics with them have names of their own.
     """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
     joined = rewards.merge(successes_of(context, shard), on=PREFIX, validate="many_to_one")
-    if joined.empty:
-        raise DataError("No measured prefix has a reward: every one was too long for the PRM.")
-    levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
-    if _MEDIAN not in levels:
+    require_prefixes(joined, "measurement")
+    if not (joined["level"] == _MEDIAN).any():
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
-    by_level = {level: _prefix_rows(table) for level, table in levels.items()}
-    rows = by_level[_MEDIAN]
-    bootstrap = bootstrap_of(shard)
-    bins = shard.parameters.bins
-    terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
-    metrics = calibration_metrics(rows, bins) | coverage_metrics(by_level, terminal)
+    bootstrap, bins = bootstrap_of(shard), shard.parameters.bins
+    chosen = joined if shard.parameters.terminal else without_terminal(joined, "measurement")
+    metrics = _metrics(chosen, bins)
+    if not shard.parameters.terminal:
+        metrics |= {with_terminal(name): metric for name, metric in _metrics(joined, bins).items()}
     results, replicates = metric_tables(metrics, bootstrap)
+    rows = _prefix_rows(chosen[chosen["level"] == _MEDIAN])
     return Output(
         {
             "results": results,
@@ -59,6 +60,13 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
             "signed_error_bins": _bins_table(signed_error_bins(rows)),
         }
     )
+
+
+def _metrics(joined: pd.DataFrame, bins: int) -> dict[str, Statistic]:
+    levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
+    by_level = {level: _prefix_rows(table) for level, table in levels.items()}
+    terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
+    return calibration_metrics(by_level[_MEDIAN], bins) | coverage_metrics(by_level, terminal)
 
 
 def _prefix_rows(table: pd.DataFrame) -> PrefixRows:
