@@ -50,12 +50,12 @@ def main() -> None:
     bootstrap = Bootstrap(replicates=2000)
     begun = time.perf_counter()
     table = accuracy_table(scores, correct, POOL)
-    ends = fixed_curve(table, [1, POOL], bootstrap)
-    curves = [adaptive_curve(table, reward, TARGETS, bootstrap) for reward in rewards]
+    ends = fixed_curve(table, [1, POOL])
+    curves = [adaptive_curve(table, reward, TARGETS) for reward in rewards]
     for curve in curves:
         curve.intervals()
-    dense = [adaptive_curve(table, reward, DENSE_TARGETS, bootstrap) for reward in rewards]
-    areas = [area_under(ends, curve, POOL) for curve in dense]
+    dense = [adaptive_curve(table, reward, DENSE_TARGETS) for reward in rewards]
+    areas = [area_under(ends, curve, POOL, bootstrap) for curve in dense]
     exact = time.perf_counter() - begun
     points = len(curves) * len(TARGETS)
     print(f"{points} points with intervals and {len(areas)} areas, exactly: {exact:.2f} s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +12,14 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.budgets import whole_samples_needed
-from prmcal.db.statistics.spending import Curve, curve_of
+from prmcal.db.statistics.intervals import (
+    IntervalRule,
+    bounded_interval,
+    known_interval,
+    skewed_interval,
+)
+from prmcal.db.statistics.spending import Curve
 from prmcal.db.tables import CalibratedReward, Job, JobInput, SampleAccuracy, Trajectory
 
 if TYPE_CHECKING:
@@ -37,8 +43,6 @@ class ExactCurves:
         Mean number of generated tokens per sample.
     rewards : dict of (str, float) to ndarray of shape (questions,), float64
         Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM.
-    bootstrap : Bootstrap
-        How the run resamples questions.
     """
 
     question_ids: NDArray[np.object_]
@@ -46,7 +50,6 @@ class ExactCurves:
     accuracy: NDArray[np.float64]
     tokens: NDArray[np.float64]
     rewards: dict[tuple[str, float], NDArray[np.float64]]
-    bootstrap: Bootstrap
 
     @property
     def most(self) -> int:
@@ -68,7 +71,7 @@ class ExactCurves:
             Keep only questions of this difficulty.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
-        return self._curve(samples, tokens, question_level)
+        return self._curve(samples, known_interval, tokens, question_level)
 
     def adaptive(
         self,
@@ -93,14 +96,17 @@ class ExactCurves:
         """
         needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
         spent = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
-        return self._curve(spent.astype(np.int64), tokens, question_level)
+        rule = partial(bounded_interval, upper=float(self.most))
+        return self._curve(spent.astype(np.int64), rule, tokens, question_level)
 
-    def _curve(self, samples: NDArray[np.int64], tokens: bool, question_level: int | None) -> Curve:
+    def _curve(
+        self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | None
+    ) -> Curve:
         kept = slice(None) if question_level is None else self.question_levels == question_level
         accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)[kept]
         each = self.tokens if tokens else np.ones(len(self.tokens))
         cost: NDArray[np.float64] = samples * each[:, None]
-        return curve_of(cost[kept], accuracy, self.bootstrap)
+        return Curve(cost[kept], accuracy, skewed_interval if tokens else rule)
 
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
@@ -108,13 +114,11 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
     here = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
     with connection_of(source) as connection:
         found = connection.execute(
-            sa.select(Job.job_key, Job.parameters).where(
-                *here, Job.calibrator.is_(None), Job.status == "done"
-            )
+            sa.select(Job.job_key).where(*here, Job.calibrator.is_(None), Job.status == "done")
         ).first()
         if found is None:
             return None
-        key, parameters = found
+        (key,) = found
         table = frame(
             connection,
             sa.select(SampleAccuracy)
@@ -134,7 +138,6 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
             (calibrator, level): group.set_index("question_id")["reward"].reindex(ids).to_numpy(np.float64)
             for (calibrator, level), group in rewards.groupby(["calibrator", "level"], sort=False)
         },
-        bootstrap=Bootstrap(**parameters["bootstrap"]),
     )
 
 

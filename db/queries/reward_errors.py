@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.reader import Source, frame
+from prmcal.db.statistics.bins import bin_edges, inner_bounds
 from prmcal.db.tables import Cell, Job, JobInput, Reward, SuccessCount
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["measured_by", "reward_errors"]
+__all__ = ["reward_errors"]
 
 _PREFIX = ("question_id", "trajectory", "step")
 
@@ -22,7 +22,8 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     """Return the errors of the uncalibrated rewards of each PRM, by question and bar of a histogram.
 
     The error of a prefix is its reward minus its success rate. Prefixes without follow-ups are left out, and so are
-    prefixes that are too long for the PRM. The grid needs no calibrator for this.
+    prefixes that are too long for the PRM, and terminal prefixes where the metrics leave them out. The grid needs no
+    calibrator for this.
 
     Parameters
     ----------
@@ -34,8 +35,8 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns llm, prm, dataset, question_id, terminal (whether the prefixes contain their final answer), bin (from
-        0), prefixes and total (the sum of their errors), sorted by these. Bars without prefixes have no row.
+        Columns llm, prm, dataset, question_id, bin (from 0), prefixes and total (the sum of their errors), sorted by
+        these. Bars without prefixes have no row.
     """
     inputs = _measured_inputs()
     score, success = inputs.alias("score"), inputs.alias("success")
@@ -52,11 +53,11 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
         .cte("counts")
     )
     group = [score.c.llm, score.c.prm, score.c.dataset]
+    same_place = [getattr(Cell, name) == score.c[name] for name in ("llm", "prm", "dataset")]
     errors = (
         sa.select(
             *group,
             Reward.question_id,
-            counts.c.terminal,
             (Reward.reward - counts.c.success_rate).label("error"),
         )
         .select_from(score)
@@ -69,15 +70,19 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
                 *(getattr(Reward, name) == counts.c[name] for name in _PREFIX),
             ),
         )
-        .where(score.c.kind == "score", success.c.kind == "success", Reward.reward.is_not(None))
+        .where(
+            score.c.kind == "score",
+            success.c.kind == "success",
+            Reward.reward.is_not(None),
+            sa.or_(~counts.c.terminal, sa.exists().where(_counts_terminal(), *same_place)),
+        )
         .cte("errors")
     )
-    # Compare with the same edges as the metrics do: a rounded quotient could move errors on an edge to another bar.
-    above = [
-        sa.cast(errors.c.error >= float(edge), sa.Integer) for edge in np.linspace(-1, 1, bins + 1)[1:-1]
-    ]
+    # Compare with the same bounds as the metrics do: a rounded quotient could move errors on an edge to another bar.
+    bounds = inner_bounds(bin_edges(bins, -1.0, 1.0))
+    above = [sa.cast(errors.c.error >= float(bound), sa.Integer) for bound in bounds]
     keys = [
-        *(errors.c[name] for name in ("llm", "prm", "dataset", "question_id", "terminal")),
+        *(errors.c[name] for name in ("llm", "prm", "dataset", "question_id")),
         sum(above, sa.literal(0)).label("bin"),
     ]
     total = sa.func.sum(errors.c.error).label("total")
@@ -85,16 +90,10 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     return frame(source, query)
 
 
-def measured_by(source: Source) -> pd.DataFrame:
-    """Return each calibration cell with the parameters of its measuring job, such as bins and bootstrap."""
-    query = (
-        sa.select(Cell.cell_id, Cell.llm, Cell.prm, Cell.dataset, Job.parameters)
-        .join(Job, Job.job_key == Cell.job_key)
-        .where(Cell.leaderboard == "calibration")
-        .order_by(Cell.cell_id)
-    )
-    with connection_of(source) as connection:
-        return frame(connection, query)
+def _counts_terminal() -> sa.ColumnElement[bool]:
+    """Return the condition that the metrics of a cell count terminal prefixes."""
+    chosen = sa.func.json_extract_string(Job.parameters, "$.terminal")
+    return sa.and_(Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen == "true")
 
 
 def _measured_inputs() -> sa.CTE:

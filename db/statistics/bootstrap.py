@@ -1,4 +1,4 @@
-"""95% intervals by bootstrap over questions.
+"""Statistics of questions, with their 95% intervals and bootstrap replicates.
 
 Prefixes of one question are not independent, so whole questions are resampled. A replicate is a row of weights:
 how often each question was drawn. A statistic is a function of such weights, so all replicates are computed at once
@@ -14,21 +14,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
+
+from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
 
 __all__ = [
     "Bootstrap",
     "Estimate",
     "QuestionMean",
+    "Ratio",
     "RowMean",
     "Statistic",
     "estimate",
-    "percentile_interval",
     "question_totals",
     "weighted_totals",
 ]
-
-_TAIL = 0.025
 
 
 class Statistic(ABC):
@@ -53,8 +52,81 @@ class Statistic(ABC):
         """Compute the statistic with every question counted once."""
         return float(self.values(np.ones((1, len(self.question_ids))))[0])
 
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the ends of the 95% interval: percentiles of the replicates, unless a better rule is known.
 
-class RowMean(Statistic):
+        Parameters
+        ----------
+        replicates : ndarray of shape (replicates,)
+            Values under the weights of a bootstrap. There are at least 2 questions.
+        """
+        return percentile_interval(replicates, len(self.question_ids))
+
+
+class Ratio(Statistic):
+    """The sum of S_q over the questions q, divided by the sum of c_q.
+
+    Its interval is that of the mean of the linearised values (Cochran, 1977, "Sampling Techniques", section 6.3).
+
+    Parameters
+    ----------
+    sums, counts : array-like of shape (questions,)
+        S_q and c_q, such as the sum of a quantity over the rows of a question and the number of these rows. The counts
+        are not negative, and their sum is positive.
+    question_ids : array-like of shape (questions,)
+        The questions, all different.
+    interval : callable
+        The rule for the interval.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or a value is not finite.
+    """
+
+    def __init__(
+        self,
+        sums: ArrayLike,
+        counts: ArrayLike,
+        question_ids: ArrayLike,
+        interval: IntervalRule = skewed_interval,
+    ) -> None:
+        self.question_ids = np.asarray(question_ids)
+        self._sums = np.asarray(sums, dtype=np.float64)
+        self._counts = np.asarray(counts, dtype=np.float64)
+        self._rule = interval
+        self.rows = len(self.question_ids)
+        shapes = {each.shape for each in (self._sums, self._counts, self.question_ids)}
+        if shapes != {(self.rows,)}:
+            raise ValueError(f"Each question needs one sum and one count. Got the shapes {sorted(shapes)}.")
+        if not (np.isfinite(self._sums).all() and np.isfinite(self._counts).all()):
+            raise ValueError("Only finite values can be averaged. Leave out rows without a value.")
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the ratio under each row of `weights`."""
+        return weighted_totals(weights, self._sums) / weighted_totals(weights, self._counts)
+
+    def linearised(self) -> NDArray[np.float64]:
+        """Return one value for each question, of shape (questions,): x_q = r + n (S_q - r c_q) / sum(c).
+
+        r is the ratio and n the number of questions. The mean of these values is r, and to first order, the mean under
+        any weights is the ratio under these weights. If all c_q are equal, x_q = S_q / c_q.
+        """
+        total = self._counts.sum()
+        ratio = self._sums.sum() / total
+        if np.ptp(self._counts) == 0:
+            return self._sums / self._counts  # Without rounding errors.
+        scale = len(self.question_ids) / total
+        return np.asarray(ratio + scale * (self._sums - ratio * self._counts), dtype=np.float64)
+
+    def interval(self, replicates: NDArray[np.float64] | None = None) -> tuple[float, float]:
+        """Return the ends of the 95% interval by the rule of the statistic, which needs no replicates."""
+        low, high = self._rule(self.linearised())
+        value = self.value()  # The mean of the linearised values can differ from it by rounding errors.
+        return min(float(low), value), max(float(high), value)
+
+
+class RowMean(Ratio):
     """Mean of a quantity over rows. All rows have the same weight.
 
     Parameters
@@ -63,6 +135,8 @@ class RowMean(Statistic):
         The values to average.
     question : array-like of shape (rows,)
         The question of each row.
+    interval : callable
+        The rule for the interval.
 
     Raises
     ------
@@ -70,7 +144,9 @@ class RowMean(Statistic):
         If there are no rows, the shapes differ or a value is not finite.
     """
 
-    def __init__(self, quantity: ArrayLike, question: ArrayLike) -> None:
+    def __init__(
+        self, quantity: ArrayLike, question: ArrayLike, interval: IntervalRule = skewed_interval
+    ) -> None:
         values = np.asarray(quantity, dtype=np.float64)
         identifiers = np.asarray(question)
         if values.shape != identifiers.shape or values.ndim != 1:
@@ -79,17 +155,11 @@ class RowMean(Statistic):
             )
         if not values.size:
             raise ValueError("There are no rows to average. Measure at least one question.")
-        if not np.all(np.isfinite(values)):
-            raise ValueError("Only finite values can be averaged. Leave out rows without a value.")
-        self.question_ids, index = np.unique(identifiers, return_inverse=True)
+        question_ids, index = np.unique(identifiers, return_inverse=True)
+        questions = len(question_ids)
+        counts = question_totals(index, np.ones(len(values)), questions)
+        super().__init__(question_totals(index, values, questions), counts, question_ids, interval)
         self.rows = len(values)
-        questions = len(self.question_ids)
-        self._sums = question_totals(index, values, questions)
-        self._counts = question_totals(index, np.ones(self.rows), questions)
-
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the mean under each row of `weights`."""
-        return weighted_totals(weights, self._sums) / weighted_totals(weights, self._counts)
 
 
 class QuestionMean(RowMean):
@@ -101,6 +171,8 @@ class QuestionMean(RowMean):
         One value per question.
     question_ids : array-like of shape (questions,), optional
         The questions, all different. Default: 0, 1, 2, ...
+    interval : callable
+        The rule for the interval.
 
     Raises
     ------
@@ -108,9 +180,14 @@ class QuestionMean(RowMean):
         If there are no questions, a question occurs twice, the shapes differ or a value is not finite.
     """
 
-    def __init__(self, quantity: ArrayLike, question_ids: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        quantity: ArrayLike,
+        question_ids: ArrayLike | None = None,
+        interval: IntervalRule = skewed_interval,
+    ) -> None:
         values = np.asarray(quantity, dtype=np.float64)
-        super().__init__(values, np.arange(values.size) if question_ids is None else question_ids)
+        super().__init__(values, np.arange(values.size) if question_ids is None else question_ids, interval)
         if len(self.question_ids) != self.rows:
             raise ValueError("A question occurs twice. Give one value per question.")
 
@@ -154,13 +231,13 @@ class Estimate:
     """The value of a statistic with its 95% interval.
 
     For statistics of absolute values (ECE, AdaptiveCE, AverageCE), noise increases the value. Their replicates, and
-    so their interval, tend to lie above the value.
+    so their interval of percentiles, tend to lie above the value.
 
     Attributes
     ----------
     value : float
     low, high : float
-        Ends of the interval. They are NaN for a single question, and equal if all questions have the same value.
+        Ends of the interval; NaN for a single question.
     rows, questions : int
         Number of observations and of questions behind the value.
     replicates : ndarray of shape (replicates,), float64
@@ -176,35 +253,13 @@ class Estimate:
 
 
 def estimate(statistic: Statistic, bootstrap: Bootstrap) -> Estimate:
-    """Compute a statistic with its 95% interval by bootstrap over questions."""
+    """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions."""
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)
     if questions > 1:
         replicates = statistic.values(bootstrap.weights(questions))
-        low, high = percentile_interval(replicates, questions)
+        low, high = statistic.interval(replicates)
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
-
-
-def percentile_interval(replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
-    """Return the ends of the 95% interval, which are percentiles of the replicates.
-
-    For many questions they are the 2.5th and the 97.5th percentile. For few questions, plain percentile intervals are
-    too narrow: the spread of the resamples is too small by the factor sqrt(1 - 1/questions), and their tails are
-    normal instead of Student's. The percentiles are therefore moved outwards as far as both effects require for a
-    mean ("expanded percentile interval", Hesterberg, 2015). In simulations of two metrics with 20 questions, this
-    raised the coverage from 90.5% and 92.8% to 93.4% and 95.0%.
-
-    Parameters
-    ----------
-    replicates : ndarray of shape (replicates,)
-        Values of the resamples.
-    questions : int
-        Number of resampled questions, at least 2.
-    """
-    outermost = stdtrit(questions - 1, _TAIL) * np.sqrt(questions / (questions - 1))
-    tail = float(ndtr(outermost))
-    low, high = np.quantile(replicates, (tail, 1 - tail))
-    return float(low), float(high)
 
 
 def question_totals(

@@ -281,6 +281,7 @@ class StrategyParameters(MeasuringParameters):
     """
 
     kind = "strategy"
+    version = 2
     samples: int
     target: float | None
     level: float | None
@@ -294,7 +295,7 @@ class CurvesParameters(MeasuringParameters):
     """Compute accuracy against budget for budgets of up to N = `samples`."""
 
     kind = "curves"
-    version = 3
+    version = 4
     samples: int
     bootstrap: Resampling
     data: QuestionSlice
@@ -305,6 +306,7 @@ class SearchResultsParameters(MeasuringParameters):
     """Compare a search with the search of fixed width."""
 
     kind = "search_results"
+    version = 2
     bootstrap: Resampling
     data: QuestionSlice
 

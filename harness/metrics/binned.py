@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, percentile_interval, question_totals, weighted_totals
-from prmcal.harness.metrics.calibration import bin_edges, bin_index
+from prmcal.db.statistics.bins import bin_edges, bin_index
+from prmcal.db.statistics.bootstrap import Ratio, question_totals
+from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.harness.metrics.rows import PrefixRows
 
 __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]
@@ -27,7 +28,7 @@ class ReliabilityBins:
     mean_reward, mean_success : ndarray of shape (bins,), float64
         Means of r and of y = k/n; NaN in an empty bin.
     low, high : ndarray of shape (bins,), float64
-        95% interval of `mean_success` by bootstrap over questions; NaN in a bin with fewer than two questions.
+        95% interval of `mean_success` over the questions in the bin; NaN in a bin with fewer than two questions.
     """
 
     lower: NDArray[np.float64]
@@ -56,11 +57,8 @@ class SignedErrorBins:
     count: NDArray[np.int64]
 
 
-def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> ReliabilityBins:
-    """Compute the table of the reliability diagram.
-
-    The interval of a bin is computed from the resamples in which the bin is not empty.
-    """
+def reliability_bins(rows: PrefixRows, bins: int = 10) -> ReliabilityBins:
+    """Compute the table of the reliability diagram."""
     edges = bin_edges(bins)
     questions = len(rows.question_ids)
     cell = rows.question_index * bins + bin_index(rows.reward, edges)
@@ -72,14 +70,11 @@ def reliability_bins(rows: PrefixRows, bootstrap: Bootstrap, bins: int = 10) -> 
     successes = totals(rows.success_rate)
     count = counts.sum(axis=0)
     low, high = np.full(bins, np.nan), np.full(bins, np.nan)
-    weights = bootstrap.weights(questions)
-    drawn_counts, drawn_successes = weighted_totals(weights, counts), weighted_totals(weights, successes)
-    present = np.count_nonzero(counts, axis=0)
-    for index in np.flatnonzero(present > 1):
-        filled = drawn_counts[:, index] > 0
-        if filled.any():
-            means = drawn_successes[filled, index] / drawn_counts[filled, index]
-            low[index], high[index] = percentile_interval(means, int(present[index]))
+    for index in np.flatnonzero(count):
+        present = counts[:, index] > 0
+        low[index], high[index] = Ratio(
+            successes[present, index], counts[present, index], rows.question_ids[present], bounded_interval
+        ).interval()
     return ReliabilityBins(
         lower=edges[:-1],
         upper=edges[1:],

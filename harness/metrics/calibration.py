@@ -3,6 +3,9 @@
 Equal-width bins are [0, 1/B), [1/B, 2/B), ..., [1 - 1/B, 1]: a reward of exactly 1 belongs to the last bin. Brier and
 PosBrier are means over all rows. ECE weights its bins by their rows, AverageCE and AdaptiveCE do not. The metrics are
 those of "Know What You Don't Know" (Park et al., 2025), section 5.
+
+Means have the interval of their skewed values, and the calibration errors, which are sums of absolute values, that of
+percentiles (:mod:`prmcal.db.statistics.intervals`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.db.statistics.bins import bin_edges, bin_index
 from prmcal.db.statistics.bootstrap import RowMean, Statistic, question_totals, weighted_totals
 from prmcal.harness.metrics.rows import PrefixRows
 
@@ -17,8 +21,6 @@ __all__ = [
     "ECE",
     "AdaptiveCE",
     "AverageCE",
-    "bin_edges",
-    "bin_index",
     "brier",
     "brier_corrected",
     "calibration_metrics",
@@ -143,7 +145,7 @@ class AdaptiveCE(Statistic):
     """
 
     def __init__(self, rows: PrefixRows, bins: int = 10) -> None:
-        _check_bins(bins)
+        self._cuts = bin_edges(bins)
         self.question_ids = rows.question_ids
         self.rows = len(rows.reward)
         order = np.argsort(rows.reward, kind="stable")
@@ -151,7 +153,6 @@ class AdaptiveCE(Statistic):
         self._question = rows.question_index[order]
         self._errors = (rows.reward - rows.success_rate)[order]
         self._group_ends = np.flatnonzero(np.concatenate([[True], np.diff(reward) > 0, [True]]))
-        self._cuts = np.arange(bins + 1) / bins
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the error under each row of `weights`, in [0, 1]."""
@@ -195,19 +196,3 @@ def calibration_metrics(rows: PrefixRows, bins: int = 10) -> dict[str, Statistic
     if np.all(rows.follow_ups > 1):
         metrics["brier_corrected"] = brier_corrected(rows)
     return metrics
-
-
-def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> NDArray[np.float64]:
-    """Return the edges of `bins` equal-width bins, of shape (bins + 1,)."""
-    _check_bins(bins)
-    return np.linspace(lower, upper, bins + 1)
-
-
-def bin_index(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge."""
-    return np.searchsorted(edges[1:-1], values, side="right")
-
-
-def _check_bins(bins: int) -> None:
-    if bins < 1:
-        raise ValueError(f"'bins' must be an int in [1, inf). Got {bins} instead.")

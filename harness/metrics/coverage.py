@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import QuestionMean, Statistic, question_totals
+from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.harness.metrics.mixing import fit_mixing, share_above
 from prmcal.harness.metrics.rows import PrefixRows
 
@@ -33,7 +34,7 @@ class Coverage(QuestionMean):
 
     The distribution of p is estimated in up to 20 bins of equal mass by reward. Each prefix contributes its posterior
     probability of p >= r and a correction, which is 0 on average: the effect of the weight of its k on the estimate.
-    With the correction, the bootstrap over questions includes to first order the error of the estimated distributions.
+    With the correction, the interval includes to first order the error of the estimated distributions.
     Where p is known, nothing is estimated: a prefix with a final answer has p = k/n, and every p is at least a reward
     of 0.
 
@@ -68,7 +69,7 @@ class Coverage(QuestionMean):
         counts = question_totals(rows.question_index, np.ones(len(rows.reward)), questions)
         covered = _covered(rows, np.asarray(terminal, dtype=bool), 1 / counts[rows.question_index])
         means = question_totals(rows.question_index, covered, questions) / counts
-        super().__init__(means, rows.question_ids)
+        super().__init__(means, rows.question_ids, bounded_interval)
         self.rows = len(rows.reward)
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,13 +16,20 @@ samples and not tokens, it depends on N, and the shared ends make it smaller tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.spending import Curve, curve_of
+from prmcal.db.statistics.intervals import (
+    IntervalRule,
+    bounded_interval,
+    known_interval,
+    percentile_interval,
+)
+from prmcal.db.statistics.spending import Curve
 from prmcal.registry.strategies.budgets import adaptive_samples
 from prmcal.registry.strategies.exact import best_of_n
 
@@ -47,7 +54,7 @@ def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int
     return best_of_n(scores, correct, np.arange(1, maximum + 1))
 
 
-def fixed_curve(table: NDArray[np.float64], counts: Sequence[int], bootstrap: Bootstrap) -> Curve:
+def fixed_curve(table: NDArray[np.float64], counts: Sequence[int]) -> Curve:
     """Return the curve of best-of-n with the same n for every question.
 
     Parameters
@@ -58,12 +65,10 @@ def fixed_curve(table: NDArray[np.float64], counts: Sequence[int], bootstrap: Bo
         The values of n, each in [1, N].
     """
     samples = np.tile(np.asarray(counts, dtype=np.int64), (len(table), 1))
-    return _curve(table, samples, bootstrap)
+    return _curve(table, samples, known_interval)
 
 
-def adaptive_curve(
-    table: NDArray[np.float64], rewards: ArrayLike, targets: Sequence[float], bootstrap: Bootstrap
-) -> Curve:
+def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequence[float]) -> Curve:
     """Return the curve of best-of-n + IAS, with a point for every target probability C.
 
     Parameters
@@ -81,23 +86,24 @@ def adaptive_curve(
         The points of the first setting in the order of `targets`, then those of the next setting.
     """
     settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64))
-    samples = [
-        adaptive_samples(setting, target, table.shape[1]) for setting in settings for target in targets
-    ]
-    return _curve(table, np.array(samples).T, bootstrap)
+    most = table.shape[1]
+    samples = [adaptive_samples(setting, target, most) for setting in settings for target in targets]
+    return _curve(table, np.array(samples).T, partial(bounded_interval, upper=float(most)))
 
 
-def area_under(ends: Curve, points: Curve, maximum: int) -> tuple[float, float, float]:
+def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -> tuple[float, float, float]:
     """Return the area under the curve through `points` and its two `ends`, and its 95% interval.
 
     Parameters
     ----------
     ends : Curve
-        ``fixed_curve(table, [1, N], bootstrap)``.
+        ``fixed_curve(table, [1, N])``.
     points : Curve
         The points of one setting, in any order.
     maximum : int
         N, at least 2.
+    bootstrap : Bootstrap
+        How the questions are resampled. A single question has no interval (NaN).
 
     Raises
     ------
@@ -108,14 +114,15 @@ def area_under(ends: Curve, points: Curve, maximum: int) -> tuple[float, float, 
         raise ValueError(f"An area needs budgets from 1 to N with N of at least 2. Got N = {maximum}.")
     curve = ends.joined(points)
     (value,) = _areas(curve.cost[None], curve.accuracy[None], maximum)
-    replicates = _areas(curve.cost_replicates, curve.accuracy_replicates, maximum)
-    low, high = curve.interval(replicates)
-    return float(value), low, high
+    if curve.questions < 2:
+        return float(value), float("nan"), float("nan")
+    replicates = _areas(*curve.replicates(bootstrap), maximum)
+    return float(value), *percentile_interval(replicates, curve.questions)
 
 
-def _curve(table: NDArray[np.float64], samples: NDArray[Any], bootstrap: Bootstrap) -> Curve:
+def _curve(table: NDArray[np.float64], samples: NDArray[Any], cost_rule: IntervalRule) -> Curve:
     accuracy = np.take_along_axis(table, samples - 1, axis=1)
-    return curve_of(samples.astype(np.float64), accuracy, bootstrap)
+    return Curve(samples.astype(np.float64), accuracy, cost_rule)
 
 
 def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:

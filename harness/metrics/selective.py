@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.statistics.bootstrap import Statistic, weighted_totals
+from prmcal.db.statistics.bootstrap import Statistic
+from prmcal.db.statistics.intervals import bounded_interval
 
-__all__ = ["Answering", "RiskCoverageArea"]
+__all__ = ["RiskCoverageArea", "risk_at"]
 
 
-class _Selective(Statistic):
-    """The base of the metrics of selective answering.
+class RiskCoverageArea(Statistic):
+    """The area under risk against coverage. Questions with equal rewards are answered in random order.
 
     Parameters
     ----------
@@ -34,12 +35,8 @@ class _Selective(Statistic):
     def __init__(self, rewards: ArrayLike, accuracy: ArrayLike, question_ids: ArrayLike) -> None:
         self.question_ids: NDArray[Any] = np.asarray(question_ids)
         self.rows = len(self.question_ids)
-        self.rewards = np.nan_to_num(np.asarray(rewards, dtype=np.float64), nan=-1.0)
+        self.rewards = _ordered(rewards)
         self.risk = 1.0 - np.asarray(accuracy, dtype=np.float64)
-
-
-class RiskCoverageArea(_Selective):
-    """The area under risk against coverage. Questions with equal rewards are answered in random order."""
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the area under each row of `weights`."""
@@ -60,34 +57,43 @@ class RiskCoverageArea(_Selective):
         return areas
 
 
-class Answering(_Selective):
-    """The coverage or the risk of answering the questions whose rewards are at least a threshold.
+def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> dict[str, NDArray[np.float64]]:
+    """Return the coverage and the risk of answering the questions whose rewards are at least a threshold.
 
     Parameters
     ----------
-    threshold : float
+    thresholds : array-like of shape (thresholds,)
         In [0, 1].
-    wanted : {"coverage", "risk"}
-        The risk is 0 if no question is answered.
+    rewards, accuracy : array-like of shape (questions,)
+        As for :class:`RiskCoverageArea`.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (thresholds,)
+        coverage and risk, each with the ends of its 95% interval: coverage_low, coverage_high, and so on. The risk is
+        that of the answered questions, and so is its interval. It is 0 if no question is answered. With fewer than two
+        answered questions it has no interval (NaN).
     """
+    answered = _ordered(rewards)[:, None] >= np.asarray(thresholds, dtype=np.float64)
+    wrong = 1.0 - np.asarray(accuracy, dtype=np.float64)
+    coverage_low, coverage_high = bounded_interval(answered.astype(np.float64))
+    risks = [_risk(wrong[chosen]) for chosen in answered.T]
+    risk, risk_low, risk_high = np.array(risks, dtype=np.float64).reshape(-1, 3).T
+    return {
+        "coverage": answered.mean(axis=0),
+        "coverage_low": coverage_low,
+        "coverage_high": coverage_high,
+        "risk": risk,
+        "risk_low": risk_low,
+        "risk_high": risk_high,
+    }
 
-    def __init__(
-        self,
-        rewards: ArrayLike,
-        accuracy: ArrayLike,
-        question_ids: ArrayLike,
-        threshold: float,
-        wanted: str,
-    ) -> None:
-        super().__init__(rewards, accuracy, question_ids)
-        self.answered = (self.rewards >= threshold).astype(np.float64)
-        self.wanted = wanted
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute coverage or risk under each row of `weights`."""
-        answered = weighted_totals(weights, self.answered)
-        if self.wanted == "coverage":
-            share: NDArray[np.float64] = answered / weights.sum(axis=1)
-            return share
-        wrong = weighted_totals(weights, self.answered * self.risk)
-        return np.divide(wrong, answered, out=np.zeros_like(wrong), where=answered > 0)
+def _risk(wrong: NDArray[np.float64]) -> tuple[float, float, float]:
+    low, high = bounded_interval(wrong)
+    return float(wrong.mean()) if wrong.size else 0.0, float(low), float(high)
+
+
+def _ordered(rewards: ArrayLike) -> NDArray[np.float64]:
+    """Return rewards in which NaN is replaced by a value below all others."""
+    return np.nan_to_num(np.asarray(rewards, dtype=np.float64), nan=-1.0)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries import catalog
 from prmcal.db.reader import reading
 from prmcal.db.roles import with_role
-from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate, weighted_totals
+from prmcal.db.statistics.bootstrap import Ratio
 from prmcal.db.statistics.standings import standings
 from prmcal.db.text.presentation import metric_title
 from prmcal.errors import PrmcalError
@@ -48,7 +47,7 @@ class Value:
     group : Group
     calibrator, metric, status : str
     value, low, high : float or None
-        The value with its 95% interval by bootstrap over questions. A single question has no interval.
+        The value with its 95% interval over questions. A single question has no interval.
     prefixes, questions : int or None
         Number of prefixes and questions behind the value.
     standing : {"best", "tied", "worse"} or None
@@ -81,7 +80,7 @@ class RewardErrors:
     mean : float
         Mean error in [-1, 1]. Above 0, the PRM overestimates.
     low, high : float or None
-        95% interval of the mean by bootstrap over questions.
+        95% interval of the mean over questions.
     prefixes, questions : int
         Number of prefixes and questions.
     """
@@ -194,7 +193,7 @@ def read_evidence(published: Path) -> Evidence:
             catalog.datasets(source),
             with_role(source, "baseline"),
         )
-        errors, measured = catalog.reward_errors(source, _BARS), catalog.measured_by(source)
+        errors = catalog.reward_errors(source, _BARS)
     if found.empty or ran.empty:
         raise PrmcalError(
             f"{published.parent} has no calibration results to report. Run a grid with this output folder first."
@@ -211,7 +210,7 @@ def read_evidence(published: Path) -> Evidence:
         metrics=_metrics_in_order(found),
         uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
         registered=registered,
-        errors=_errors(errors, measured),
+        errors=_errors(errors),
         found=found,
         compared=compared[compared["leaderboard"] == "calibration"],
         scaling=scaling,
@@ -250,45 +249,24 @@ def _value(row: dict[str, Any]) -> Value:
     )
 
 
-def _errors(errors: pd.DataFrame, measured: pd.DataFrame) -> dict[Group, RewardErrors]:
-    """Return the errors of each group, of the prefixes that its metrics are computed from."""
-    given = {Group(row.dataset, row.prm, row.llm): row.parameters for row in measured.itertuples()}
-    found = {}
-    for (dataset, prm, llm), rows in errors.groupby(["dataset", "prm", "llm"]):
-        group = Group(dataset, prm, llm)
-        parameters = given.get(group, {})
-        counted = rows if parameters.get("terminal") else rows[~rows["terminal"].astype(bool)]
-        if len(counted):
-            found[group] = _summary(counted, Bootstrap(**(parameters.get("bootstrap") or {})))
-    return found
+def _errors(errors: pd.DataFrame) -> dict[Group, RewardErrors]:
+    return {
+        Group(dataset, prm, llm): _summary(rows)
+        for (dataset, prm, llm), rows in errors.groupby(["dataset", "prm", "llm"])
+    }
 
 
-class _MeanError(Statistic):
-    """Mean error over prefixes, from the sums over the prefixes of each question."""
-
-    def __init__(self, by_question: pd.DataFrame) -> None:
-        self.question_ids = by_question.index.to_numpy()
-        self._prefixes = by_question["prefixes"].to_numpy(dtype=np.float64)
-        self._totals = by_question["total"].to_numpy(dtype=np.float64)
-        self.rows = int(self._prefixes.sum())
-
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        return weighted_totals(weights, self._totals) / weighted_totals(weights, self._prefixes)
-
-
-def _summary(rows: pd.DataFrame, bootstrap: Bootstrap) -> RewardErrors:
+def _summary(rows: pd.DataFrame) -> RewardErrors:
     """Return the histogram and the mean of the errors of a group. The interval is that of the leaderboard."""
     counts = np.bincount(rows["bin"].astype(int), weights=rows["prefixes"].astype(int), minlength=_BARS)
-    by_question = rows.groupby("question_id")[
-        ["prefixes", "total"]
-    ].sum()  # sorted by question, as for metrics
-    mean = estimate(_MeanError(by_question), bootstrap)
-    low, high = (None if np.isnan(end) else round(end, _DIGITS) for end in (mean.low, mean.high))
+    by_question = rows.groupby("question_id")[["prefixes", "total"]].sum()
+    mean = Ratio(by_question["total"], by_question["prefixes"], by_question.index)
+    low, high = (None if np.isnan(end) else round(end, _DIGITS) for end in mean.interval())
     return RewardErrors(
         counts=tuple(int(count) for count in counts),
-        mean=round(mean.value, _DIGITS),
+        mean=round(mean.value(), _DIGITS),
         low=low,
         high=high,
-        prefixes=mean.rows,
-        questions=mean.questions,
+        prefixes=int(by_question["prefixes"].sum()),
+        questions=len(by_question),
     )

@@ -58,6 +58,8 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
         low > 0 and high <= _SIZE + _ROUNDING,
         f"Samples must be above 0 and at most N = {_SIZE}. Got {low} to {high}.",
     )
+    flaw = result.budget_flaw()
+    expect(flaw is None, f"{flaw}")
     return result
 
 

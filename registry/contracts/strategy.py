@@ -41,7 +41,8 @@ class Pool:
     rewards : ndarray of shape (questions,), float64, optional
         Calibrated reward of the bare question in [0, 1] at one level beta; NaN where it is too long for the PRM.
     success : ndarray of shape (questions,), float64, optional
-        Success rate of the bare question in [0, 1], from the pool and the follow-ups of the bare question.
+        Success rate of the bare question in [0, 1]: the share of correct ones among its follow-ups. These are samples
+        of their own, independent of the pool. NaN where the bare question has no follow-ups.
     """
 
     def __init__(
@@ -110,6 +111,9 @@ class Setting:
 class Answered:
     """The expected results of a strategy for each question.
 
+    The budget of a strategy is the mean of `samples`. It has an interval, since other questions would need other
+    numbers of samples. Two fields name the cases in which the interval does not follow from `samples`.
+
     Attributes
     ----------
     accuracy : ndarray of shape (questions,), float64
@@ -118,11 +122,31 @@ class Answered:
         Expected number of trajectories that are drawn, above 0.
     pass_at_samples : ndarray of shape (questions,), float64, or None
         Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice.
+    fixed : bool
+        Whether `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
+        not an estimate and has no uncertainty.
+    estimated_from : ndarray of shape (questions,), float64, or None
+        If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
+        Their mean must be that of `samples`.
     """
 
     accuracy: NDArray[np.float64]
     samples: NDArray[np.float64]
     pass_at_samples: NDArray[np.float64] | None = None
+    fixed: bool = False
+    estimated_from: NDArray[np.float64] | None = None
+
+    def budget_flaw(self) -> str | None:
+        """Say what is wrong with the description of the budget; None if nothing is."""
+        if self.fixed and (self.estimated_from is not None or np.ptp(self.samples) > 0):
+            return (
+                "With 'fixed', every question must get the same 'samples', and 'estimated_from' must be None."
+            )
+        if self.estimated_from is not None and not np.isclose(
+            self.estimated_from.mean(), self.samples.mean(), rtol=1e-9
+        ):
+            return "The mean of 'estimated_from' must be the mean of 'samples'."
+        return None
 
 
 class Strategy(Plugin, ABC):

@@ -44,7 +44,7 @@ class PassAt1(PoolStrategy):
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
-        return Answered(pass_at_1(pool.correct), np.ones(pool.questions))
+        return Answered(pass_at_1(pool.correct), np.ones(pool.questions), fixed=True)
 
 
 class PassAtN(FixedBudget):
@@ -54,7 +54,7 @@ class PassAtN(FixedBudget):
         """Compute 1 - C(M - c, n) / C(M, n) for c right of M; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
         accuracy = pass_at_n(pool.correct, np.array([count]))[:, 0]
-        return Answered(accuracy, np.full(pool.questions, float(count)), accuracy)
+        return Answered(accuracy, np.full(pool.questions, float(count)), accuracy, fixed=True)
 
 
 class BestOfN(FixedBudget):
@@ -69,4 +69,5 @@ class BestOfN(FixedBudget):
             accuracy=best_of_n(pool.scores, pool.correct, counts)[:, 0],
             samples=np.full(pool.questions, float(counts[0])),
             pass_at_samples=pass_at_n(pool.correct, counts)[:, 0],
+            fixed=True,
         )

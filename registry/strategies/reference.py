@@ -16,8 +16,12 @@ __all__ = ["FixedOfEqualCost", "OracleIAS", "RandomBudget"]
 class OracleIAS(PoolStrategy):
     """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
 
-    The success rate is measured over the pool and the follow-ups of the bare question. With M samples, it has a
-    standard error of at most 1 / (2 sqrt(M)).
+    The success rate is that of the bare question's follow-ups, which are independent of the pool. It must not come
+    from the trajectories on which the strategy is judged. A question whose trajectories in the pool are right more
+    often than its success probability would then get fewer samples, and these would be right more often than new ones:
+    the accuracy would be too high. With independent follow-ups, the accuracy is without bias for the numbers of samples
+    that were chosen. With n follow-ups, the success rate has a standard error of at most 1 / (2 sqrt(n)), so an oracle
+    with more follow-ups would spend its samples slightly better.
     """
 
     reads = ("scores", "success")
@@ -42,7 +46,7 @@ class RandomBudget(PoolStrategy):
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         counts, times = np.unique(samples, return_counts=True)
-        return _mixed(pool, counts, times / times.sum())
+        return _mixed(pool, counts, times / times.sum(), samples)
 
 
 class FixedOfEqualCost(PoolStrategy):
@@ -57,17 +61,21 @@ class FixedOfEqualCost(PoolStrategy):
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        mean = adaptive_samples(pool.rewards, target_of(setting), setting.samples).mean()
+        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        mean = samples.mean()
         below = int(np.floor(mean))
         above = min(below + 1, setting.samples)
         share = mean - below
-        return _mixed(pool, np.array([below, above]), np.array([1 - share, share]))
+        return _mixed(pool, np.array([below, above]), np.array([1 - share, share]), samples)
 
 
-def _mixed(pool: Pool, counts: NDArray[np.int64], chances: NDArray[np.float64]) -> Answered:
-    """Best-of-n where each question has the same probability for each n."""
+def _mixed(
+    pool: Pool, counts: NDArray[np.int64], chances: NDArray[np.float64], samples: NDArray[np.int64]
+) -> Answered:
+    """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
     return Answered(
         accuracy=np.einsum("qn,n->q", best_of_n(pool.scores, pool.correct, counts), chances),
         samples=np.full(pool.questions, float(np.sum(counts * chances))),
         pass_at_samples=np.einsum("qn,n->q", pass_at_n(pool.correct, counts), chances),
+        estimated_from=samples.astype(np.float64),
     )

@@ -31,6 +31,7 @@ class MajorityVote(FixedBudget):
             accuracy=majority_of_n(pool.answers, pool.correct, count),
             samples=np.full(pool.questions, float(count)),
             pass_at_samples=pass_at_n(pool.correct, np.array([count]))[:, 0],
+            fixed=True,
         )
 
 
@@ -63,6 +64,7 @@ class WeightedBestOfN(FixedBudget):
             accuracy=accuracy / draws,
             samples=np.full(pool.questions, float(count)),
             pass_at_samples=pass_at_n(pool.correct, np.array([count]))[:, 0],
+            fixed=True,
         )
 
 

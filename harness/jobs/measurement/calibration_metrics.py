@@ -45,18 +45,18 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
-    bootstrap, bins = bootstrap_of(shard), shard.parameters.bins
+    bins = shard.parameters.bins
     chosen = joined if shard.parameters.terminal else without_terminal(joined, "measurement")
     metrics = _metrics(chosen, bins)
     if not shard.parameters.terminal:
         metrics |= {with_terminal(name): metric for name, metric in _metrics(joined, bins).items()}
-    results, replicates = metric_tables(metrics, bootstrap)
+    results, replicates = metric_tables(metrics, bootstrap_of(shard))
     rows = _prefix_rows(chosen[chosen["level"] == _MEDIAN])
     return Output(
         {
             "results": results,
             "replicates": replicates,
-            "reliability_bins": _bins_table(reliability_bins(rows, bootstrap, bins)),
+            "reliability_bins": _bins_table(reliability_bins(rows, bins)),
             "signed_error_bins": _bins_table(signed_error_bins(rows)),
         }
     )

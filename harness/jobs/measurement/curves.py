@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
@@ -28,7 +28,7 @@ from prmcal.harness.metrics.curves import (
     area_under,
     fixed_curve,
 )
-from prmcal.harness.metrics.selective import Answering, RiskCoverageArea
+from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,13 +57,13 @@ def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap)
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
     points = [
-        _points(fixed_curve(table[chosen], counts, bootstrap), None, [None] * len(counts), question_level)
+        _points(fixed_curve(table[chosen], counts), None, [None] * len(counts), question_level)
         for question_level, chosen in _by_difficulty(axis)
     ]
     areas = []
     if most > 1:
-        every = fixed_curve(table, range(1, most + 1), bootstrap)
-        areas = [_area("area", None, area_under(_ends(table, bootstrap), every, most), len(table))]
+        every = fixed_curve(table, range(1, most + 1))
+        areas = [_area("area", None, area_under(_ends(table), every, most, bootstrap), len(table))]
     return {
         "curve_points": pd.concat(points, ignore_index=True),
         "curve_areas": _areas(areas),
@@ -83,25 +83,21 @@ def _adaptive(
     points, areas, risks = [], [], []
     for level, reward in rewards.items():
         for question_level, chosen in _by_difficulty(axis):
-            curve = adaptive_curve(table[chosen], reward[chosen], TARGETS, bootstrap)
+            curve = adaptive_curve(table[chosen], reward[chosen], TARGETS)
             points.append(_points(curve, level, TARGETS, question_level))
         if most > 1:
-            curve = adaptive_curve(table, reward, DENSE_TARGETS, bootstrap)
-            areas.append(_area("area", level, area_under(_ends(table, bootstrap), curve, most), len(table)))
-        answered = (reward, table[:, -1], axis.question_ids)
-        selective = estimate(RiskCoverageArea(*answered), bootstrap)
+            curve = adaptive_curve(table, reward, DENSE_TARGETS)
+            area = area_under(_ends(table), curve, most, bootstrap)
+            areas.append(_area("area", level, area, len(table)))
+        selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
         ends = (selective.value, selective.low, selective.high)
         areas.append(_area("risk_coverage_area", level, ends, len(table)))
-        for threshold in _THRESHOLDS:
-            coverage, risk = (
-                estimate(Answering(*answered, threshold, wanted), bootstrap)
-                for wanted in ("coverage", "risk")
-            )
-            risks.append(_risk(level, float(threshold), coverage, risk))
+        answered = risk_at(_THRESHOLDS, reward, table[:, -1])
+        risks.append(pd.DataFrame({"level": level, "threshold": _THRESHOLDS, **answered}))
     return {
         "curve_points": pd.concat(points, ignore_index=True),
         "curve_areas": _areas(areas),
-        "risk_points": pd.DataFrame(risks).astype({"questions": "int32"}),
+        "risk_points": pd.concat(risks, ignore_index=True).assign(questions=np.int32(len(table))),
     }
 
 
@@ -121,8 +117,8 @@ def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame
     )
 
 
-def _ends(table: NDArray[np.float64], bootstrap: Bootstrap) -> Curve:
-    return fixed_curve(table, [1, table.shape[1]], bootstrap)
+def _ends(table: NDArray[np.float64]) -> Curve:
+    return fixed_curve(table, [1, table.shape[1]])
 
 
 def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool_]]]:
@@ -177,17 +173,3 @@ def _areas(rows: list[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=columns)
     floats = dict.fromkeys(("level", "value", "low", "high"), "Float64")
     return frame.astype({"name": "str", "questions": "int32", **floats})
-
-
-def _risk(level: float, threshold: float, coverage: Estimate, risk: Estimate) -> dict[str, Any]:
-    return {
-        "level": level,
-        "threshold": threshold,
-        "coverage": coverage.value,
-        "coverage_low": coverage.low,
-        "coverage_high": coverage.high,
-        "risk": risk.value,
-        "risk_low": risk.low,
-        "risk_high": risk.high,
-        "questions": risk.questions,
-    }

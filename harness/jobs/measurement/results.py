@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Statistic, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, Statistic, estimate
+from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.harness.jobs.context import Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
@@ -18,7 +19,10 @@ from prmcal.harness.storage.keys import content_key
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bootstrap_of", "metric_tables", "question_output"]
+__all__ = ["MetricOf", "bootstrap_of", "mean_of", "metric_tables", "question_output"]
+
+MetricOf = Callable[[NDArray[np.bool_]], Ratio]
+"""From a selection of questions, as an array of shape (questions,), to a metric of these questions."""
 
 
 def bootstrap_of(shard: Shard[MeasuringParameters]) -> Bootstrap:
@@ -77,44 +81,59 @@ def metric_tables(
     return results, replicates
 
 
+def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalRule) -> MetricOf:
+    """Return the mean of one value per question as a metric.
+
+    Parameters
+    ----------
+    axis : QuestionAxis
+        The questions of the values.
+    values : ndarray of shape (questions,)
+    interval : callable
+        The rule for the interval.
+    """
+    return lambda chosen: QuestionMean(values[chosen], axis.question_ids[chosen], interval)
+
+
 def question_output(
     shard: Shard[MeasuringParameters],
     axis: QuestionAxis,
-    values: Mapping[str, NDArray[np.float64]],
+    metrics: Mapping[str, MetricOf],
     rows: int,
 ) -> Output:
     """Return the output of a job with one value for each question and metric: overall, by difficulty, and by question.
+
+    The value of a question is the linearised one of the metric, so that the mean over questions is the result, and the
+    mean over resampled questions is the result for these questions, to first order. For a mean of one value per
+    question, it is this value.
 
     Parameters
     ----------
     shard : Shard
     axis : QuestionAxis
-        The questions of the values.
-    values : mapping of str to ndarray of shape (questions,)
-        The values of each metric.
+        The questions that are selected from.
+    metrics : mapping of str to callable
+        The metrics by name.
     rows : int
         Trajectories behind the value of one question.
     """
     import pandas as pd
 
-    bootstrap = bootstrap_of(shard)
-
-    def metrics(chosen: NDArray[np.bool_]) -> dict[str, Statistic]:
-        return {
-            name: QuestionMean(value[chosen], axis.question_ids[chosen]) for name, value in values.items()
-        }
-
     everywhere = np.ones(len(axis.question_ids), dtype=bool)
     known = [level for level in np.unique(axis.question_levels) if not np.isnan(level)]
-    by_level = {int(level): metrics(axis.question_levels == level) for level in known}
-    results, replicates = metric_tables(metrics(everywhere), bootstrap, by_level)
+    overall = {name: metric(everywhere) for name, metric in metrics.items()}
+    by_level = {
+        int(level): {name: metric(axis.question_levels == level) for name, metric in metrics.items()}
+        for level in known
+    }
+    results, replicates = metric_tables(overall, bootstrap_of(shard), by_level)
     results["rows"] = (results["questions"] * rows).astype("int32")
     by_question = pd.DataFrame(
         {
-            "question_id": np.tile(axis.question_ids, len(values)),
-            "question_level": pd.array(np.tile(axis.question_levels, len(values))).astype("Int32"),
-            "metric": np.repeat(list(values), len(axis.question_ids)),
-            "value": np.concatenate(list(values.values())),
+            "question_id": np.tile(axis.question_ids, len(metrics)),
+            "question_level": pd.array(np.tile(axis.question_levels, len(metrics))).astype("Int32"),
+            "metric": np.repeat(list(metrics), len(axis.question_ids)),
+            "value": np.concatenate([metric.linearised() for metric in overall.values()]),
         }
     )
     return Output({"results": results, "question_results": by_question, "replicates": replicates})

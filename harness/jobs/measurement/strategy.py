@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
+from prmcal.db.statistics.intervals import bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.results import question_output
+from prmcal.harness.jobs.measurement.results import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.measurement.trajectories import (
     GradedTrajectories,
     QuestionAxis,
@@ -26,7 +29,7 @@ from prmcal.registry.plugins import strategies
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bare_rewards", "compute"]
+__all__ = ["bare_rewards", "budgets", "compute", "success_rates"]
 
 
 def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
@@ -40,38 +43,71 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
             raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
         answered = strategy.answer(_pool(shard, context, trajectories, strategy.reads), setting)
         _check(answered, len(trajectories.question_ids), setting.samples)
-    values = {
-        "accuracy": np.minimum(answered.accuracy, 1.0),
-        "budget_ratio": answered.samples / setting.samples,
-        "samples": answered.samples,
-    }
+    accuracy = np.minimum(answered.accuracy, 1.0)
+    metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
+    metrics |= budgets(trajectories, answered, setting.samples)
     if answered.pass_at_samples is not None:
-        values["pass_at_n"] = answered.pass_at_samples
-    values |= _costs(shard, context, trajectories, answered.samples)
-    return question_output(shard, trajectories, values, trajectories.correct.shape[1])
+        metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
+    metrics |= _costs(shard, context, trajectories, answered)
+    return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
+
+
+def budgets(axis: QuestionAxis, answered: Answered, most: int) -> dict[str, MetricOf]:
+    """Return the number of samples of a strategy, and its ratio to the fixed budget, as metrics.
+
+    If the budget was estimated from other numbers of samples, it is the same for every selection of questions, and its
+    interval is that of the mean of these numbers over all questions.
+    """
+    shared = answered.estimated_from
+
+    def budget(unit: float) -> MetricOf:
+        rule = known_interval if answered.fixed else partial(bounded_interval, upper=most / unit)
+        if shared is None:
+            return mean_of(axis, answered.samples / unit, rule)
+        whole = QuestionMean(shared / unit, axis.question_ids, rule)
+        return lambda chosen: whole
+
+    return {"budget_ratio": budget(float(most)), "samples": budget(1.0)}
 
 
 def _costs(
-    shard: Shard[Parameters],
-    context: Context,
-    trajectories: GradedTrajectories,
-    samples: NDArray[np.float64],
-) -> dict[str, NDArray[np.float64]]:
-    """Return the expected tokens for each question.
+    shard: Shard[Parameters], context: Context, trajectories: GradedTrajectories, answered: Answered
+) -> dict[str, MetricOf]:
+    """Return the expected tokens as metrics.
 
     Which trajectories a strategy draws does not depend on their length, so the means over the pool apply. A question's
     prompt is read once for all of its samples. The PRM reads the bare question as a part of the trajectories, so it is
     not counted separately.
     """
-    costs = {
-        "generated_tokens": samples * trajectories.tokens.mean(axis=1),
-        "prefill_tokens": trajectories.prompt_tokens,
-    }
+    per_sample = {"generated_tokens": trajectories.tokens.mean(axis=1)}
     if "score" in shard.inputs:
-        costs["prm_tokens"] = samples * scored_tokens(shard, context, trajectories)
+        per_sample["prm_tokens"] = scored_tokens(shard, context, trajectories)
     elif "calibrated" not in shard.inputs:
-        costs["prm_tokens"] = np.zeros(len(samples))
-    return {name: tokens for name, tokens in costs.items() if np.isfinite(tokens).all()}
+        per_sample["prm_tokens"] = np.zeros(len(trajectories.question_ids))
+    costs = {
+        name: _tokens(trajectories, answered, tokens)
+        for name, tokens in per_sample.items()
+        if np.isfinite(tokens).all()
+    }
+    if np.isfinite(trajectories.prompt_tokens).all():
+        costs["prefill_tokens"] = mean_of(trajectories, trajectories.prompt_tokens, skewed_interval)
+    return costs
+
+
+def _tokens(axis: QuestionAxis, answered: Answered, per_sample: NDArray[np.float64]) -> MetricOf:
+    """Return the mean tokens of all samples of a question as a metric, from the mean tokens of one sample."""
+
+    def metric(chosen: NDArray[np.bool_]) -> Ratio:
+        own = per_sample[chosen]
+        tokens = answered.samples[chosen] * own
+        if answered.estimated_from is not None:
+            # A product of two means, linearised. For a part of the questions the interval is too wide, since the
+            # budget is estimated from all of them.
+            estimated = answered.estimated_from[chosen]
+            tokens = tokens + own.mean() * (estimated - estimated.mean())
+        return QuestionMean(tokens, axis.question_ids[chosen], skewed_interval)
+
+    return metric
 
 
 def _pool(
@@ -90,7 +126,11 @@ def _pool(
         trajectories.answers,
         scores=last_scores(shard, context) if "scores" in reads else None,
         rewards=rewards,
-        success=_success_rates(shard, context, trajectories) if "success" in reads else None,
+        success=(
+            success_rates(context.table(shard, "success", "successes"), trajectories)
+            if "success" in reads
+            else None
+        ),
     )
 
 
@@ -103,20 +143,22 @@ def bare_rewards(
     return _by_question(rewards[(rewards["step"] == 0) & at_level], "reward", axis)
 
 
-def _success_rates(
-    shard: Shard[Parameters], context: Context, trajectories: GradedTrajectories
-) -> NDArray[np.float64]:
-    """Return the share of correct ones among the trajectories and the bare question's follow-ups.
+def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
+    """Return the share of correct ones among the follow-ups of each bare question; NaN where there are none.
 
-    Both are samples of the same probability.
+    The follow-ups at step 0 of all measured trajectories are summed, since the bare question is their common prefix.
+    They are not the trajectories of the pool, on which a strategy is judged.
+
+    Parameters
+    ----------
+    successes : DataFrame
+        The table of success counts, with one row for each prefix and block of follow-ups.
+    axis : QuestionAxis
+        The questions of the result.
     """
-    counts = context.table(shard, "success", "successes")
-    # The bare question is the same prefix in all of its trajectories and was followed up once for all of them.
-    bare = counts[(counts["step"] == 0) & (counts["trajectory"] == 0)]
-    sums = bare.groupby("question_id", as_index=False)[["successes", "follow_ups"]].sum()
-    followed, right = (_by_question(sums, name, trajectories) for name in ("follow_ups", "successes"))
-    correct = trajectories.correct
-    rates: NDArray[np.float64] = (correct.sum(axis=1) + right) / (correct.shape[1] + followed)
+    bare = successes[successes["step"] == 0]
+    sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)
+    rates: NDArray[np.float64] = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
     return rates
 
 
@@ -128,13 +170,19 @@ def _by_question(table: pd.DataFrame, column: str, axis: QuestionAxis) -> NDArra
 
 def _check(answered: Answered, questions: int, most: int) -> None:
     require(isinstance(answered, Answered), "it must return an Answered.")
-    named = {"accuracy": answered.accuracy, "samples": answered.samples}
-    if answered.pass_at_samples is not None:
-        named["pass_at_samples"] = answered.pass_at_samples
-    for name, values in named.items():
+    named = {
+        "accuracy": (answered.accuracy, 1),
+        "samples": (answered.samples, most),
+        "pass_at_samples": (answered.pass_at_samples, 1),
+        "estimated_from": (answered.estimated_from, most),
+    }
+    for name, (values, upper) in named.items():
+        if values is None:
+            continue
         shape = np.shape(values)
         require(shape == (questions,), f"its '{name}' has the shape {shape} instead of {(questions,)}.")
         require(bool(np.isfinite(values).all()), f"its '{name}' is not finite.")
-        upper = most if name == "samples" else 1
         inside = (values >= 0) & (values <= upper + 1e-9)
         require(bool(inside.all()), f"its '{name}' contains {values[~inside][:1]}, outside [0, {upper}].")
+    budget_flaw = answered.budget_flaw()
+    require(budget_flaw is None, f"{budget_flaw}")

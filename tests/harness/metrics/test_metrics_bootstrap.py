@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, RowMean, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate
 from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
 from prmcal.harness.metrics.calibration import AdaptiveCE, calibration_metrics
 from prmcal.harness.metrics.rows import PrefixRows
@@ -47,13 +48,56 @@ def test_interval_of_a_mean_is_that_of_the_central_limit_theorem() -> None:
     assert found.high == pytest.approx(values.mean() + half, abs=0.05 * half)
 
 
-def test_seed_decides_the_interval() -> None:
+def test_seed_decides_the_replicates_and_the_intervals_of_percentiles() -> None:
     metrics = calibration_metrics(overconfident_rows(0.1))
     for name, metric in metrics.items():
         first, second, other = (estimate(metric, Bootstrap(200, seed=seed)) for seed in (4, 4, 5))
+        assert np.array_equal(first.replicates, second.replicates), name
+        assert not np.array_equal(first.replicates, other.replicates), name
         assert (first.low, first.high) == (second.low, second.high), name
-        assert (first.low, first.high) != (other.low, other.high), name
+        of_percentiles = name in ("ece", "adaptive_ce", "average_ce")
+        assert ((first.low, first.high) != (other.low, other.high)) == of_percentiles, name
         assert first.low < first.high and (first.rows, first.questions) == (800, 40)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), min_size=2, max_size=20), st.randoms())
+def test_a_ratio_is_that_of_its_sums_and_its_linearised_values_have_it_as_mean(
+    rows: list[tuple[int, int]], random: Random
+) -> None:
+    sums, counts = np.array(rows, dtype=float).T
+    ids = np.arange(len(rows))
+    ratio = Ratio(sums, counts, ids)
+    assert ratio.value() == pytest.approx(sums.sum() / counts.sum())
+    assert ratio.linearised().mean() == pytest.approx(ratio.value(), abs=1e-12)
+    low, high = ratio.interval()
+    assert low <= ratio.value() <= high
+    # A question that is drawn twice is two questions.
+    times = np.array([random.randint(0, 2) for _ in rows]) + (ids == 0)
+    repeated = Ratio(np.repeat(sums, times), np.repeat(counts, times), np.arange(times.sum()))
+    assert ratio.values(times[None].astype(float))[0] == pytest.approx(repeated.value())
+    # A small change of the weights changes the ratio as the mean of the linearised values.
+    step = 1e-6 * np.array([random.uniform(-1, 1) for _ in rows])
+    moved = ratio.values(1 + step[None])[0]
+    assert moved == pytest.approx(np.average(ratio.linearised(), weights=1 + step), abs=1e-9)
+
+
+def test_anything_divided_by_itself_is_one_for_certain() -> None:
+    own = np.random.default_rng(7).integers(1, 60, 31).astype(float)
+    found = estimate(Ratio(own, own, np.arange(31)), Bootstrap(100))
+    assert (found.value, found.low, found.high) == (1, 1, 1)
+    assert (found.replicates == 1).all()
+
+
+def test_a_budget_is_compared_within_questions() -> None:
+    generator = np.random.default_rng(3)
+    baseline = generator.gamma(2, 20, 60)
+    own = 0.5 * baseline + generator.normal(0, 1, 60)
+    within = estimate(Ratio(own, baseline, np.arange(60)), Bootstrap(2000))
+    by_a_constant = estimate(QuestionMean(own / baseline.mean()), Bootstrap(2000))
+    assert within.value == pytest.approx(by_a_constant.value)
+    assert within.high - within.low < (by_a_constant.high - by_a_constant.low) / 4
+    spread = np.quantile(within.replicates, 0.975) - np.quantile(within.replicates, 0.025)
+    assert within.high - within.low == pytest.approx(spread, rel=0.2)
 
 
 def test_every_resample_draws_as_many_questions_as_there_are() -> None:
@@ -84,6 +128,7 @@ def test_one_question_has_a_value_but_no_interval() -> None:
         (lambda: RowMean([1.0], ["a", "b"]), "Each row needs one value and one question"),
         (lambda: QuestionMean([0.5, np.nan]), "Leave out rows without a value"),
         (lambda: QuestionMean([0.5, 0.5], ["a", "a"]), "occurs twice"),
+        (lambda: Ratio([0.5, 0.5], [1, 1], ["a"]), "one sum and one count"),
         (lambda: Bootstrap(0), r"\[1, inf\)"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.db.queries.curves import unbeaten
-from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.curves import (
     TARGETS,
@@ -17,7 +17,7 @@ from prmcal.harness.metrics.curves import (
     area_under,
     fixed_curve,
 )
-from prmcal.harness.metrics.selective import Answering, RiskCoverageArea
+from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.strategy import Pool, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from tests.registry.create import create_as
@@ -34,7 +34,7 @@ def world(questions: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
 
 
 def area(table: np.ndarray, points: Curve) -> tuple[float, float, float]:
-    return area_under(fixed_curve(table, [1, table.shape[1]], BOOTSTRAP), points, table.shape[1])
+    return area_under(fixed_curve(table, [1, table.shape[1]]), points, table.shape[1], BOOTSTRAP)
 
 
 def test_the_targets_are_those_of_the_paper() -> None:
@@ -44,7 +44,7 @@ def test_the_targets_are_those_of_the_paper() -> None:
 def test_every_point_is_what_the_strategy_says() -> None:
     scores, correct, chance = world()
     settings = [chance, np.clip(chance + 0.2, 0, 1), np.append(np.nan, chance[1:])]
-    curve = adaptive_curve(accuracy_table(scores, correct, N), settings, TARGETS, BOOTSTRAP)
+    curve = adaptive_curve(accuracy_table(scores, correct, N), settings, TARGETS)
     ias = create_as(PoolStrategy, strategies, "best-of-n + IAS")
     points = [(rewards, target) for rewards in settings for target in TARGETS]
     for place, (rewards, target) in enumerate(points):
@@ -56,7 +56,7 @@ def test_every_point_is_what_the_strategy_says() -> None:
 
 def test_a_curve_is_within_the_error_of_drawing() -> None:
     scores, correct, chance = world()
-    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, [0.5, 0.9], BOOTSTRAP)
+    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, [0.5, 0.9])
     random = np.random.default_rng(2)
     for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.cost, strict=True):
         pool = Pool(correct, np.where(correct, 0, 1), scores, chance)
@@ -75,15 +75,25 @@ def test_a_curve_is_within_the_error_of_drawing() -> None:
 
 def test_intervals_hold_the_value() -> None:
     scores, correct, chance = world()
-    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, TARGETS, BOOTSTRAP)
+    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, TARGETS)
     samples, accuracy = curve.intervals()
     assert np.all((samples[:, 0] <= curve.cost) & (curve.cost <= samples[:, 1]))
     assert np.all((accuracy[:, 0] < curve.accuracy) & (curve.accuracy < accuracy[:, 1]))
 
 
+def test_only_a_fixed_number_of_samples_is_known_for_certain() -> None:
+    always_right = np.ones((50, N))
+    samples, accuracy = fixed_curve(always_right, [1, 3, N]).intervals()
+    assert samples.tolist() == [[1, 1], [3, 3], [N, N]]
+    assert np.all((accuracy[:, 0] > 0.9) & (accuracy[:, 0] < 0.95) & (accuracy[:, 1] == 1))
+    # Rewards that ask for one sample of each of these 50 questions could ask for more of another.
+    samples, _ = adaptive_curve(always_right, np.ones(50), [0.5]).intervals()
+    assert samples[0, 0] <= 1 < samples[0, 1] < 3
+
+
 def test_a_flat_curve_has_its_height_as_area() -> None:
     table = np.full((5, N), 0.7)
-    value, low, high = area(table, fixed_curve(table, [2, 3, 8], BOOTSTRAP))
+    value, low, high = area(table, fixed_curve(table, [2, 3, 8]))
     assert value == pytest.approx(0.7)
     assert low == pytest.approx(0.7) and high == pytest.approx(0.7)
 
@@ -92,15 +102,15 @@ def test_ends_alone_are_mixed() -> None:
     """From 0 to 1 in a straight line over the budget: 1 / log N times the integral of (b - 1) / (N - 1) d log b."""
     table = np.tile(np.linspace(0, 1, N), (4, 1))
     expected = ((N - 1) - np.log(N)) / ((N - 1) * np.log(N))
-    assert area(table, fixed_curve(table, [], BOOTSTRAP))[0] == pytest.approx(expected)
+    assert area(table, fixed_curve(table, []))[0] == pytest.approx(expected)
     # Points on that line change nothing, in any order, nor does a point that is there twice.
-    assert area(table, fixed_curve(table, [9, 4, 4, 2], BOOTSTRAP))[0] == pytest.approx(expected)
+    assert area(table, fixed_curve(table, [9, 4, 4, 2]))[0] == pytest.approx(expected)
 
 
 def test_accuracy_that_grows_with_each_doubling_has_half_its_height() -> None:
     """Accuracy log n / log N has area one half, less what mixing loses between whole numbers of samples."""
     table = np.tile(np.log(np.arange(1, 1025)) / np.log(1024), (3, 1))
-    dense = fixed_curve(table, list(range(1, 1025)), BOOTSTRAP)
+    dense = fixed_curve(table, list(range(1, 1025)))
     assert area(table, dense)[0] == pytest.approx(0.5, abs=0.005)
 
 
@@ -108,7 +118,7 @@ def test_accuracy_that_grows_with_each_doubling_has_half_its_height() -> None:
 def test_the_area_is_the_integral(seed: int) -> None:
     scores, correct, chance = world(questions=12, seed=seed)
     table = accuracy_table(scores, correct, N)
-    curve = adaptive_curve(table, chance, TARGETS, BOOTSTRAP)
+    curve = adaptive_curve(table, chance, TARGETS)
     order = np.argsort(curve.cost, kind="stable")
     cost = np.concatenate([[1.0], curve.cost[order], [float(N)]])
     gain = np.concatenate([[table[:, 0].mean()], curve.accuracy[order], [table[:, -1].mean()]])
@@ -120,14 +130,14 @@ def test_the_area_is_the_integral(seed: int) -> None:
 def test_knowing_the_success_rate_has_the_larger_area() -> None:
     _, correct, chance = world(questions=400)
     table = accuracy_table(correct.astype(float), correct, N)
-    knowing = area(table, adaptive_curve(table, chance, TARGETS, BOOTSTRAP))
+    knowing = area(table, adaptive_curve(table, chance, TARGETS))
     guessing = np.random.default_rng(3).permutation(chance)
-    assert knowing[1] > area(table, adaptive_curve(table, guessing, TARGETS, BOOTSTRAP))[0]
+    assert knowing[1] > area(table, adaptive_curve(table, guessing, TARGETS))[0]
 
 
 def test_one_question_has_no_interval() -> None:
     table = np.full((1, N), 0.5)
-    value, low, high = area(table, fixed_curve(table, [2], BOOTSTRAP))
+    value, low, high = area(table, fixed_curve(table, [2]))
     assert value == pytest.approx(0.5)
     assert np.isnan(low) and np.isnan(high)
 
@@ -135,7 +145,7 @@ def test_one_question_has_no_interval() -> None:
 def test_an_area_needs_a_range_of_budgets() -> None:
     table = np.full((2, 1), 0.5)
     with pytest.raises(ValueError, match=r"N of at least 2\. Got N = 1"):
-        area(table, fixed_curve(table, [1], BOOTSTRAP))
+        area(table, fixed_curve(table, [1]))
 
 
 def test_the_frontier_keeps_what_nothing_beats() -> None:
@@ -175,9 +185,18 @@ def test_a_question_drawn_twice_is_two_questions(rows: list[tuple[int, float, in
 
 def test_answering_above_a_threshold() -> None:
     rewards, accuracy = [0.9, 0.6, 0.2, np.nan], [1.0, 0.5, 0.0, 1.0]
-    ids = np.arange(4)
-    assert Answering(rewards, accuracy, ids, 0.5, "coverage").value() == 0.5
-    assert Answering(rewards, accuracy, ids, 0.5, "risk").value() == 0.25
-    assert Answering(rewards, accuracy, ids, 0.95, "risk").value() == 0.0
-    found = estimate(Answering(rewards, accuracy, ids, 0.5, "risk"), BOOTSTRAP)
-    assert found.low <= found.value <= found.high
+    found = risk_at([0.0, 0.5, 0.9, 0.95], rewards, accuracy)
+    assert found["coverage"].tolist() == [0.75, 0.5, 0.25, 0.0]
+    assert found["risk"].tolist() == [0.5, 0.25, 0.0, 0.0]
+    for name in ("coverage", "risk"):
+        low, high = found[f"{name}_low"][:2], found[f"{name}_high"][:2]
+        assert np.all((low <= found[name][:2]) & (found[name][:2] <= high))
+    # One answer has a risk but no interval, and no answer has neither.
+    assert np.isnan(found["risk_low"][2:]).all() and np.isfinite(found["coverage_low"]).all()
+
+
+def test_many_right_answers_do_not_make_the_risk_zero() -> None:
+    found = risk_at([0.5], np.repeat([0.9, 0.1], [100, 50]), np.ones(150))
+    assert found["risk"] == 0 and found["risk_low"] == 0
+    assert found["risk_high"] == pytest.approx(0.0335, abs=1e-3)
+    assert found["coverage_low"] < 2 / 3 < found["coverage_high"]
