@@ -5,8 +5,10 @@ A recording is a file of JSON lines (or a JSON list, or Parquet) with one questi
     {"question": "1+1?", "solutions": ["a) ...", ...], "logits": [2.1, ...],
      "follow_ups": [{"prefix": ["a) ..."], "completions": ["b) ...", ...]}, ...]}
 
-A solution is a text, or an object with `text` and, optionally, `tokens` and `finish_reason`. The logit of a solution is
-a number (an outcome reward), or a list with one number for each of its T+1 prefixes.
+A solution is a text, or an object with `text` and, optionally, `tokens` and `finish_reason`: ``end``, ``length`` or
+``stop``. A recorded solution is whole, so ``stop``, which OpenAI's interface returns for every solution that was not
+cut off, is read as ``end``. The logit of a solution is a number (an outcome reward), or a list with one number for each
+of its T+1 prefixes.
 """
 
 from __future__ import annotations
@@ -124,10 +126,10 @@ def _completion(value: Any, field: str) -> Completion:
     if not isinstance(given, dict) or not isinstance(given.get("text"), str):
         raise ValueError(f"each of '{field}' must be a text, or an object with a 'text'")
     text = given["text"]
-    tokens, reason = given.get("tokens", len(text.split())), given.get("finish_reason", "stop")
-    if not isinstance(tokens, int) or tokens < 0 or reason not in ("stop", "length"):
-        raise ValueError(f"in '{field}', 'tokens' must be a count and 'finish_reason' stop or length")
-    return Completion(text, tokens, reason)
+    tokens, reason = given.get("tokens", len(text.split())), given.get("finish_reason", "end")
+    if not isinstance(tokens, int) or tokens < 0 or reason not in ("end", "stop", "length"):
+        raise ValueError(f"in '{field}', 'tokens' must be a count and 'finish_reason' end, stop or length")
+    return Completion(text, tokens, "length" if reason == "length" else "end")
 
 
 def _follow_ups(values: Any) -> list[dict[str, Any]]:

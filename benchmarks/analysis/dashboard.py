@@ -164,7 +164,7 @@ def fill(path: Path, steps: int) -> None:
             where = f"{llm}-{dataset}"
             run(
                 f"INSERT INTO trajectories SELECT 'rollout-{where}', printf('q%04d', q), t, "
-                f"repeat('{TEXT}', {steps}) || q, {steps}, 300, 100, 'stop', q::VARCHAR, 'correct', random() < 0.4 "
+                f"repeat('{TEXT}', {steps}) || q, {steps}, 300, 100, 'end', q::VARCHAR, 'correct', random() < 0.4 "
                 f"FROM range({QUESTIONS}) a(q), range({POOL}) b(t) ORDER BY q, t"
             )
             run(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from prmcal.registry.contracts.data import Completion, Prefix, Sampling
+from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.llms.prompts import prompt_ids
 from prmcal.registry.llms.transformers import TransformersLLM
@@ -73,5 +73,5 @@ class TransformersGenerate(LLM):
         length = next((place + 1 for place, token in enumerate(tokens) if token in ends), len(tokens))
         text = str(self.llm._tokenizer.decode(tokens[:length], skip_special_tokens=True))
         cut = min((text.find(stop) for stop in stops if stop in text), default=len(text))
-        stopped = cut < len(text) or tokens[length - 1] in ends
-        return Completion(text[:cut], length, "stop" if stopped else "length")
+        ended: FinishReason = "end" if tokens[length - 1] in ends else "length"
+        return Completion(text[:cut], length, "stop" if cut < len(text) else ended)

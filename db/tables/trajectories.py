@@ -31,7 +31,9 @@ class Trajectory(Base):
     prompt_tokens: Mapped[int] = mapped_column(
         comment="Number of prompt tokens; 0 if the LLM does not report it"
     )
-    finish_reason: Mapped[str] = mapped_column(comment="stop, or length if the token limit was reached")
+    finish_reason: Mapped[str] = mapped_column(
+        comment="end (at the LLM's end token), stop (at a stop string) or length (at the token limit)"
+    )
     answer: Mapped[str | None] = mapped_column(
         comment="Final answer found in the text; null if there is none"
     )

@@ -48,7 +48,7 @@ def compute(shard: Shard[ImportedParameters], context: Context) -> Output:
                     len(each.steps),
                     0,
                     0,
-                    "stop",
+                    "end",
                     answer,
                     verdict,
                     verdict == "correct",

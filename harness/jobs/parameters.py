@@ -166,6 +166,7 @@ class ImportedParameters(Parameters):
     """
 
     kind = "imported"
+    version = 2
     trajectories: range
     follow_ups: range
     llm: PluginReference

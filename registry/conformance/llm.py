@@ -72,14 +72,15 @@ def check_token_counts(plugin: LLM) -> None:
 
 
 def check_finish_reasons(plugin: LLM) -> None:
-    """A completion has the finish reason 'length' only if it was cut off."""
+    """A completion without stop strings ends with 'end', or with 'length' if it was cut off."""
     for completion in (each for part in _generate(plugin, _BARE) for each in part):
         expect(
-            completion.finish_reason in ("stop", "length"),
-            f"'finish_reason' must be 'stop' or 'length'. Got {completion.finish_reason!r}.",
+            completion.finish_reason in ("end", "length"),
+            "Without stop strings, 'finish_reason' must be 'end' (at the LLM's end token) or 'length'. Got "
+            f"{completion.finish_reason!r}.",
         )
         expect(
-            completion.finish_reason == "stop" or completion.tokens >= _SAMPLING.max_tokens,
+            completion.finish_reason == "end" or completion.tokens >= _SAMPLING.max_tokens,
             f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got "
             f"{completion.tokens} tokens.",
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Completion",
+    "FinishReason",
     "GenerationRequest",
     "HiddenStates",
     "Prefix",
@@ -19,6 +20,10 @@ __all__ = [
     "Sampling",
     "ScoringRequest",
 ]
+
+
+FinishReason = Literal["end", "stop", "length"]
+"""Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +89,17 @@ class Completion:
         The generated text, without the prefix.
     tokens : int
         Generated tokens.
-    finish_reason : {"stop", "length"}
-        ``stop`` if the LLM ended the completion or reached a stop string, ``length`` if it reached `max_tokens`.
+    finish_reason : {"end", "stop", "length"}
+        ``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached one of the stop
+        strings of the sampling, so that the LLM may have had more to say. ``length`` if it reached `max_tokens` or the
+        end of the LLM's context.
     prompt_tokens : int
         Tokens of the prefix, for the costs; 0 if the LLM does not report them.
     """
 
     text: str
     tokens: int
-    finish_reason: Literal["stop", "length"]
+    finish_reason: FinishReason
     prompt_tokens: int = 0
 
 

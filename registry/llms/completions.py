@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import Completion
+from prmcal.registry.contracts.data import Completion, FinishReason
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,6 +19,8 @@ _BUSY = 429
 _TRY_AGAIN = frozenset({408, 409, 425, _BUSY})
 _LONGEST_WAIT = 60.0
 _CONNECT_TIMEOUT = 30.0
+_STOPPED_BY = ("stop_reason", "matched_stop")
+"""The fields in which vLLM and SGLang return a stop string. They are null or a token's id at an end token."""
 
 
 class _TryAgainError(Exception):
@@ -115,9 +117,22 @@ def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Comple
         ) from error
     if not isinstance(text, str) or reason not in ("stop", "length"):
         raise _TryAgainError(f"it did not finish a completion (finish_reason {reason!r})")
-    for stop in request.get("stop", ()):
+    stops = request.get("stop", ())
+    for stop in stops:
         text = text.partition(stop)[0]
-    return Completion(text, tokens, reason, prompt)
+    return Completion(text, tokens, _finish_reason(choice, bool(stops)), prompt)
+
+
+def _finish_reason(choice: Mapping[str, Any], stops: bool) -> FinishReason:
+    """The reason of a finished choice. `stops` is whether the request has stop strings."""
+    if choice["finish_reason"] == "length":
+        return "length"
+    if not stops:
+        return "end"
+    for name in _STOPPED_BY:
+        if name in choice:
+            return "stop" if isinstance(choice[name], str) else "end"
+    return "stop"
 
 
 def _retry_after(response: httpx2.Response) -> float:

@@ -83,7 +83,14 @@ class OpenAILLM(LLM):
     -----
     Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
     8 of 64 completions are those of n = 8, if the texts of the server depend on the seed alone.
+
+    OpenAI's interface has one word for an end token and for a stop string. vLLM also returns ``stop_reason``, and
+    SGLang ``matched_stop``, which say which of the two it was. If a server returns neither, a completion that was not
+    cut off counts as ended at a stop string (``stop``) if the sampling has stop strings, and otherwise at the end
+    token.
     """
+
+    version = "2"
 
     def __init__(
         self,

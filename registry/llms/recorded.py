@@ -44,6 +44,7 @@ class RecordedLLM(LLM):
     ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
+    version = "2"
     repeats = True
 
     def __init__(self, path: str, solutions: str = "solutions", one_step: bool = False) -> None:
@@ -97,7 +98,7 @@ class RecordedLLM(LLM):
             return list(recorded)
         split = [split_steps(solution.text) for solution in solutions]
         if steps in split:
-            return [Completion("", 0, "stop")] * n
+            return [Completion("", 0, "end")] * n
         return [
             _rest(solution, whole, len(steps))
             for solution, whole in zip(solutions, split, strict=True)

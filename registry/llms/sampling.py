@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -41,20 +41,20 @@ class Row:
         The random numbers in [0, 1), one per token.
     tokens : list of int
         The tokens sampled so far, including the end-of-text token.
-    stopped : bool
-        Whether the completion ended by itself.
+    ended : {"end", "stop"} or None
+        Whether the completion ended at an end token or at a stop string; None if it did not.
     """
 
     prompt: tuple[int, ...]
     limit: int
     uniforms: NDArray[np.float64]
     tokens: list[int] = field(default_factory=list)
-    stopped: bool = False
+    ended: Literal["end", "stop"] | None = None
 
     @property
     def finished(self) -> bool:
         """Whether the completion ended or has reached its limit."""
-        return self.stopped or len(self.tokens) == self.limit
+        return self.ended is not None or len(self.tokens) == self.limit
 
 
 def sample_tokens(
@@ -118,12 +118,16 @@ def sample_rows(
     stops : callable
         Returns whether the tokens of a completion contain a stop string.
     """
+
+    def ends(tokens: list[int]) -> Literal["end", "stop"] | None:
+        if tokens[-1] in end_ids:
+            return "end"
+        return "stop" if stops(tokens) else None
+
     memory, places, logits = _read_prompts(model, rows, pad_id)
     draw = partial(sample_tokens, temperature=temperature, top_p=top_p)
     with memory.attention():
-        _go_on(
-            memory, list(rows), places, logits, draw, lambda tokens: tokens[-1] in end_ids or stops(tokens)
-        )
+        _go_on(memory, list(rows), places, logits, draw, ends)
 
 
 def _go_on(
@@ -132,7 +136,7 @@ def _go_on(
     places: torch.Tensor,
     logits: torch.Tensor,
     draw: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    ends: Callable[[list[int]], bool],
+    ends: Callable[[list[int]], Literal["end", "stop"] | None],
 ) -> None:
     """Sample one token at a time until all rows are finished."""
     device = logits.device
@@ -144,7 +148,7 @@ def _go_on(
             if row.finished:
                 continue
             row.tokens.append(token)
-            row.stopped = ends(row.tokens)
+            row.ended = ends(row.tokens)
             if not row.finished:
                 going.append(index)
         if not going:

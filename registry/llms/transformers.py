@@ -52,6 +52,8 @@ class TransformersLLM(LLM):
     text if two tokens are almost equally likely.
     """
 
+    version = "2"
+
     def __init__(
         self,
         checkpoint: str,
@@ -187,6 +189,6 @@ class TransformersLLM(LLM):
         return Completion(
             text=stops.cut(row.tokens),
             tokens=len(row.tokens),
-            finish_reason="stop" if row.stopped else "length",
+            finish_reason=row.ended or "length",
             prompt_tokens=len(row.prompt),
         )

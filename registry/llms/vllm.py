@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.ranges import Count, ShareOrOne
 from prmcal.registry.llms.seeds import completion_seed
@@ -52,6 +52,7 @@ class VLLM(LLM):
     a text if two tokens are almost equally likely.
     """
 
+    version = "2"
     packages = ("vllm",)
 
     def __init__(
@@ -172,4 +173,7 @@ def _completion(output: Any, stops: StopStrings) -> Completion:
     if found.finish_reason not in ("stop", "length"):
         raise PluginFailedError(f"vLLM did not finish a completion (finish_reason {found.finish_reason!r}).")
     tokens = list(found.token_ids)
-    return Completion(stops.cut(tokens), len(tokens), found.finish_reason, len(output.prompt_token_ids))
+    # The stop reason is the stop string. It is None or the token's id at an end token.
+    ended: FinishReason = "stop" if isinstance(found.stop_reason, str) else "end"
+    reason: FinishReason = "length" if found.finish_reason == "length" else ended
+    return Completion(stops.cut(tokens), len(tokens), reason, len(output.prompt_token_ids))

@@ -38,7 +38,7 @@ def trajectory_file(path: Path, questions: range = range(QUESTIONS)) -> Path:
             "steps": [STEPS] * len(rows),
             "tokens": [20 + index for _, index in rows],
             "prompt_tokens": [40] * len(rows),
-            "finish_reason": ["stop"] * len(rows),
+            "finish_reason": ["end"] * len(rows),
             "answer": [None if row == (1, 1) else str(row[1]) for row in rows],
             "verdict": ["correct" if each else "incorrect" for each in right],
             "correct": right,

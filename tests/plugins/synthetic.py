@@ -31,6 +31,7 @@ from prmcal import (
     llm,
     prm,
 )
+from prmcal.registry.contracts.data import FinishReason
 
 
 @dataset("synthetic-questions")
@@ -57,7 +58,10 @@ def cut(completion: Completion, stop: tuple[str, ...]) -> Completion:
     """A completion up to its first stop string."""
     text = completion.text
     text = text[: min((text.find(each) for each in stop if each in text), default=len(text))]
-    return replace(completion, text=text, tokens=10 * text.count("step") + 5 * ("boxed" in text))
+    reason: FinishReason = "stop" if len(text) < len(completion.text) else completion.finish_reason
+    return replace(
+        completion, text=text, finish_reason=reason, tokens=10 * text.count("step") + 5 * ("boxed" in text)
+    )
 
 
 @llm("synthetic-llm")
@@ -85,7 +89,7 @@ class SyntheticLLM(LLM):
             steps.append(f"step {number + 1} {'right' if right else 'wrong'} {random.integers(1000)}")
         answer = "0" if "wrong" in "".join(steps) else "1"
         text = "\n\n".join([*steps[len(prefix.steps) :], f"so \\boxed{{{answer}}}"])
-        return Completion(text, 10 * text.count("step") + 5, "stop", 8 + 10 * len(prefix.steps))
+        return Completion(text, 10 * text.count("step") + 5, "end", 8 + 10 * len(prefix.steps))
 
 
 @prm("synthetic-prm")

@@ -74,7 +74,8 @@ def test_text_and_reason_at_a_stop_string(weak: LLM) -> None:
         found = [whole.text.find(stop) for stop in ("=", "4") if stop in whole.text]
         assert cut.text == (whole.text[: min(found)] if found else whole.text)
         met += bool(found)
-        assert not found or cut.finish_reason == "stop"
+        assert cut.finish_reason == ("stop" if found else whole.finish_reason)
+        assert whole.finish_reason == ("length" if whole.tokens == 40 else "end")
     assert met > 5
 
 

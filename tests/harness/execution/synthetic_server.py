@@ -36,7 +36,7 @@ def main(port: int, most: int) -> None:
             ((given,),) = llm.generate([prefix], 1, Sampling(), asked["seed"])
             body = json.dumps(
                 {
-                    "choices": [{"index": 0, "text": given.text, "finish_reason": given.finish_reason}],
+                    "choices": [{"index": 0, "text": given.text, "finish_reason": "stop"}],
                     "usage": {"completion_tokens": given.tokens, "prompt_tokens": given.prompt_tokens},
                 }
             ).encode()

@@ -14,6 +14,7 @@ import pytest
 from prmcal import LLM, Completion, Dataset, Prefix, Question, Sampling
 from prmcal.errors import DataError
 from prmcal.registry.conformance import run_checks
+from prmcal.registry.contracts.data import FinishReason
 
 
 class Sound(LLM):
@@ -38,8 +39,8 @@ class Sound(LLM):
         """Return a completion in which each character is a token."""
         whole = text[: sampling.max_tokens]
         cut = min((whole.find(stop) for stop in sampling.stop if stop in whole), default=len(whole))
-        ended = cut < len(whole) or len(text) < sampling.max_tokens
-        return Completion(whole[:cut], len(whole), "stop" if ended else "length")
+        ended: FinishReason = "end" if len(text) < sampling.max_tokens else "length"
+        return Completion(whole[:cut], len(whole), "stop" if cut < len(whole) else ended)
 
 
 class OneTooFew(Sound):
@@ -60,6 +61,11 @@ class IgnoresTheLimit(Sound):
 class UnknownReason(Sound):
     def finish(self, text: str, sampling: Sampling) -> Completion:
         return replace(super().finish(text, sampling), finish_reason="eos")  # type: ignore[arg-type]
+
+
+class NoEnd(Sound):
+    def finish(self, text: str, sampling: Sampling) -> Completion:
+        return replace(super().finish(text, sampling), finish_reason="stop")
 
 
 class AlwaysCutOff(Sound):
@@ -128,7 +134,8 @@ BROKEN: dict[type[LLM], tuple[str, str]] = {
     ),
     NoTokenCounts: ("token counts", "must count the completion's tokens, at most max_tokens = 64. Got 0"),
     IgnoresTheLimit: ("token counts", "at most max_tokens = 4. Got"),
-    UnknownReason: ("finish reasons", "must be 'stop' or 'length'. Got 'eos'"),
+    UnknownReason: ("finish reasons", "must be 'end' .* or 'length'. Got 'eos'"),
+    NoEnd: ("finish reasons", "Without stop strings, .* Got 'stop'"),
     AlwaysCutOff: ("finish reasons", "Only a completion of max_tokens = 64 tokens ends with 'length'"),
     Greedy: ("samples differ", "All 6 were equal for each of 3 questions"),
     RepeatsSamples: ("samples differ", "got the same samples in the same order"),

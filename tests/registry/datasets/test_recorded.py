@@ -45,6 +45,12 @@ def test_solutions_come_in_their_order(tmp_path: Path) -> None:
     assert (replay(path, n=2)[1].tokens, replay(path, n=2)[1].finish_reason) == (17, "length")
 
 
+def test_a_whole_solution_ended_by_itself(tmp_path: Path) -> None:
+    given = [{"text": RIGHT, "finish_reason": reason} for reason in ("end", "stop", "length")]
+    path = write(tmp_path, {**RECORD, "solutions": [*given, OTHER], "logits": []})
+    assert [each.finish_reason for each in replay(path, n=4)] == ["end", "end", "length", "end"]
+
+
 def test_follow_ups_are_those_recorded_or_the_rest_of_solutions(tmp_path: Path) -> None:
     path = write(tmp_path, RECORD)
     recorded = replay(path, ("a) 1+1=2", "b) 2+1=3"), n=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from prmcal import Completion
 from prmcal.registry.plugins import llms
 
 Reply = dict[str, Any]
@@ -24,11 +25,18 @@ def echo(request: dict[str, Any]) -> Reply:
     return reply(f"seed {request['seed']}", 3, "stop")
 
 
-def reply(text: str, tokens: int, reason: str | None) -> Reply:
+def reply(text: str, tokens: int, reason: str, **details: Any) -> Reply:
     return {
-        "choices": [{"index": 0, "text": text, "finish_reason": reason}],
+        "choices": [{"index": 0, "text": text, "finish_reason": reason, **details}],
         "usage": {"completion_tokens": tokens, "prompt_tokens": 7},
     }
+
+
+def reply_of_vllm(completion: Completion, stops: Sequence[str]) -> Reply:
+    """Return what vLLM's server returns for a completion. It says which stop string a completion reached."""
+    reason = "length" if completion.finish_reason == "length" else "stop"
+    stop = stops[0] if completion.finish_reason == "stop" else None
+    return reply(completion.text, completion.tokens, reason, stop_reason=stop)
 
 
 class Policy:
@@ -77,7 +85,7 @@ class Policy:
         )
         for key, row in zip(batch, rows, strict=True):
             completion = llm._completion(row, stops)
-            self.known[key] = reply(completion.text, completion.tokens, completion.finish_reason)
+            self.known[key] = reply_of_vllm(completion, request.get("stop", ()))
             del self.waiting[key]
 
 

@@ -13,7 +13,7 @@ from prmcal import Prefix, Sampling
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.plugins import llms
-from tests.registry.llms.completions_server import Policy, Server, serving
+from tests.registry.llms.completions_server import Policy, Server, reply, serving
 
 TEMPLATE = "Q: {question}\nA: "
 PREFIXES = [Prefix("1+1?"), Prefix("1+1?"), Prefix("2+2?", ("a) two", "b) two more"))]
@@ -76,6 +76,27 @@ def test_a_request_says_all_that_decides_the_text() -> None:
         "model": "weak", "n": 1, "temperature": 0.6, "top_p": 0.9, "max_tokens": 12, "stop": ["\n\nQ"],
     }  # fmt: skip
     assert "stop" not in server.requests[-1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "details", "stop", "expected"),
+    [
+        ("length", {}, ("x",), "length"),
+        ("stop", {}, (), "end"),
+        ("stop", {}, ("x",), "stop"),  # The server does not say which of the two it was.
+        ("stop", {"stop_reason": None}, ("x",), "end"),
+        ("stop", {"stop_reason": 151645}, ("x",), "end"),
+        ("stop", {"stop_reason": "x"}, ("x",), "stop"),
+        ("stop", {"matched_stop": 2}, ("x",), "end"),
+        ("stop", {"matched_stop": "x"}, ("x",), "stop"),
+    ],
+)
+def test_a_reply_says_whether_the_llm_or_a_stop_string_ended_it(
+    reason: str, details: dict[str, Any], stop: tuple[str, ...], expected: str
+) -> None:
+    with serving(lambda request: reply("a text", 3, reason, **details)) as server:
+        ((found,),) = plugin(server.url).generate(PREFIXES[:1], 1, Sampling(stop=stop), 0)
+    assert found.finish_reason == expected
 
 
 def test_more_samples_begin_with_the_fewer_and_equal_prefixes_differ() -> None:

@@ -113,6 +113,9 @@ def test_text_and_reason_at_a_stop_string(policy: TransformersLLM) -> None:
             met += 1
             assert cut.finish_reason == "stop"
             assert cut.tokens <= whole.tokens
+        else:
+            assert cut == whole
+        assert whole.finish_reason == ("length" if whole.tokens == 40 else "end")
     assert met > 5
 
 
