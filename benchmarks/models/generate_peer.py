@@ -8,6 +8,7 @@ import torch
 
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.llms.chat_templates import NATIVE
 from prmcal.registry.llms.prompts import prompt_ids
 from prmcal.registry.llms.transformers import TransformersLLM
 
@@ -34,7 +35,7 @@ class TransformersGenerate(LLM):
     ) -> list[list[Completion]]:
         """Sample `n` completions of each prefix. `seed` is the seed of torch."""
         torch.manual_seed(seed % 2**63)
-        prompts = [prompt_ids(self.llm._tokenizer, prefix, None) for prefix in prefixes]
+        prompts = [prompt_ids(self.llm._tokenizer, prefix, NATIVE, None) for prefix in prefixes]
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         found: dict[int, list[Completion]] = {}
         for start in range(0, len(order), self.prefixes):

@@ -49,7 +49,8 @@ def reported(**filters: str) -> pd.DataFrame:
     DataFrame
         Columns table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value, digits
         (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names under
-        which they are registered. A coordinate that does not apply is None: a calibration error has no strategy.
+        which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
+        not apply is None: a calibration error has no strategy.
 
     Raises
     ------

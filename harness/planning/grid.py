@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -22,6 +23,7 @@ from prmcal.registry.contracts.ranges import Count, Positive, Seed, Share, Share
 
 __all__ = [
     "CalibrationSpec",
+    "CalibratorSpec",
     "DatasetSpec",
     "GridSpec",
     "PluginSpec",
@@ -32,6 +34,9 @@ __all__ = [
 
 Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 StrategyName = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+
+Chosen = Annotated[list[Name], Field(min_length=1)] | None
+"""The names of the entries that another entry is restricted to; None for all."""
 
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
@@ -64,22 +69,42 @@ class PluginSpec(_Spec):
         return PluginReference(self.name, self.plugin, dict(self.arguments))
 
 
+class CalibratorSpec(PluginSpec):
+    """A calibrator and the name that the leaderboard shows.
+
+    It is fitted for every LLM and PRM, or for those in `llms` and `prms`.
+    """
+
+    llms: Chosen = None
+    prms: Chosen = None
+
+    def is_for(self, llm: str, prm: str) -> bool:
+        """Return whether it is fitted for an LLM and a PRM."""
+        return _is_chosen(llm, self.llms) and _is_chosen(prm, self.prms)
+
+
 class StrategySpec(PluginSpec):
     """A strategy and the name that the leaderboard shows.
 
-    A strategy that reads scores is run for every PRM, or for those in `prms`. A strategy that reads calibrated rewards
-    is run for every calibrator, or for those in `calibrators`.
+    It is run on every data set, or on those in `datasets`. A strategy that reads scores is run for every PRM, or for
+    those in `prms`. A strategy that reads calibrated rewards is run for every calibrator, or for those in
+    `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
     """
 
     name: StrategyName
-    prms: Annotated[list[Name], Field(min_length=1)] | None = None
-    calibrators: Annotated[list[Name], Field(min_length=1)] | None = None
+    datasets: Chosen = None
+    prms: Chosen = None
+    calibrators: Chosen = None
 
-    def is_for(self, prm: str, calibrator: str) -> bool:
-        """Return whether it is run for a PRM and a calibrator. The name of one that it does not read is empty."""
+    def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
+        """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
         return all(
-            not name or chosen is None or name in chosen
-            for name, chosen in ((prm, self.prms), (calibrator, self.calibrators))
+            not name or _is_chosen(name, chosen)
+            for name, chosen in (
+                (dataset, self.datasets),
+                (prm, self.prms),
+                (calibrator, self.calibrators),
+            )
         )
 
 
@@ -150,6 +175,10 @@ class ShardSpec(_Spec):
     trajectories: Count = 8
 
 
+def _is_chosen(name: str, chosen: Chosen) -> bool:
+    return chosen is None or name in chosen
+
+
 def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
     names = [spec.name for spec in specs]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -158,13 +187,27 @@ def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
     return specs
 
 
+def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
+    first: dict[str, StrategySpec] = {}
+    for spec in specs:
+        same = first.setdefault(spec.name, spec)
+        if (same.plugin, same.arguments) != (spec.plugin, spec.arguments):
+            raise ValueError(
+                f"the name '{spec.name}' is used for two different strategies; give each of them its own name"
+            )
+    return specs
+
+
 Plugins = Annotated[list[PluginSpec], Field(min_length=1), AfterValidator(_unique_names)]
+Calibrators = Annotated[list[CalibratorSpec], Field(min_length=1), AfterValidator(_unique_names)]
 Datasets = Annotated[list[DatasetSpec], Field(min_length=1), AfterValidator(_unique_names)]
-Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_unique_names)]
+Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_one_strategy_per_name)]
 
 
 class GridSpec(_Spec):
     """A whole grid. Every LLM is combined with every PRM, calibrator, data set and strategy.
+
+    The lists in the entries of calibrators and strategies restrict this.
 
     `limit` restricts every data set to its first questions, for a quick test.
     """
@@ -174,7 +217,7 @@ class GridSpec(_Spec):
     limit: Count | None = None
     llms: Plugins
     prms: Plugins
-    calibrators: Plugins
+    calibrators: Calibrators
     datasets: Datasets
     calibration: CalibrationSpec
     sampling: SamplingSpec = SamplingSpec()
@@ -190,17 +233,10 @@ class GridSpec(_Spec):
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
             )
-        for strategy in self.strategies:
-            for kind, named, there in (
-                ("PRM", strategy.prms, self.prms),
-                ("calibrator", strategy.calibrators, self.calibrators),
-            ):
-                unknown = set(named or ()) - {each.name for each in there}
-                if unknown:
-                    raise ValueError(
-                        f"the strategy '{strategy.name}' names the {kind} '{min(unknown)}', "
-                        "which the grid does not have"
-                    )
+        for entry, kind, named, there in self._restrictions():
+            unknown = set(named or ()) - {each.name for each in there}
+            if unknown:
+                raise ValueError(f"{entry} names the {kind} '{min(unknown)}', which the grid does not have")
         same = [each for each in self.datasets if each.name == self.calibration.name]
         if same and (same[0].plugin, same[0].arguments) != (
             self.calibration.plugin,
@@ -211,6 +247,22 @@ class GridSpec(_Spec):
                 "give one of them another name"
             )
         return self
+
+    def _restrictions(self) -> Iterator[tuple[str, str, Chosen, Sequence[PluginSpec]]]:
+        """Yield every list that restricts an entry: the entry, what the list names, the names, and what there is."""
+        for calibrator in self.calibrators:
+            entry = f"the calibrator '{calibrator.name}'"
+            yield entry, "LLM", calibrator.llms, self.llms
+            yield entry, "PRM", calibrator.prms, self.prms
+        for strategy in self.strategies:
+            entry = f"the strategy '{strategy.name}'"
+            yield entry, "data set", strategy.datasets, self.datasets
+            yield entry, "PRM", strategy.prms, self.prms
+            yield entry, "calibrator", strategy.calibrators, self.calibrators
+
+    def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
+        """Return whether a strategy is run for a data set, a PRM and a calibrator; see :meth:`StrategySpec.is_for`."""
+        return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)
 
     def limited(self, questions: int | None) -> GridSpec:
         """Return the same grid on at most the first `questions` questions of every data set."""

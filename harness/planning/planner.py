@@ -92,7 +92,7 @@ class _Planner:
             for scored in tested:
                 self._strategies(StrategyInputs(scored.sampled, scored))
                 self._add(curves_job(self.grid, scored))
-            for calibrator in self.resolved.calibrators:
+            for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self._add(fit_job(self.grid, calibrator, fitted))
                 for scored in tested:
                     self._test(calibrator, scored, fit)
@@ -116,7 +116,8 @@ class _Planner:
     def _scored(self, prm: GridPlugin[PRM], sampled: Sampled) -> Scored:
         scores = self._add(score_job(sampled, prm))
         hidden = None
-        if any(calibrator.built.reads == "hidden" for calibrator in self.resolved.calibrators):
+        calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
+        if any(calibrator.built.reads == "hidden" for calibrator in calibrators):
             hidden = self._add(hidden_job(sampled, prm, scores))
         return Scored(sampled, prm, scores, hidden)
 
@@ -145,8 +146,10 @@ class _Planner:
     def _strategies(self, inputs: StrategyInputs) -> None:
         """Plan every strategy that is run once for these inputs, with every target C if it has one."""
         labels = inputs.labels
-        for strategy, spec in zip(self.resolved.strategies, self.grid.strategies, strict=True):
-            if inputs.suits(strategy.built) and spec.is_for(labels.prm, labels.calibrator):
+        for strategy in self.resolved.strategies:
+            if inputs.suits(strategy.built) and self.grid.runs(
+                strategy.name, labels.dataset, labels.prm, labels.calibrator
+            ):
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
                     self.cells.append(Cell("scaling", labels, job, strategy.name, target, inputs.level))

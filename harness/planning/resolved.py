@@ -118,6 +118,11 @@ class ResolvedGrid:
         data = [each.dataset.name for each in self.datasets if each.stand_in]
         return tuple(dict.fromkeys(name for name in (*models, *data) if name))
 
+    def calibrators_for(self, llm: str, prm: str) -> list[GridPlugin[Calibrator]]:
+        """Return the calibrators that are fitted for an LLM and a PRM, by their names in the grid."""
+        specs = zip(self.calibrators, self.spec.calibrators, strict=True)
+        return [calibrator for calibrator, spec in specs if spec.is_for(llm, prm)]
+
     @property
     def datasets(self) -> tuple[GridQuestions, ...]:
         """The splits in use, with their questions."""
@@ -155,7 +160,9 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
         calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
-        strategies=tuple(build_plugin(strategies, spec) for spec in grid.strategies),
+        strategies=tuple(
+            build_plugin(strategies, spec) for spec in {spec.name: spec for spec in grid.strategies}.values()
+        ),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
@@ -186,9 +193,9 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
     size = dataset.built.absent_size(spec.split) if stand_ins else None
     if size is not None:
         count = min(size, spec.questions or size, grid.limit or size)
-        numbered = [
-            Question(str(number), f"{spec.name} {spec.split} {number}", "") for number in range(count)
-        ]
+        # Entries of the same data share their questions, as they do in a run.
+        source = f"{spec.plugin} {spec.arguments} {spec.split}"
+        numbered = [Question(str(number), f"{source} {number}", "") for number in range(count)]
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
     questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
     if not questions:

@@ -15,7 +15,7 @@ _FOLDER = Path(prmcal.__file__).with_name("grids")
 
 def shipped_grids() -> dict[str, Path]:
     """Return the names of the shipped grids and their files, sorted by name."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def find_grid(grid: str) -> Path:

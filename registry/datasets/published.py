@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,19 +20,29 @@ __all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"
 _TRAINING_PROBLEMS = 7500
 _EVERY = 15
 _LARGEST_AIME_ANSWER = 999
+_DEGREES = re.compile(r"\s*(\^\s*(\\circ|\{\s*\\circ\s*\})|°)\s*$")
+_SUBJECTS = (
+    "algebra",
+    "counting_and_probability",
+    "geometry",
+    "intermediate_algebra",
+    "number_theory",
+    "prealgebra",
+    "precalculus",
+)
 
 
 @dataclass(frozen=True)
 class _HubTable:
-    """One split of a data set on the Hugging Face hub."""
+    """One split of a data set on the Hugging Face hub: the rows of its configurations, one after the other."""
 
     repository: str
-    configuration: str | None
+    configurations: tuple[str | None, ...]
     split: str
 
     def __str__(self) -> str:
-        configuration = f", configuration '{self.configuration}'" if self.configuration else ""
-        return f"{self.repository}{configuration}, split '{self.split}'"
+        named = " and ".join(f"'{each}'" for each in self.configurations if each)
+        return f"{self.repository}{f', configuration {named}' if named else ''}, split '{self.split}'"
 
     def is_downloaded(self) -> bool:
         """Return whether the local cache of the hub contains the data set."""
@@ -43,7 +54,11 @@ class _HubTable:
         import datasets
 
         try:
-            rows = datasets.load_dataset(self.repository, self.configuration, split=self.split)
+            rows = [
+                row
+                for configuration in self.configurations
+                for row in datasets.load_dataset(self.repository, configuration, split=self.split)
+            ]
         except Exception as error:  # `datasets` raises errors without a common base class.
             reason = " ".join(str(error).split())[:200]
             raise DataError(
@@ -131,7 +146,7 @@ class MATH500(_TestSet):
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
     """
 
-    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", None, "test")}
+    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", (None,), "test")}
     sizes: ClassVar = {"test": 500}
 
 
@@ -140,7 +155,8 @@ class _AIME(_TestSet):
     sizes: ClassVar = {"test": 30}
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
-        return questions_of(records, source, _check_aime_answer)
+        questions = questions_of(records, source, _check_aime_answer)
+        return [replace(question, answer=_without_degrees(question.answer)) for question in questions]
 
 
 class AIME24(_AIME):
@@ -152,7 +168,7 @@ class AIME24(_AIME):
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/aime_2024.
     """
 
-    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", None, "train")}
+    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", (None,), "train")}
 
 
 class AIME25(_AIME):
@@ -161,10 +177,13 @@ class AIME25(_AIME):
     Parameters
     ----------
     path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). By default they come from math-ai/aime25.
+        A file of its questions (.jsonl, .json or .parquet). By default they come from opencompass/AIME2025, which the
+        paper names: first those of AIME I, then those of AIME II, each in the order of the hub.
     """
 
-    tables: ClassVar = {"test": _HubTable("math-ai/aime25", None, "test")}
+    tables: ClassVar = {
+        "test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test"),
+    }
 
 
 class AIME2425(Dataset):
@@ -212,12 +231,14 @@ class MathCalibration(_PublishedDataset):
     Parameters
     ----------
     path : str, optional
-        A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from
-        DigitalLearningGmbH/MATH-lighteval. Files differ in the order of problems, and therefore in every 15th problem.
+        A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
+        subject by subject in alphabetical order, as in the authors' code since the original data set,
+        hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in
+        every 15th problem.
     """
 
     splits = ("calibration",)
-    tables: ClassVar = {"calibration": _HubTable("DigitalLearningGmbH/MATH-lighteval", None, "train")}
+    tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
 
     def __init__(self, path: str | None = None) -> None:
@@ -249,8 +270,8 @@ class GSM8K(_PublishedDataset):
 
     splits = ("calibration", "test")
     tables: ClassVar = {
-        "calibration": _HubTable("openai/gsm8k", "main", "train"),
-        "test": _HubTable("openai/gsm8k", "main", "test"),
+        "calibration": _HubTable("openai/gsm8k", ("main",), "train"),
+        "test": _HubTable("openai/gsm8k", ("main",), "test"),
     }
     sizes: ClassVar = {"calibration": 7473, "test": 1319}
 
@@ -263,8 +284,14 @@ class GSM8K(_PublishedDataset):
         return {"calibration": ("calibration", self.calibration), "test": ("path", self.path)}
 
 
+def _without_degrees(answer: str) -> str:
+    """Remove the sign of degrees, which one answer of opencompass/AIME2025 has."""
+    return _DEGREES.sub("", answer)
+
+
 def _check_aime_answer(question: Question) -> None:
-    if not (question.answer.isdigit() and int(question.answer) <= _LARGEST_AIME_ANSWER):
+    answer = _without_degrees(question.answer)
+    if not (answer.isdigit() and int(answer) <= _LARGEST_AIME_ANSWER):
         raise ValueError(
             f"its answer must be an integer from 0 to 999, like all answers of AIME. Got '{question.answer[:60]}'"
         )

@@ -39,7 +39,7 @@ class SuccessRates(FollowedUpDataset):
     ----------
     files : dict of str to (str or list of str)
         The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
-        ``{llama-3.2-1b: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
+        ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
     """
 
     def __init__(self, files: dict[str, str | list[str]]) -> None:

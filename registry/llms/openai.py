@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,17 +15,15 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.ranges import Count, Positive
+from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
 from prmcal.registry.llms.completions import CompletionsClient
 from prmcal.registry.llms.seeds import completion_seed
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
-from prmcal.steps import text_so_far
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 __all__ = ["OpenAILLM"]
-
-_QUESTION = "{question}"
 
 
 def _checked_address(url: str) -> str:
@@ -41,14 +38,13 @@ _Address = Annotated[
     AfterValidator(_checked_address),
     Field(description="an address such as http://localhost:8000/v1"),
 ]
-_Template = Annotated[str, Field(pattern=re.escape(_QUESTION), description=f"a text with {_QUESTION}")]
 
 
 class OpenAILLM(LLM):
     """A model on a server, with one completion per request and many requests in parallel.
 
-    The completions interface is used, since chat interfaces cannot continue a prefix. The prompt is written here, by
-    the model's chat template as in the LLM `transformers`, or by `template`.
+    The completions interface is used, since chat interfaces cannot continue a prefix. The prompt is written here, by a
+    chat template as in the LLM `transformers`.
 
     Parameters
     ----------
@@ -57,12 +53,14 @@ class OpenAILLM(LLM):
     model : str
         The name of the model on the server.
     tokenizer : str, optional
-        A checkpoint whose tokenizer has the chat template: a folder, a hub id with or without ``@REVISION``, or
-        ``nano:NAME``. Prompts are then sent as token ids. Give either `tokenizer` or `template`.
-    template : str, optional
-        The prompt as text, with ``{question}`` in the place of the question. The steps are appended.
+        A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
+        Prompts are then sent as token ids. Without it they are sent as text, to which most servers add the token for
+        the beginning.
+    chat_template : str, default="native"
+        The template that writes the prompt, as in the LLM `transformers`. The default, the tokenizer's own, needs a
+        `tokenizer`. Without one, a template's special tokens such as ``bos_token`` are empty.
     system_prompt : str, optional
-        The system message of the chat. With None, the chat template decides.
+        The system message of the chat. With None, there is none, and the chat template decides.
     weights : str, default=""
         A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
         job keys.
@@ -97,7 +95,7 @@ class OpenAILLM(LLM):
         base_url: _Address,
         model: str,
         tokenizer: str | None = None,
-        template: _Template | None = None,
+        chat_template: str = NATIVE,
         system_prompt: str | None = None,
         weights: str = "",
         key_variable: str | None = None,
@@ -109,7 +107,7 @@ class OpenAILLM(LLM):
         self.base_url = base_url
         self.model = model
         self.tokenizer = tokenizer
-        self.template = template
+        self.chat_template = chat_template
         self.system_prompt = system_prompt
         self.weights = weights
         self.key_variable = key_variable
@@ -119,13 +117,14 @@ class OpenAILLM(LLM):
         self.backoff = backoff
 
     def check_arguments(self) -> None:
-        """Raise an error unless there is a tokenizer or a template, or if there is no such tokenizer."""
-        if (self.tokenizer is None) == (self.template is None):
+        """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""
+        if self.tokenizer is None and self.chat_template == NATIVE:
             raise ValueError(
-                "Give either 'tokenizer', the checkpoint whose chat template writes the prompt, or 'template'."
+                "Give 'tokenizer', the checkpoint whose own chat template writes the prompt, or a 'chat_template'."
             )
         if self.tokenizer is not None:
             check_checkpoint(self.tokenizer)
+        check_chat_template(self.chat_template, self.system_prompt)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -135,8 +134,8 @@ class OpenAILLM(LLM):
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model and its prompt. The server is not part of it."""
         known = super().identity()
-        asked = ("model", "template", "system_prompt", "weights")
-        known["arguments"] = {name: known["arguments"].get(name) for name in asked}
+        known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
+        known["prompt"] = prompt_identity(self.chat_template, self.system_prompt)
         if self.tokenizer is not None:
             known["tokenizer"] = checkpoint_identity(self.tokenizer)
         return known
@@ -174,18 +173,17 @@ class OpenAILLM(LLM):
         return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 
     @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
+    def _tokenizer(self) -> PreTrainedTokenizerBase | None:
         from prmcal.registry.llms.prompts import chat_tokenizer
 
-        assert self.tokenizer is not None
-        return chat_tokenizer(self.tokenizer)
+        return None if self.tokenizer is None else chat_tokenizer(self.tokenizer, self.chat_template)
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
-        from prmcal.registry.llms.prompts import prompt_ids
+        from prmcal.registry.llms.prompts import prompt_ids, prompt_text
 
-        if self.template is None:
-            return list(prompt_ids(self._tokenizer, prefix, self.system_prompt))
-        return self.template.replace(_QUESTION, prefix.question) + text_so_far(prefix.steps)
+        if self._tokenizer is None:
+            return prompt_text(None, prefix, self.chat_template, self.system_prompt)
+        return list(prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt))
 
     def _key(self) -> str | None:
         if self.key_variable is None:

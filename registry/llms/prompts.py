@@ -1,4 +1,4 @@
-"""Prompts of chat models: the chat template applied to the question, then the steps so far."""
+"""Prompts of chat models: a chat template applied to the question, then the steps so far."""
 
 from __future__ import annotations
 
@@ -6,43 +6,70 @@ from typing import TYPE_CHECKING
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix, Sampling
+from prmcal.registry.llms.chat_templates import NATIVE, check_prompt, messages_of, render
+from prmcal.registry.models.chats import chat_text
 from prmcal.steps import text_so_far
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["chat_tokenizer", "prompt_ids", "room_for_completion"]
+__all__ = ["chat_tokenizer", "prompt_ids", "prompt_text", "room_for_completion"]
 
 
-def chat_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
+def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a chat model.
 
     Raises
     ------
     PluginFailedError
-        If the tokenizer has no chat template.
+        If `chat_template` is the tokenizer's own and it has none.
     """
     from prmcal.registry.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
-    if tokenizer.chat_template is None:
+    if chat_template == NATIVE and tokenizer.chat_template is None:
         raise PluginFailedError(
-            f"{checkpoint} has no chat template, which defines the prompt. "
-            "Use an instruction-tuned model, or put a chat_template.jinja beside its tokenizer."
+            f"{checkpoint} has no chat template of its own, which would define the prompt. Use an instruction-tuned "
+            "model, or set 'chat_template' to a shipped template or a file."
         )
     return tokenizer
 
 
+def prompt_text(
+    tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix, chat_template: str, system_prompt: str | None
+) -> str:
+    """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase or None
+        Its special tokens are those of the template. The model's own template needs one.
+    prefix : Prefix
+    chat_template, system_prompt
+        As in the LLM `transformers`.
+
+    Raises
+    ------
+    PluginFailedError, InvalidArgumentsError
+        If the template cannot write the prompt, or leaves out the question or the system prompt.
+    """
+    if chat_template != NATIVE:
+        special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
+        return render(chat_template, prefix.question, system_prompt, special_tokens) + text_so_far(
+            prefix.steps
+        )
+    assert tokenizer is not None
+    text = chat_text(tokenizer, messages_of(prefix.question, system_prompt))
+    check_prompt(text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt)
+    return text + text_so_far(prefix.steps)
+
+
 def prompt_ids(
-    tokenizer: PreTrainedTokenizerBase, prefix: Prefix, system_prompt: str | None
+    tokenizer: PreTrainedTokenizerBase, prefix: Prefix, chat_template: str, system_prompt: str | None
 ) -> tuple[int, ...]:
-    """Return the token ids of a prefix. Its steps begin the assistant's turn, each followed by a blank line."""
-    messages = [{"role": "user", "content": prefix.question}]
-    if system_prompt is not None:
-        messages.insert(0, {"role": "system", "content": system_prompt})
-    text = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    text += text_so_far(prefix.steps)
-    # The template contains the special tokens.
+    """Return the token ids of :func:`prompt_text`."""
+    text = prompt_text(tokenizer, prefix, chat_template, system_prompt)
+    # The template writes the special tokens.
     return tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
 from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.models.placement import Device, Dtype
@@ -29,8 +30,8 @@ _SEED_RANGE = 2**64
 class TransformersLLM(LLM):
     """A chat model that is sampled in large batches.
 
-    The prompt is the tokenizer's chat template, applied to the system prompt, if there is one, and the question. The
-    steps of a prefix begin the assistant's turn, each followed by a blank line.
+    The prompt is a chat template, applied to the system prompt, if there is one, and the question. The steps of a
+    prefix begin the assistant's turn, each followed by a blank line.
 
     Parameters
     ----------
@@ -42,8 +43,13 @@ class TransformersLLM(LLM):
         ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
     batch_tokens : int, default=131072
         Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory.
+    chat_template : str, default="native"
+        The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
+        ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages`
+        and the tokenizer's special tokens, as those of transformers do. If it asks for today's date, it always gets
+        26 July 2024.
     system_prompt : str, optional
-        The system message of the chat. With None, the chat template decides.
+        The system message of the chat. With None, there is none, and the chat template decides.
 
     Notes
     -----
@@ -60,27 +66,31 @@ class TransformersLLM(LLM):
         dtype: Dtype = "auto",
         device: Device = "auto",
         batch_tokens: Count = 131_072,
+        chat_template: str = NATIVE,
         system_prompt: str | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.dtype = dtype
         self.device = device
         self.batch_tokens = batch_tokens
+        self.chat_template = chat_template
         self.system_prompt = system_prompt
 
     def check_arguments(self) -> None:
-        """Raise an error if there is no such checkpoint."""
+        """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
         check_checkpoint(self.checkpoint)
+        check_chat_template(self.chat_template, self.system_prompt)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, and what else the texts depend on.
+        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on.
 
         Arguments that only suit the machine, such as the device, are left out.
         """
         known = super().identity()
-        left_out = ("checkpoint", "device", "batch_tokens")
+        left_out = ("checkpoint", "device", "batch_tokens", "chat_template", "system_prompt")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        return {**known, "checkpoint": checkpoint_identity(self.checkpoint)}
+        prompt = prompt_identity(self.chat_template, self.system_prompt)
+        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -120,7 +130,7 @@ class TransformersLLM(LLM):
         from prmcal.registry.llms.prompts import prompt_ids, room_for_completion
         from prmcal.registry.llms.sampling import Row
 
-        prompt = prompt_ids(self._tokenizer, prefix, self.system_prompt)
+        prompt = prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
         limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
         for place in range(first, first + n):
             key = np.array([seed % _SEED_RANGE, place], dtype=np.uint64)
@@ -155,7 +165,7 @@ class TransformersLLM(LLM):
     def _tokenizer(self) -> PreTrainedTokenizerBase:
         from prmcal.registry.llms.prompts import chat_tokenizer
 
-        return chat_tokenizer(self.checkpoint)
+        return chat_tokenizer(self.checkpoint, self.chat_template)
 
     @cached_property
     def _context(self) -> int:

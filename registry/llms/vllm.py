@@ -11,6 +11,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.ranges import Count, ShareOrOne
+from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
 from prmcal.registry.llms.seeds import completion_seed
 from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
@@ -26,8 +27,8 @@ __all__ = ["VLLM"]
 class VLLM(LLM):
     """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.
 
-    The prompt is that of the LLM `transformers`: the tokenizer's chat template, applied to the system prompt, if there
-    is one, and the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
+    The prompt is that of the LLM `transformers`: a chat template, applied to the system prompt, if there is one, and
+    the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
 
     Parameters
     ----------
@@ -42,8 +43,13 @@ class VLLM(LLM):
         The number of GPUs that the model is spread over.
     gpu_memory : float, default=0.9
         The share of each GPU's memory that the engine uses, in (0, 1].
+    chat_template : str, default="native"
+        The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
+        ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages`
+        and the tokenizer's special tokens, as those of transformers do. If it asks for today's date, it always gets
+        26 July 2024.
     system_prompt : str, optional
-        The system message of the chat. With None, the chat template decides.
+        The system message of the chat. With None, there is none, and the chat template decides.
 
     Notes
     -----
@@ -62,6 +68,7 @@ class VLLM(LLM):
         context: Count | None = None,
         tensor_parallel: Count = 1,
         gpu_memory: ShareOrOne = 0.9,
+        chat_template: str = NATIVE,
         system_prompt: str | None = None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -69,21 +76,24 @@ class VLLM(LLM):
         self.context = context
         self.tensor_parallel = tensor_parallel
         self.gpu_memory = gpu_memory
+        self.chat_template = chat_template
         self.system_prompt = system_prompt
 
     def check_arguments(self) -> None:
-        """Raise an error if there is no such checkpoint."""
+        """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
         check_checkpoint(self.checkpoint)
+        check_chat_template(self.chat_template, self.system_prompt)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, and what else the texts depend on.
+        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on.
 
         Arguments that only suit the machine, such as the number of GPUs, are left out.
         """
         known = super().identity()
-        left_out = ("checkpoint", "tensor_parallel", "gpu_memory")
+        left_out = ("checkpoint", "tensor_parallel", "gpu_memory", "chat_template", "system_prompt")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        return {**known, "checkpoint": checkpoint_identity(self.checkpoint)}
+        prompt = prompt_identity(self.chat_template, self.system_prompt)
+        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -123,7 +133,7 @@ class VLLM(LLM):
         engine = self._engine
         prompts, settings = [], []
         for prefix, n, seed, index in requests:
-            ids = prompt_ids(self._tokenizer, prefix, self.system_prompt)
+            ids = prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
             for sample in range(n):
                 prompts.append({"prompt_token_ids": list(ids)})
                 settings.append(
@@ -165,7 +175,7 @@ class VLLM(LLM):
     def _tokenizer(self) -> PreTrainedTokenizerBase:
         from prmcal.registry.llms.prompts import chat_tokenizer
 
-        return chat_tokenizer(self.checkpoint)
+        return chat_tokenizer(self.checkpoint, self.chat_template)
 
 
 def _completion(output: Any, stops: StopStrings) -> Completion:

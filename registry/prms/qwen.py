@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.models.chats import chat_text
 from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
@@ -56,8 +57,8 @@ class QwenPRM(TransformersPRM):
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the chat up to the end of the prefix, in the assistant's turn."""
         messages = [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": question}]
-        chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return str(chat) + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
+        chat = chat_text(self.tokenizer, messages)
+        return chat + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
         """Return the logit of good minus that of bad, or the median quantile of an exported calibrated PRM."""

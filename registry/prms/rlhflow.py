@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prmcal.registry.models.chats import chat_text
 from prmcal.registry.prms.answers import AnswerPRM
 
 __all__ = ["RLHFlowPRM"]
@@ -44,7 +45,7 @@ class RLHFlowPRM(AnswerPRM):
         messages = [{"role": "user", "content": f"{question} {first}".strip()}]
         for step in later:
             messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
-        return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return chat_text(self.tokenizer, messages)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids of the chat. Its template contains the special tokens."""

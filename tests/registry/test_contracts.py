@@ -41,7 +41,7 @@ def test_every_checkpoint_that_is_read_is_known() -> None:
     assert llms.create("transformers", checkpoint="nano:weak").checkpoints == ("nano:weak",)
     served = llms.create("openai", base_url=address, model="a", tokenizer="nano:weak")
     assert (served.checkpoint, served.checkpoints) == ("", ("nano:weak",))
-    assert llms.create("openai", base_url=address, model="a", template="{question}").checkpoints == ()
+    assert llms.create("openai", base_url=address, model="a", chat_template="qwen-2.5").checkpoints == ()
 
 
 def test_a_search_is_compared_with_one_of_fixed_width_and_the_same_settings() -> None:

@@ -22,7 +22,7 @@ def needy(tmp_path: Path) -> Path:
     keyed = {
         "base_url": "http://localhost:1/v1",
         "model": "m",
-        "template": "{question}",
+        "chat_template": "qwen-2.5",
         "key_variable": "NO_SUCH_KEY",
     }
     grid = {

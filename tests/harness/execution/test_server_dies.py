@@ -33,7 +33,7 @@ def grid(folder: Path, port: int) -> Path:
     arguments = {
         "base_url": f"http://127.0.0.1:{port}/v1",
         "model": "synthetic",
-        "template": "{question}" + PARTING,
+        "chat_template": "{{ messages[-1]['content'] }}" + PARTING,
         "attempts": 2,
         "backoff": 0.05,
     }

@@ -60,6 +60,11 @@ def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
         ),
         ("name: small", "name: small\nscaling: {samples: 4}", "measurement.measured (8) must not exceed"),
         ("questions: 20", "question: 20", "unknown key 'calibration.question'. Did you mean 'questions'?"),
+        (
+            "name: small",
+            "name: small\nstrategies: [best-of-n, {name: best-of-n, arguments: {samples: 2}}]",
+            "the name 'best-of-n' is used for two different strategies",
+        ),
         ("name: small", "name: [", "not valid YAML"),
         ("name: small", "name: 7", "'name': Input should be a valid string. Got 7."),
         ("name: small", "name: a/b", "'name': String should match pattern"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from prmcal.db.metrics import METRICS
+from prmcal.db.queries.reported import reported
 from prmcal.harness.costs.disk import space_needed
 from prmcal.harness.costs.gpu_hours import model_costs
 from prmcal.harness.planning.grid import GridSpec, read_grid
@@ -31,20 +33,55 @@ def test_the_papers_grid_is_planned_within_seconds(prmcal: Prmcal) -> None:
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert seconds < 20  # of a processor. 0.7 are usual; a plan that loads models takes minutes.
     lines = {line.partition("  ")[0].strip(): line.split() for line in done.stdout.splitlines()}
-    assert lines["rollout"][1:5] == ["18", "636", "0", f"{6 * (500 * 8 + (500 + 60) * 64):,}"]
-    assert lines["score"][1] == str(6 * 4 * 3)
-    assert lines["fit"][1] == str(6 * 4 * 6)
-    assert "780 cells" in done.stdout
-    names = ("llama-3.2-1b", "llama-3.1-8b", "qwen-2.5-1.5b", "qwen-2.5-7b", "r1-llama-8b", "r1-qwen-7b")
-    assert [lines[name][1] for name in (*names, "qwen-prm-7b", "qwen-prm-72b")] == [
+    # The 100 questions of math100 are among those of math500, so they cost nothing.
+    assert lines["rollout"][1:5] == ["30", "684", "0", f"{6 * (500 * 8 + (500 + 60 + 30) * 64):,}"]
+    assert lines["score"][1] == str(6 * 4 * 5)
+    assert lines["fit"][1] == str(6 * (3 * 5 + 1 + 1))  # one `ats`, and the 72B PRM uncalibrated
+    assert lines["search"][1] == str(6 * 3 * 3 * 2)
+    assert lines["search"][4] == f"{6 * 3 * 64 * (500 + 60 + 2 * (100 + 30)) * 15:,}"
+    assert "768 cells" in done.stdout
+    names = ("Llama-3.2-1B", "Llama-3.1-8B", "Qwen-2.5-1.5B", "Qwen-2.5-7B", "R1-Llama-8B", "R1-Qwen-7B")
+    assert [lines[name][1] for name in (*names, "Qwen2.5-Math-PRM-7B", "Qwen2.5-Math-PRM-72B")] == [
         "1", "8", "1.5", "7", "8", "7", "7", "72"
     ]  # fmt: skip
     assert "2 operations per parameter and token" in done.stdout
-    assert "Disk: about 1,7" in done.stdout
+    assert "Disk: about 345 GB" in done.stdout
     assert "and 251 GB of models to download" in done.stdout
-    assert "the largest fit reads 114 GB" in done.stdout
+    assert "the largest fit reads 53 GB" in done.stdout
     assert "Not on this machine: meta-llama/Llama-3.2-1B-Instruct" in done.stdout
-    assert "math500, aime24-25, math-calibration" in done.stdout
+    assert "math500, aime24-25, math100, aime24, math-calibration" in done.stdout
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_every_number_of_the_paper_has_a_cell_of_the_same_name() -> None:
+    planned = build_plan(read_grid(PAPER), stand_ins=True)
+    cells = {
+        (
+            cell.leaderboard,
+            cell.labels.dataset,
+            cell.labels.llm,
+            cell.labels.prm,
+            cell.labels.calibrator,
+            cell.strategy,
+        )
+        for cell in planned.cells
+    }
+    names = ["dataset", "llm", "prm", "calibrator", "strategy"]
+    numbers = reported().astype(dict.fromkeys(names, object)).fillna(dict.fromkeys(names, ""))
+    assert len(numbers) == 768
+    wanted = {
+        (METRICS[metric].leaderboard, *coordinates)
+        for metric, *coordinates in numbers[["metric", *names]].itertuples(index=False)
+    }
+    assert wanted - cells == set()
+
+
+def test_the_native_grid_differs_from_the_papers_in_its_prompts_only() -> None:
+    paper, native = (read_grid(path).model_dump() for path in (PAPER, PAPER.with_name("paper-native.yaml")))
+    assert {llm["arguments"]["chat_template"] for llm in native["llms"]} == {"native"}
+    for llm in (*paper["llms"], *native["llms"]):
+        del llm["arguments"]["chat_template"], llm["arguments"]["system_prompt"]
+    assert {**native, "name": "paper"} == paper
 
 
 @pytest.mark.usefixtures("empty_cache")

@@ -11,12 +11,14 @@ import yaml
 
 from prmcal.errors import GridError
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters
+from prmcal.harness.planning.grid import GridSpec, read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 from prmcal.registry.plugins import load_plugin_file
+from tests.conftest import ROOT
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
@@ -200,6 +202,59 @@ def test_a_strategy_can_be_kept_to_some_prms() -> None:
     assert found == {("pass@1", ""), ("majority vote", ""), ("best-of-n", "second")}
     with pytest.raises(ValueError, match=r"names the PRM 'third', which the grid does not have"):
         plan(prms=prms, strategies=[{"name": "best-of-n", "prms": ["third"]}])
+
+
+def test_a_strategy_can_be_kept_to_some_data_sets_in_several_entries() -> None:
+    (prm,) = data()["prms"]
+    prms = [{**prm, "name": name} for name in ("first", "second")]
+    entries = [
+        {"name": "best-of-n", "prms": ["first"], "datasets": ["long"]},
+        {"name": "best-of-n", "prms": ["first", "second"], "datasets": ["synthetic-questions"]},
+        {"name": "best-of-n", "datasets": ["synthetic-questions"]},
+    ]
+    planned = plan(prms=prms, strategies=entries)
+    found = [(cell.labels.prm, cell.labels.dataset) for cell in planned.cells if cell.strategy]
+    assert sorted(set(found)) == [
+        ("first", "long"),
+        ("first", "synthetic-questions"),
+        ("second", "synthetic-questions"),
+    ]
+    assert len(found) == 2 * len(set(found))  # once for each LLM
+    assert [each.name for each in planned.plugins["strategy"]] == ["best-of-n"]
+    with pytest.raises(ValueError, match=r"names the data set 'short', which the grid does not have"):
+        plan(strategies=[{"name": "best-of-n", "datasets": ["short"]}])
+
+
+def test_a_calibrator_can_be_kept_to_some_llms_and_prms() -> None:
+    (prm,) = data()["prms"]
+    prms = [{**prm, "name": name} for name in ("first", "second")]
+    planned = plan(
+        prms=prms,
+        calibrators=[
+            "uncalibrated",
+            {"name": "isotonic", "prms": ["second"]},
+            {"name": "histogram", "llms": ["strong"], "prms": ["first"]},
+        ],
+    )
+    everywhere = {(llm, prm, "uncalibrated") for llm in ("weak", "strong") for prm in ("first", "second")}
+    expected = everywhere | {
+        ("weak", "second", "isotonic"),
+        ("strong", "second", "isotonic"),
+        ("strong", "first", "histogram"),
+    }
+    for leaderboard in ("calibration", "scaling"):
+        labels = [cell.labels for cell in planned.cells if cell.leaderboard == leaderboard]
+        assert {(each.llm, each.prm, each.calibrator) for each in labels if each.calibrator} == expected
+    assert len(planned.jobs_of(FitParameters)) == len(expected)
+    for restriction, kind in (({"prms": ["third"]}, "PRM 'third'"), ({"llms": ["tiny"]}, "LLM 'tiny'")):
+        with pytest.raises(ValueError, match=rf"the calibrator 'isotonic' names the {kind}, which the grid"):
+            plan(calibrators=[{"name": "isotonic", **restriction}])
+
+
+def test_hidden_states_are_computed_only_where_a_calibrator_reads_them() -> None:
+    grid = read_grid(ROOT / "grids" / "paper.yaml")
+    planned = build_plan(grid, stand_ins=True)
+    assert {job.labels.prm for job in planned.jobs_of(HiddenParameters)} == {"Qwen2.5-Math-PRM-7B"}
 
 
 def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from prmcal import Question
 from prmcal.errors import DataError
 from prmcal.registry.conformance import run_checks
 from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.datasets.published import AIME25
 from prmcal.registry.plugins import datasets
 from tests.conftest import environment
 
@@ -68,6 +71,37 @@ def test_every_fifteenth_training_problem() -> None:
     questions = recorded("math-calibration").questions("calibration")
     assert [question.text for question in questions] == [problem["problem"] for problem in problems[::15]]
     assert [question.id for question in questions[:3]] == ["1", "16", "31"]
+
+
+def test_aime_2025_is_the_first_paper_then_the_second_as_the_hub_has_them(tmp_path: Path) -> None:
+    """The rows of the hub's data set, whose answers have a sign of degrees once, from a folder in its layout."""
+    table = AIME25.tables["test"]
+    assert (table.repository, table.configurations) == ("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"))
+    rows = {
+        name: [{"question": f"{name} {number}?", "answer": str(number)} for number in (3, 1, 2)]
+        for name in table.configurations
+    }
+    rows["AIME2025-II"][1]["answer"] = "336^\\circ"
+    for name, of_paper in rows.items():
+        write(tmp_path / f"{name}.jsonl", *of_paper)
+    files = [
+        {"config_name": name, "data_files": [{"split": "test", "path": f"{name}.jsonl"}]} for name in rows
+    ]
+    (tmp_path / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': files})}---\n")
+    records = replace(table, repository=str(tmp_path)).records("aime25", "path")
+    path = write(tmp_path / "both.jsonl", *(record for _, record in records))
+    questions = datasets.create("aime25", path=path).questions("test")
+    assert [question.text for question in questions] == [
+        row["question"] for name in table.configurations for row in rows[name]
+    ]
+    assert [question.answer for question in questions] == ["3", "1", "2", "3", "336", "2"]
+
+
+@pytest.mark.parametrize("answer", ["336^\\circ", "336^{\\circ}", "336 ^ \\circ", "336°", "336"])
+def test_a_sign_of_degrees_is_no_part_of_an_aime_answer(answer: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", {"problem": "How many degrees?", "answer": answer})
+    (question,) = datasets.create("aime25", path=path).questions("test")
+    assert question.answer == "336"
 
 
 @needs_data

@@ -15,13 +15,13 @@ from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.plugins import llms
 from tests.registry.llms.completions_server import Policy, Server, reply, serving
 
-TEMPLATE = "Q: {question}\nA: "
+TEMPLATE = "Q: {{ messages[-1]['content'] }}\nA: "
 PREFIXES = [Prefix("1+1?"), Prefix("1+1?"), Prefix("2+2?", ("a) two", "b) two more"))]
 WEAK = "nano:weak"
 
 
 def plugin(url: str, **arguments: Any) -> Any:
-    given = {"template": TEMPLATE, "backoff": 0.01, "timeout": 20.0, **arguments}
+    given = {"chat_template": TEMPLATE, "backoff": 0.01, "timeout": 20.0, **arguments}
     return llms.create("openai", base_url=url, model="weak", **given)
 
 
@@ -50,7 +50,7 @@ def test_a_served_policy_conforms(plugin: Any, check: Any, weak: Server) -> None
 def test_a_served_policy_is_asked_as_a_local_one_is(weak: Server) -> None:
     local: Any = llms.create("transformers", checkpoint=WEAK, dtype="float32", device="cpu")
     question = "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3."
-    llm = plugin(weak.url, template=None, tokenizer=WEAK)
+    llm = plugin(weak.url, chat_template="native", tokenizer=WEAK)
     before = len(weak.requests)
     for prefix in (Prefix(question), Prefix(question, ("a) 37+15=52", "b) 52-8=44"))):
         ((served,),) = llm.generate([prefix], 1, Sampling(temperature=0.01, max_tokens=48), 1)
@@ -200,7 +200,7 @@ def test_a_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pyt
 def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
     here, there = plugin("http://a/v1", concurrency=2), plugin("http://b:8000/v1", timeout=9.0)
     assert here.identity() == there.identity()
-    for changed in ({"template": "{question}"}, {"weights": "2"}, {"template": None, "tokenizer": WEAK}):
+    for changed in ({"chat_template": "qwen-2.5"}, {"weights": "2"}, {"tokenizer": WEAK}):
         assert plugin("http://a/v1", **changed).identity() != here.identity()
 
 
@@ -208,16 +208,14 @@ def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
     ("arguments", "message"),
     [
         ({"base_url": "localhost:8000"}, "must be an address such as http"),
-        ({"template": None}, "Give either 'tokenizer'.* or 'template'"),
-        ({"tokenizer": WEAK}, "Give either 'tokenizer'.* or 'template'"),
-        ({"template": "Q:"}, "must be a text with {question}.* or None. Got 'Q:'"),
+        ({"chat_template": "native"}, "Give 'tokenizer'.* or a 'chat_template'"),
         ({"concurrency": 0}, "'concurrency' parameter of the .* must be an int in"),
         ({"attempts": 0}, "'attempts' parameter of the .* must be an int in"),
         ({"timeout": 0.0}, "'timeout' parameter of the .* must be a float in"),
-        ({"template": None, "tokenizer": "./nowhere"}, "nowhere"),
+        ({"tokenizer": "./nowhere"}, "nowhere"),
     ],
 )
 def test_arguments_that_cannot_work(arguments: dict[str, Any], message: str) -> None:
-    given = {"base_url": "http://localhost/v1", "model": "m", "template": TEMPLATE, **arguments}
+    given = {"base_url": "http://localhost/v1", "model": "m", "chat_template": TEMPLATE, **arguments}
     with pytest.raises(InvalidArgumentsError, match=message):
         llms.create("openai", **given)

@@ -132,7 +132,7 @@ def test_a_prefix_without_room_is_a_clear_failure(policy: TransformersLLM) -> No
 
 
 def test_a_completion_ends_where_the_context_does(policy: TransformersLLM) -> None:
-    used = len(prompt_ids(policy._tokenizer, Prefix("7" * 480), policy.system_prompt))
+    used = len(prompt_ids(policy._tokenizer, Prefix("7" * 480), "native", None))
     completions = policy.generate([Prefix("7" * 480)], 8, Sampling(max_tokens=500), seed=0)[0]
     assert max(completion.tokens for completion in completions) <= 512 - used
     assert all(c.tokens == 512 - used for c in completions if c.finish_reason == "length")
