@@ -1,8 +1,8 @@
 """Beam search for many questions at once. In each round all live prefixes are extended in one call and scored in one.
 
 The result of a question does not depend on the other questions. Its random numbers follow from the seed, its own id,
-the round and the position of the prefix. So a question that is searched alone has the same result, provided that the
-models give the same outputs in any batch.
+the step of the search and the position of the prefix. So a question that is searched alone has the same result,
+provided that the models give the same outputs in any batch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
@@ -34,29 +35,34 @@ class Beam:
     Attributes
     ----------
     steps : tuple of str
+    drawn : int
+        Steps that were sampled for it, empty ones too.
     tokens : int
         Tokens that were generated for it, in all steps together.
     finished : bool
         Whether it is complete, so that it is not continued.
-    median, reward : float
-        The median reward, which ranks prefixes, and the reward at the level beta, which IAS reads. NaN if the prefix is
-        too long for the PRM.
+    ranked_by : float
+        The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
+        the prefix is too long for the PRM.
+    reward : float
+        The reward that the strategy reads, also NaN if the prefix is too long.
     logit : float
-        The PRM's own log-odds, which rank prefixes with equal medians.
+        The PRM's own log-odds, which rank prefixes with equal rewards.
     """
 
     steps: tuple[str, ...] = ()
+    drawn: int = 0
     tokens: int = 0
     finished: bool = False
-    median: float = float("nan")
+    ranked_by: float = float("nan")
     reward: float = float("nan")
     logit: float = float("nan")
 
     @property
     def rank(self) -> tuple[float, float]:
         """Sort key: the best prefix is first; prefixes that are too long are last."""
-        median, logit = (-np.inf if np.isnan(each) else each for each in (self.median, self.logit))
-        return -median, -logit
+        reward, logit = (-np.inf if np.isnan(each) else each for each in (self.ranked_by, self.logit))
+        return -reward, -logit
 
 
 @dataclass
@@ -65,8 +71,9 @@ class Searched:
 
     Attributes
     ----------
-    live, finished : list of Beam
-        The prefixes that are continued, and all finished ones. Both lists begin with the best.
+    kept, finished : list of Beam
+        The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
+        begin with the best.
     generations : int
         Steps that were sampled.
     rounds : int
@@ -77,7 +84,7 @@ class Searched:
     """
 
     question: Question
-    live: list[Beam] = field(default_factory=list)
+    kept: list[Beam] = field(default_factory=list)
     finished: list[Beam] = field(default_factory=list)
     generations: int = 0
     rounds: int = 0
@@ -86,9 +93,14 @@ class Searched:
     scored_tokens: int = 0
 
     @property
+    def live(self) -> bool:
+        """Whether one of the kept prefixes is unfinished."""
+        return not all(beam.finished for beam in self.kept)
+
+    @property
     def answer(self) -> Beam:
-        """The best finished trajectory."""
-        return self.finished[0]
+        """The best of the kept prefixes."""
+        return self.kept[0]
 
 
 @dataclass(frozen=True)
@@ -140,43 +152,50 @@ def beam_search(
     stop = tuple(dict.fromkeys([*sampling.stop, STEP_SEPARATOR]))
     search = _Search(llm, prm, strategy, calibrate, replace(sampling, stop=stop), target, seed)
     found = [Searched(question) for question in questions]
-    _begin(search, found)
-    while going := [each for each in found if each.live]:
-        candidates = _expanded(search, going)
-        for _ in range(strategy.every):
-            _lengthen(search, going, candidates)
+    going, candidates = found, _first(search, found)
+    while going:
+        for step in range(strategy.every):
+            _lengthen(search, going, candidates, step)
         scored = _scored(search, going, candidates)
         for each, beams in zip(going, scored, strict=True):
             each.rounds += 1
             _choose(search, each, beams)
+        going = [each for each in going if each.live]
+        candidates = _expanded(search, going)
     return found
 
 
-def _begin(search: _Search, found: Sequence[Searched]) -> None:
-    """Start with K copies of the bare question, or with fewer if the strategy keeps fewer."""
+def _first(search: _Search, found: Sequence[Searched]) -> list[list[Beam]]:
+    """Return the candidates of the first round: copies of the bare question."""
+    strategy = search.strategy
+    if strategy.first == "full":
+        return [[Beam()] * (strategy.width * strategy.expansions) for _ in found]
     for each, (bare,) in zip(found, _scored(search, found, [[Beam()] for _ in found]), strict=True):
-        copies = [bare] * search.strategy.width
-        each.live = copies[: _kept(search, copies)]
+        copies = [bare] * strategy.width
+        each.kept = copies[: _number_kept(search, copies)]
+    return _expanded(search, found)
 
 
 def _expanded(search: _Search, going: Sequence[Searched]) -> list[list[Beam]]:
-    """Return the candidates of each question before their new step: each live prefix, once for each continuation."""
+    """Return the candidates before their new step: each unfinished kept prefix, once for each continuation."""
     candidates = []
     for each in going:
-        rewards = np.array([beam.reward for beam in each.live])
+        rewards = np.array([beam.reward for beam in each.kept])
         times = int(np.clip(search.strategy.expand(rewards, search.target), 1, search.strategy.expansions))
-        candidates.append([beam for beam in each.live for _ in range(times)])
+        candidates.append([beam for beam in each.kept if not beam.finished for _ in range(times)])
     return candidates
 
 
-def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[Beam]]) -> None:
-    """Sample one more step of every unfinished candidate, in one call for all questions."""
+def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
+    """Sample one more step of every unfinished candidate, in one call for all questions.
+
+    `step` counts the steps of this round.
+    """
     places: list[tuple[int, list[int]]] = []
     requests = []
     for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
         for number, (steps, members) in enumerate(_by_steps(beams)):
             each.generations += len(members)
-            step = len(steps)
             key = content_key([search.seed, each.question.id, each.rounds, step, number])
             prefix = Prefix(each.question.text, steps)
             requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
@@ -190,15 +209,15 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             beam = candidates[index][member]
             added = split_steps(completion.text)
             tokens = beam.tokens + completion.tokens
-            steps = beam.steps + added
+            sampled = beam.drawn + 1
             ended = (
                 not added
                 or completion.finish_reason == "length"
                 or tokens >= search.sampling.max_tokens
-                or len(steps) >= search.strategy.most_steps
+                or sampled >= search.strategy.most_steps
                 or extract_answer(join_steps(added)) is not None
             )
-            candidates[index][member] = Beam(steps, tokens, ended)
+            candidates[index][member] = Beam(beam.steps + added, sampled, tokens, ended)
 
 
 def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:
@@ -225,28 +244,33 @@ def _scored(
     prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
     logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
     medians, rewards = search.calibrate(prefixes, logits)
-    values = iter(zip(medians, rewards, logits, strict=True))
+    ranked_by = medians if search.strategy.rank == "calibrated" else expit(logits)
+    values = iter(zip(ranked_by, rewards, logits, strict=True))
     known = [{steps: next(values) for steps in of_question} for of_question in distinct]
     return [
         [
-            replace(beam, median=float(m), reward=float(r), logit=float(s))
+            replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
             for beam in beams
-            for m, r, s in [of_question[beam.steps]]
+            for by, reward, logit in [of_question[beam.steps]]
         ]
         for beams, of_question in zip(candidates, known, strict=True)
     ]
 
 
 def _choose(search: _Search, each: Searched, scored: Sequence[Beam]) -> None:
-    """Rank the new candidates together with the finished ones, and keep the unfinished ones among the best."""
+    """Rank the new candidates together with finished prefixes, and keep the best."""
+    again = (
+        each.finished if search.strategy.finished == "kept" else [old for old in each.kept if old.finished]
+    )
     # Python's sort is stable: among equal candidates the earlier one is first.
-    ranked = sorted([*each.finished, *scored], key=lambda beam: beam.rank)
-    each.finished = [beam for beam in ranked if beam.finished]
-    best = ranked[: search.strategy.width]
-    each.live = [beam for beam in best[: _kept(search, best)] if not beam.finished]
+    ranked = sorted([*again, *scored], key=lambda beam: beam.rank)
+    each.finished = sorted(
+        [*each.finished, *(beam for beam in scored if beam.finished)], key=lambda beam: beam.rank
+    )
+    each.kept = ranked[: _number_kept(search, ranked)]
 
 
-def _kept(search: _Search, best: Sequence[Beam]) -> int:
-    rewards = np.array([beam.reward for beam in best])
-    descending = -np.sort(-rewards)  # NaN last
-    return int(np.clip(search.strategy.keep(descending, search.target), 1, search.strategy.width))
+def _number_kept(search: _Search, candidates: Sequence[Beam]) -> int:
+    rewards = np.array([beam.reward for beam in candidates])
+    highest = -np.sort(-rewards)[: search.strategy.width]  # NaN last
+    return int(np.clip(search.strategy.keep(highest, search.target), 1, search.strategy.width))

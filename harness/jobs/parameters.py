@@ -230,12 +230,13 @@ class SearchParameters(GeneratingParameters):
     target, level : float or None
         The target probability C and the level beta, each in (0, 1), if the strategy has one.
     calibrator : PluginReference or None
-        The calibrator whose rewards the strategy reads; None if it reads only scores.
+        The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores.
     candidates : int
         The most steps that are drawn in one round for a question: K x M.
     """
 
     kind = "search"
+    version = 2
     sampling: Sampling
     target: float | None
     level: float | None

@@ -56,7 +56,7 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
                 "question_id": each.question.id,
                 "text": text,
                 "steps": len(each.answer.steps),
-                "reward": each.answer.median,
+                "reward": each.answer.ranked_by,
                 "answer": answer,
                 "verdict": verdict,
                 "correct": verdict == "correct",
@@ -81,12 +81,15 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
 
 
 def _calibrate(shard: Shard[SearchParameters], context: Context, prm: PRM) -> Calibrate:
-    """Return what maps logits to rewards: the fitted calibrator, or the logistic function if there is none."""
-    reference, level = shard.parameters.calibrator, shard.parameters.level
-    if reference is None or level is None:
+    """Return what maps logits to rewards: the fitted calibrator, or the logistic function if there is none.
+
+    A strategy without a level beta reads the median.
+    """
+    reference = shard.parameters.calibrator
+    if reference is None:
         return lambda prefixes, logits: (expit(logits), expit(logits))
     calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
-    columns = [calibrator.levels.index(each) for each in (_MEDIAN, level)]
+    columns = [calibrator.levels.index(each) for each in (_MEDIAN, shard.parameters.level or _MEDIAN)]
 
     def calibrate(
         prefixes: Sequence[Prefix], logits: NDArray[np.float64]

@@ -87,8 +87,8 @@ class StrategySpec(PluginSpec):
     """A strategy and the name that the leaderboard shows.
 
     It is run on every data set, or on those in `datasets`. A strategy that reads scores is run for every PRM, or for
-    those in `prms`. A strategy that reads calibrated rewards is run for every calibrator, or for those in
-    `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
+    those in `prms`. A strategy that reads calibrated rewards or ranks by them is run for every calibrator, or for those
+    in `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
     """
 
     name: StrategyName

@@ -125,7 +125,7 @@ def baseline_of(strategy: GridPlugin[SearchStrategy]) -> GridPlugin[SearchStrate
 def search_job(
     grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[SearchStrategy], target: float | None
 ) -> Job[SearchParameters]:
-    """Search all questions with the models themselves: LLM, PRM, and the calibrator if the strategy reads rewards."""
+    """Search all questions with the models themselves: LLM, PRM, and the calibrator if there is one in the inputs."""
     if inputs.scored is None:
         raise GridError(f"The search '{strategy.name}' must have \"scores\" in its 'reads'.")
     llm, prm, data = inputs.sampled.llm, inputs.scored.prm, inputs.sampled.data

@@ -20,7 +20,7 @@ from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
 __all__ = ["Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard", "refs_of"]
 
@@ -126,7 +126,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class StrategyInputs:
-    """What a strategy can read: trajectories, their scores if there are any, and rewards at a level beta if any."""
+    """What a strategy can read: trajectories, their scores if any, rewards if any, and at a level beta if any."""
 
     sampled: Sampled
     scored: Scored | None = None
@@ -139,10 +139,22 @@ class StrategyInputs:
         return (self.calibrated or self.scored or self.sampled).labels
 
     def suits(self, strategy: Strategy) -> bool:
-        """Return whether the strategy is run once for each of these: it reads the last of what is here."""
-        reads = "rewards" if "rewards" in strategy.reads else "scores" if "scores" in strategy.reads else ""
-        there = "rewards" if self.calibrated else "scores" if self.scored else ""
-        return reads == there
+        """Return whether the strategy is run once for each of these inputs."""
+        if self.calibrated is not None:
+            return strategy.once_for == ("calibrator" if self.level is None else "level")
+        return strategy.once_for == ("data" if self.scored is None else "prm")
+
+    def at(self, once_for: OnceFor) -> StrategyInputs:
+        """Return the part of these inputs that a strategy which is run once for `once_for` can read."""
+        match once_for:
+            case "data":
+                return StrategyInputs(self.sampled)
+            case "prm":
+                return StrategyInputs(self.sampled, self.scored)
+            case "calibrator":
+                return StrategyInputs(self.sampled, self.scored, self.calibrated)
+            case "level":
+                return self
 
     def roles(self, strategy: Strategy) -> dict[str, list[Job[Parameters]]]:
         """Return the jobs whose artifacts the strategy reads, by role."""

@@ -128,7 +128,7 @@ class _Planner:
         metrics = self._add(calibration_metrics_job(self.grid, calibrated))
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
         self._add(curves_job(self.grid, scored, calibrated))
-        for level in self._levels(calibrator.built):
+        for level in [None, *self._levels(calibrator.built)]:
             self._strategies(StrategyInputs(scored.sampled, scored, calibrated, level))
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
@@ -161,8 +161,8 @@ class _Planner:
         if not is_search(strategy):
             return self._add(strategy_job(self.grid, inputs, strategy, target))
         search = self._search(inputs, strategy, target)
-        plain = StrategyInputs(inputs.sampled, inputs.scored)
-        fixed = self._search(plain, baseline_of(strategy), None)
+        baseline = baseline_of(strategy)
+        fixed = self._search(inputs.at(baseline.built.once_for), baseline, None)
         return self._add(search_results_job(self.grid, inputs, search, fixed))
 
     def _search(

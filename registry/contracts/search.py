@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.contracts.strategy import Reads, Strategy
+from prmcal.registry.contracts.strategy import OnceFor, Reads, Strategy
 
-__all__ = ["SearchStrategy"]
+__all__ = ["Finished", "First", "Rank", "SearchStrategy"]
+
+First = Literal["full", "adaptive"]
+Rank = Literal["original", "calibrated"]
+Finished = Literal["kept", "pruned"]
 
 
 class SearchStrategy(Strategy):
     """Beam search over steps (section 2 of the paper). A subclass decides the width of the search.
 
-    In each round every live prefix gets some continuations, the PRM scores them, and the best prefixes are kept. A
-    prefix with a final answer is finished: it keeps its score and its rank, and it is not continued. The search ends
-    when all of the best prefixes are finished, and the best of them is the answer. It begins with K copies of the bare
-    question, so that the first round samples K x M steps.
+    In each round every unfinished prefix gets some continuations, the PRM scores them, and the best prefixes are kept.
+    A prefix is finished if it has a final answer, if the LLM ended it, or if it is as long as it may be. A finished
+    prefix is not continued, and it takes one of the K places. An empty step leaves its prefix as it was. The search
+    ends when all kept prefixes are finished, and the best of them is the answer.
 
-    Prefixes are ranked by the PRM's score. With "rewards" in `reads` they are ranked by the median of their calibrated
-    rewards, and by the score where these are equal.
+    The searches of the paper are those of its authors' code with ``first="full"``, ``rank="calibrated"``,
+    ``finished="pruned"``, ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
+    github.com/azizanlab/instance-adaptive-scaling). Two things differ. There `max_tokens` limits each step, and here it
+    limits the whole trajectory. There prefixes with equal rewards keep their order, and here the PRM's score orders
+    them.
 
     Parameters
     ----------
@@ -31,12 +38,28 @@ class SearchStrategy(Strategy):
     expansions : int, default=8
         M, the largest number of continuations of each prefix.
     every : int, default=1
-        Steps of a continuation before the PRM scores it.
+        Steps of a continuation before the PRM scores it. The authors use 5 (Appendix E of the paper).
     most_steps : int, default=64
-        A trajectory with this number of steps is finished, with or without an answer.
+        A trajectory for which this number of steps was sampled is finished, with or without an answer. Empty steps
+        count.
+    first : {"full", "adaptive"}, default="full"
+        The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
+        IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as
+        if K copies of it were candidates. Easy questions then cost less.
+    rank : {"original", "calibrated"}, default="original"
+        What ranks the prefixes. "original": the PRM's score, so that a search of fixed width is run once for each PRM,
+        and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and
+        the score where these are equal. The authors rank so, also in the searches of fixed width. Each of these is then
+        run once for each calibrator. A calibrator that is an increasing function of the score gives the same ranking.
+    finished : {"kept", "pruned"}, default="kept"
+        What becomes of a finished prefix that is not among the best of a round. "kept": it remains a candidate in all
+        later rounds, so that no finished answer is lost. "pruned": it is dropped like any other prefix, as in the
+        authors' code.
 
     Attributes
     ----------
+    reads : tuple of {"scores", "rewards"}
+        What `expand` and `keep` are given: see there. It always contains "scores".
     baseline : str
         The registered search of fixed width whose budget this one's is divided by. It is built with this search's
         `settings`.
@@ -46,31 +69,51 @@ class SearchStrategy(Strategy):
     baseline: ClassVar[str] = "beam search"
 
     def __init__(
-        self, width: Count = 8, expansions: Count = 8, every: Count = 1, most_steps: Count = 64
+        self,
+        width: Count = 8,
+        expansions: Count = 8,
+        every: Count = 1,
+        most_steps: Count = 64,
+        first: First = "full",
+        rank: Rank = "original",
+        finished: Finished = "kept",
     ) -> None:
         self.width = width
         self.expansions = expansions
         self.every = every
         self.most_steps = most_steps
+        self.first = first
+        self.rank = rank
+        self.finished = finished
 
     @property
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that all searches have, by name."""
         return {
             "width": self.width,
             "expansions": self.expansions,
             "every": self.every,
             "most_steps": self.most_steps,
+            "first": self.first,
+            "rank": self.rank,
+            "finished": self.finished,
         }
 
+    @property
+    def once_for(self) -> OnceFor:
+        """What it is run once for. The calibrated median ranks at no level beta, so it is run once per calibrator."""
+        found = super().once_for
+        return "calibrator" if found == "prm" and self.rank == "calibrated" else found
+
     def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
-        """Return how many continuations each live prefix gets, in [1, M]. By default M.
+        """Return how many continuations each unfinished prefix gets, in [1, M]. By default M.
 
         Parameters
         ----------
-        rewards : ndarray of shape (live,), float64
-            Calibrated rewards of the live prefixes at the level beta, or their uncalibrated rewards without "rewards"
-            in `reads`. NaN where a prefix is too long for the PRM.
+        rewards : ndarray of shape (kept,), float64
+            Rewards of the kept prefixes, the best first, finished ones too. These are the calibrated rewards at the
+            level beta or, without "rewards" in `reads`, the rewards by which the prefixes are ranked. NaN where a
+            prefix is too long for the PRM.
         target : float or None
             Target probability C in (0, 1), if the strategy is `targeted`.
         """
@@ -82,7 +125,8 @@ class SearchStrategy(Strategy):
         Parameters
         ----------
         rewards : ndarray of shape (candidates,), float64
-            Rewards of at most the K best candidates, as in `expand`, in descending order with NaN last.
+            The highest rewards of all candidates, at most K of them, in descending order with NaN last. They are the
+            rewards of `expand`. Candidates with high rewards are not always those that rank high.
         target : float or None
             As in `expand`.
         """

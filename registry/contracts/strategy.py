@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Plugin
 
-__all__ = ["READS", "Answered", "Pool", "PoolStrategy", "Reads", "Setting", "Strategy"]
+__all__ = ["READS", "Answered", "OnceFor", "Pool", "PoolStrategy", "Reads", "Setting", "Strategy"]
 
+OnceFor = Literal["data", "prm", "calibrator", "level"]
 Reads = Literal["scores", "rewards", "success"]
 READS: tuple[Reads, ...] = ("scores", "rewards", "success")
 
@@ -155,14 +156,22 @@ class Strategy(Plugin, ABC):
     Attributes
     ----------
     reads : tuple of {"scores", "rewards", "success"}
-        What it reads of the pool. This decides how often it is run: once for each LLM and data set; with "scores" also
-        for each PRM; with "rewards" also for each PRM, calibrator and level beta.
+        What it reads of the pool. This decides `once_for`.
     targeted : bool
         Whether it has a target probability C. It is then run once for every C of the grid.
     """
 
     reads: ClassVar[tuple[Reads, ...]] = ()
     targeted: ClassVar[bool] = False
+
+    @property
+    def once_for(self) -> OnceFor:
+        """What it is run once for.
+
+        "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator.
+        "level": also each level beta of the calibrator, if it reads rewards.
+        """
+        return "level" if "rewards" in self.reads else "prm" if "scores" in self.reads else "data"
 
 
 class PoolStrategy(Strategy):

@@ -22,18 +22,18 @@ class BeamSearchWithIASOfK(SearchStrategy):
     targeted = True
 
     def keep(self, rewards: NDArray[np.float64], target: float | None) -> int:
-        """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, at most K."""
+        """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, at most K, where r_k is the k-th highest reward."""
         assert target is not None
         return beams_needed(rewards, target, self.expansions, self.width)
 
 
 class BeamSearchWithIASOfM(SearchStrategy):
-    """Draw as many continuations of each prefix as the worst prefix needs, M_IAS, with a fixed K."""
+    """Draw as many continuations of each prefix as the worst kept prefix needs, M_IAS, with a fixed K."""
 
     reads = ("scores", "rewards")
     targeted = True
 
     def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
-        """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M), where K is the number of live prefixes."""
+        """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M), where K is the number of kept prefixes."""
         assert target is not None
         return expansions_needed(rewards, target, self.expansions)
