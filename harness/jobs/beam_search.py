@@ -211,8 +211,7 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             tokens = beam.tokens + completion.tokens
             sampled = beam.drawn + 1
             ended = (
-                not added
-                or completion.finish_reason == "length"
+                completion.finish_reason != "stop"
                 or tokens >= search.sampling.max_tokens
                 or sampled >= search.strategy.most_steps
                 or extract_answer(join_steps(added)) is not None

@@ -21,15 +21,16 @@ class SearchStrategy(Strategy):
     """Beam search over steps (section 2 of the paper). A subclass decides the width of the search.
 
     In each round every unfinished prefix gets some continuations, the PRM scores them, and the best prefixes are kept.
-    A prefix is finished if it has a final answer, if the LLM ended it, or if it is as long as it may be. A finished
-    prefix is not continued, and it takes one of the K places. An empty step leaves its prefix as it was. The search
-    ends when all kept prefixes are finished, and the best of them is the answer.
+    A prefix is finished if its last step has a final answer, if the LLM ended it with its end token, or if it is as
+    long as it may be. A finished prefix is not continued, and it takes one of the K places. An empty step that ends at
+    a stop string leaves its prefix as it was. The search ends when all kept prefixes are finished, and the best of them
+    is the answer.
 
     The searches of the paper are those of its authors' code with ``first="full"``, ``rank="calibrated"``,
     ``finished="pruned"``, ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
-    github.com/azizanlab/instance-adaptive-scaling). Two things differ. There `max_tokens` limits each step, and here it
-    limits the whole trajectory. There prefixes with equal rewards keep their order, and here the PRM's score orders
-    them.
+    github.com/azizanlab/instance-adaptive-scaling). Three things differ. There `max_tokens` limits each step, and here
+    the whole trajectory. There prefixes with equal rewards keep their order, and here the PRM's score orders them.
+    There a box that is not closed finishes a prefix too.
 
     Parameters
     ----------

@@ -45,7 +45,15 @@ def test_every_checkpoint_that_is_read_is_known() -> None:
 
 
 def test_a_search_is_compared_with_one_of_fixed_width_and_the_same_settings() -> None:
-    settings = {"width": 3, "expansions": 2, "every": 2, "most_steps": 9}
+    settings = {
+        "width": 3,
+        "expansions": 2,
+        "every": 2,
+        "most_steps": 9,
+        "first": "adaptive",
+        "rank": "calibrated",
+        "finished": "kept",
+    }
     for name in ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M"):
         search = strategies.create(name, **settings)
         assert isinstance(search, SearchStrategy)
@@ -53,3 +61,5 @@ def test_a_search_is_compared_with_one_of_fixed_width_and_the_same_settings() ->
         fixed = strategies.create(search.baseline, **search.settings)
         assert isinstance(fixed, SearchStrategy)
         assert not fixed.targeted and "rewards" not in fixed.reads
+        assert fixed.once_for == "calibrator"
+        assert strategies.create(search.baseline, width=3).once_for == "prm"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,17 @@ from scipy.special import expit
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import frontier, searches
 from prmcal.harness.jobs.beam_search import Searched, beam_search
-from prmcal.registry.contracts.data import Prefix, Question, Sampling
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.data import (
+    Completion,
+    FinishReason,
+    Prefix,
+    PrefixScores,
+    Question,
+    Sampling,
+)
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.search import First, SearchStrategy
 from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
 from prmcal.registry.strategies.budgets import beams_needed, expansions_needed
 from tests.conftest import PLUGINS, Prmcal
@@ -27,6 +36,7 @@ from tests.registry.create import create_as
 load_plugin_file(PLUGINS / "synthetic.py")
 QUESTIONS: list[Question] = datasets.create("synthetic-questions").questions("test", 12)
 SAMPLING = Sampling(max_tokens=200)
+Steps = tuple[str, ...]
 
 
 def calibrate(prefixes: Sequence[Prefix], logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,8 +114,9 @@ def test_ias_spends_less_where_there_is_hope(name: str) -> None:
     assert right(adaptive) > 0.8
 
 
-def test_every_round_draws_what_the_paper_says() -> None:
-    """The strategy is asked with the rewards of the live prefixes, and what it says is done."""
+@pytest.mark.parametrize("first", ["full", "adaptive"])
+def test_every_round_draws_what_the_paper_says(first: First) -> None:
+    """The strategy is asked with the rewards of the kept prefixes, and what it says is done."""
     asked: list[tuple[str, int, int]] = []
 
     class Watched(SearchStrategy):
@@ -130,13 +141,16 @@ def test_every_round_draws_what_the_paper_says() -> None:
 
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
     (found,) = beam_search(
-        QUESTIONS[4:5], llm, prm, Watched(width=4, expansions=3), calibrate, SAMPLING, 0.9, 1
+        QUESTIONS[4:5], llm, prm, Watched(width=4, expansions=3, first=first), calibrate, SAMPLING, 0.9, 1
     )
     expands = [each for each in asked if each[0] == "expand"]
     keeps = [each for each in asked if each[0] == "keep"]
-    assert len(keeps) == found.rounds + 1  # the copies of the bare question too
-    assert [live for _, live, _ in expands] == [kept for _, _, kept in keeps][: len(expands)]
-    assert found.generations == sum(live * times for _, live, times in expands)
+    asked_of_question = first == "adaptive"  # of its copies, in place of a full first round
+    assert len(keeps) == found.rounds + asked_of_question
+    assert [kept for _, kept, _ in expands] == [kept for _, _, kept in keeps][: len(expands)]
+    # All prefixes of this world end after the same number of steps.
+    drawn = sum(kept * times for _, kept, times in expands)
+    assert found.generations == drawn + (0 if asked_of_question else 4 * 3)
 
 
 def test_a_finished_trajectory_keeps_its_place() -> None:
@@ -163,6 +177,73 @@ def test_an_endless_trajectory_ends() -> None:
     assert {beam.tokens for beam in cut[0].finished} == {20}
 
 
+class Script(LLM):
+    """Each prefix has its continuations, given as (text, finish_reason)."""
+
+    def __init__(self, continuations: Mapping[Steps, Sequence[tuple[str, FinishReason]]]) -> None:
+        self.continuations = continuations
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        return [
+            [Completion(text, 1, reason) for text, reason in self.continuations[each.steps][:n]]
+            for each in prefixes
+        ]
+
+
+class Marks(PRM):
+    """The last step is a number, or has one in a box: the log-odds."""
+
+    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
+        marks = [float(steps[-1].strip("\\boxed{} ")) if steps else 0.0 for steps in trajectories]
+        logits = [np.array([mark], dtype=np.float32) for mark in marks]
+        return [PrefixScores(each, expit(each), np.zeros(1, dtype=bool), 1) for each in logits]
+
+
+def scripted(continuations: Mapping[Steps, Sequence[tuple[str, FinishReason]]], **arguments: Any) -> Searched:
+    strategy = create_as(SearchStrategy, strategies, "beam search", width=1, **arguments)
+    models = (Script(continuations), Marks(), strategy, calibrate)
+    return beam_search(QUESTIONS[:1], *models, SAMPLING, None, 1)[0]
+
+
+@pytest.mark.parametrize(("finished", "answer"), [("kept", "\\boxed{1}"), ("pruned", "\\boxed{-2}")])
+def test_a_finished_answer_comes_back_unless_it_was_pruned(finished: str, answer: str) -> None:
+    """What looks better in the first round ends badly in the second."""
+    found = scripted(
+        {
+            (): [("\\boxed{1}", "end"), ("3", "stop")],
+            ("3",): [("\\boxed{-2}", "end"), ("\\boxed{-3}", "end")],
+        },
+        expansions=2,
+        finished=finished,
+    )
+    assert found.answer.steps[-1] == answer
+    assert [beam.logit for beam in found.finished] == [1, -2, -3]
+
+
+def test_a_text_that_ends_without_a_box_has_ended() -> None:
+    ends: dict[FinishReason, Steps] = {"end": ("1",), "length": ("1",), "stop": ("1", "\\boxed{2}")}
+    for reason, steps in ends.items():
+        found = scripted({(): [("1", reason)], ("1",): [("\\boxed{2}", "end")]}, expansions=1)
+        assert found.answer.steps == steps
+
+
+def test_an_empty_step_has_not_ended() -> None:
+    """The prefix after it is the best one, so the search goes on from it, until it is as long as it may be."""
+    worse: list[tuple[str, FinishReason]] = [("", "stop"), ("\\boxed{0}", "end")]
+    found = scripted({(): [("1", "stop")] * 2, ("1",): worse}, expansions=2, most_steps=4)
+    assert (found.answer.steps, found.answer.drawn, found.rounds) == (("1",), 4, 4)
+    assert scripted({(): [("", "end")]}, expansions=1).rounds == 1
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_empty_steps_for_ever_end(every: int) -> None:
+    found = scripted({(): [("", "stop")] * 2}, expansions=2, every=every, most_steps=7)
+    assert (found.answer.steps, found.answer.drawn, found.answer.tokens) == ((), 7, 7)
+    assert found.rounds == -(-7 // every)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     """The folder of a grid with searches."""
@@ -178,6 +259,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
                 {"name": name, "arguments": wide}
                 for name in ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M")
             ),
+            {
+                "name": "by medians",
+                "plugin": "beam search",
+                "arguments": {**wide, "rank": "calibrated"},
+                "calibrators": ["isotonic"],
+            },
         ],
         "datasets": [{"name": "synthetic-questions", "questions": 40}],
         "scaling": {"samples": 16, "targets": [0.9]},
@@ -214,9 +301,19 @@ def test_searches_are_on_the_leaderboard(finished: Path, prmcal: Prmcal) -> None
             assert row["accuracy"] <= row["pass_at_n"]
 
 
+def test_increasing_rewards_rank_as_the_score_does(finished: Path, prmcal: Prmcal) -> None:
+    rows = json.loads(prmcal("leaderboard", finished, "--table", "scaling", "--format", "json").stdout)
+    fixed, by_medians = (
+        next(row for row in rows if row["strategy"] == name) for name in ("beam search", "by medians")
+    )
+    assert (fixed["calibrator"], by_medians["calibrator"]) == (None, "isotonic")
+    assert fixed["level"] is by_medians["level"] is None
+    assert all(fixed[name] == by_medians[name] for name in ("accuracy", "samples", "budget_ratio"))
+
+
 def test_a_search_of_fixed_width_is_made_once(finished: Path) -> None:
-    # 2 shards of the fixed search, and of each of 2 variants with each of 2 calibrators.
-    assert len(list((finished / "artifacts" / "search").iterdir())) == 2 * (1 + 2 * 2)
+    # 2 shards of each fixed search, and of each of 2 variants with each of 2 calibrators.
+    assert len(list((finished / "artifacts" / "search").iterdir())) == 2 * (1 + 1 + 2 * 2)
 
 
 def test_searches_cost_what_they_did(finished: Path) -> None:
@@ -232,7 +329,7 @@ def test_searches_compete_in_tokens_and_not_in_samples(finished: Path) -> None:
     assert set(frontier(database, "samples")["strategy"]) == {"pass@1"}
     by_tokens = frontier(database, "generated_tokens")
     assert set(by_tokens[by_tokens["prm"].notna()]["cell_id"]) >= set(searches(database))
-    assert len(searches(database)) == 1 + 2 * 2
+    assert len(searches(database)) == 1 + 1 + 2 * 2
 
 
 def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:
@@ -240,5 +337,5 @@ def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:
 
     with duckdb.connect(str(finished / "leaderboard.duckdb"), read_only=True) as connection:
         texts = connection.execute("SELECT text, correct FROM searches").fetchall()
-    assert len(texts) == 40 * 5
+    assert len(texts) == 40 * 6
     assert all(("boxed{1}" in text) == correct for text, correct in texts)

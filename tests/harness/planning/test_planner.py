@@ -11,13 +11,13 @@ import yaml
 
 from prmcal.errors import GridError
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters
+from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, SearchParameters
 from prmcal.harness.planning.grid import GridSpec, read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
-from prmcal.registry.plugins import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file, strategies
 from tests.conftest import ROOT
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -177,6 +177,57 @@ def test_a_strategy_is_run_once_for_what_it_reads() -> None:
     assert roles["best-of-n"] == {"rollout", "score"}
     assert roles["best-of-n + IAS"] == {"rollout", "score", "calibrated"}
     assert roles["oracle IAS"] == {"rollout", "score", "success"}
+
+
+BEAMS = ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M")
+
+
+def searches(rank: str, **changes: Any) -> tuple[list[tuple[str, str, float | None, float | None]], int]:
+    """The cells of the three searches for one LLM and data set, and the number of searches that are run for them."""
+    one = {"llms": data()["llms"][:1], "datasets": data()["datasets"][:1]}
+    beams = [{"name": name, "arguments": {"rank": rank}, **changes} for name in BEAMS]
+    spread = ["uncalibrated", {"name": "spread", "plugin": "spread"}]
+    scaling = {"samples": 8, "targets": [0.9, 0.99], "levels": [0.1, 0.9]}
+    planned = plan(**one, calibrators=spread, strategies=beams, scaling=scaling)
+    cells = [
+        (cell.strategy, cell.labels.calibrator, cell.target, cell.level)
+        for cell in planned.cells
+        if cell.leaderboard == "scaling"
+    ]
+    found = list(planned.jobs_of(SearchParameters))
+    assert len({job.key for job in found}) == len(found)
+    return cells, len(found)
+
+
+def test_searches_that_rank_by_the_prm_share_one_baseline() -> None:
+    cells, run = searches("original")
+    # Two targets, with one level of the point estimate and two of the quantiles.
+    assert [cell for cell in cells if cell[0] == BEAMS[0]] == [(BEAMS[0], "", None, None)]
+    assert len(cells) == run == 1 + 2 * 2 * (1 + 2)
+
+
+def test_searches_that_rank_by_calibrated_rewards_have_a_baseline_for_each_calibrator() -> None:
+    """The median ranks, so the baseline has no level and no target."""
+    cells, run = searches("calibrated")
+    fixed = [cell for cell in cells if cell[0] == BEAMS[0]]
+    assert fixed == [(BEAMS[0], calibrator, None, None) for calibrator in ("uncalibrated", "spread")]
+    assert len(cells) == run == 2 + 2 * 2 * (1 + 2)
+    cells, run = searches("calibrated", calibrators=["spread"])
+    assert len(cells) == run == 1 + 2 * 2 * 2
+
+
+@pytest.mark.parametrize("rank", ["original", "calibrated"])
+def test_a_search_is_measured_against_the_fixed_width_of_its_own_ranking(rank: str) -> None:
+    beams = [{"name": name, "arguments": {"rank": rank}} for name in BEAMS]
+    planned = plan(calibrators=["uncalibrated", "isotonic"], strategies=beams)
+    searched = {job.shards[0].ref: job.shards[0].parameters for job in planned.jobs_of(SearchParameters)}
+    for cell in planned.cells:
+        if cell.leaderboard == "scaling":
+            (shard,) = cell.job.shards
+            own, fixed = (searched[shard.inputs[role][0]] for role in ("search", "fixed"))
+            assert (fixed.strategy.plugin, fixed.target, fixed.level) == (BEAMS[0], None, None)
+            assert fixed.strategy.build(strategies).arguments == own.strategy.build(strategies).arguments
+            assert fixed.calibrator == (own.calibrator if rank == "calibrated" else None)
 
 
 def test_adding_a_strategy_generates_and_scores_nothing() -> None:
