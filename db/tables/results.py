@@ -37,7 +37,7 @@ class Cell(Base):
         comment="Target probability C in (0, 1); null if the strategy has none"
     )
     level: Mapped[float | None] = mapped_column(
-        comment="Quantile level beta in (0, 1); null if no calibrated reward is read"
+        comment="Quantile level beta in (0, 1); null if no calibrated reward is read, or only the median"
     )
     job_key: Mapped[str | None] = mapped_column(comment="Job that measured it: jobs.job_key")
     status: Mapped[str] = mapped_column(comment="done, failed or pending")

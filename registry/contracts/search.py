@@ -50,8 +50,9 @@ class SearchStrategy(Strategy):
     rank : {"original", "calibrated"}, default="original"
         What ranks the prefixes. "original": the PRM's score, so that a search of fixed width is run once for each PRM,
         and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and
-        the score where these are equal. The authors rank so, also in the searches of fixed width. Each of these is then
-        run once for each calibrator. A calibrator that is an increasing function of the score gives the same ranking.
+        the score where these are equal. The authors' code ranks so if the PRM is calibrated, also with a fixed width. A
+        search of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the
+        score gives the same ranking.
     finished : {"kept", "pruned"}, default="kept"
         What becomes of a finished prefix that is not among the best of a round. "kept": it remains a candidate in all
         later rounds, so that no finished answer is lost. "pruned": it is dropped like any other prefix, as in the
