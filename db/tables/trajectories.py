@@ -112,14 +112,16 @@ class Search(Base):
     text: Mapped[str] = mapped_column(comment="Text of the chosen trajectory")
     steps: Mapped[int] = mapped_column(comment="Number of steps T of the chosen trajectory")
     reward: Mapped[float | None] = mapped_column(
-        comment="Median reward by which it was chosen; null if it is too long"
+        comment="Reward by which it was chosen, the PRM's own or the calibrated median; null if it is too long"
     )
     answer: Mapped[str | None] = mapped_column(
         comment="Final answer found in the text; null if there is none"
     )
     verdict: Mapped[str] = mapped_column(comment=f"Verdict on the answer: {_VERDICTS}")
     correct: Mapped[bool] = mapped_column(comment="Whether the answer is correct")
-    finished: Mapped[int] = mapped_column(comment="Number of finished trajectories from which it was chosen")
+    finished: Mapped[int] = mapped_column(
+        comment="Number of finished trajectories, also those that were pruned"
+    )
     any_correct: Mapped[bool] = mapped_column(comment="Whether any finished trajectory is correct")
     rounds: Mapped[int] = mapped_column(comment="Number of rounds, each with one scoring by the PRM")
     generations: Mapped[int] = mapped_column(comment="Number of LLM calls, each of which draws a step")
