@@ -8,7 +8,7 @@ from typing import Literal
 
 from prmcal.registry.grading.latex import exact_number, spelled
 from prmcal.registry.grading.plain import equal_in_plain_spelling
-from prmcal.registry.grading.structure import Undecided, compare
+from prmcal.registry.grading.structure import compare
 from prmcal.registry.grading.symbolic import symbolic_verdict
 from prmcal.registry.grading.verdict import Verdict
 
@@ -37,7 +37,12 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     Returns
     -------
     {"correct", "incorrect", "timed out"}
-        "timed out" means that the symbolic comparison exceeded its limit on time or memory.
+        "timed out" means that the symbolic comparison exceeded its limit on processor time or memory.
+
+    Raises
+    ------
+    DataError
+        If the process that compares cannot be run, gets no processor time, or is killed again and again.
     """
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
@@ -53,7 +58,7 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
 @lru_cache(maxsize=8192)
 def _grade_mathematics(answer: str, reference: str) -> Verdict:
     found = compare(spelled(answer), spelled(reference))
-    return symbolic_verdict(found) if isinstance(found, Undecided) else _verdict(found)
+    return _verdict(found) if isinstance(found, bool) else symbolic_verdict(found)
 
 
 def _equal_integers(answer: str, reference: str) -> bool:
@@ -77,4 +82,4 @@ def grader_version(grading: Grading) -> str:
     libraries = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
     )
-    return f"symbolic 1 ({libraries})"
+    return f"symbolic 2 ({libraries})"

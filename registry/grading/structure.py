@@ -7,36 +7,75 @@ from dataclasses import dataclass
 
 from prmcal.registry.grading.latex import exact_number, is_word, without_spaces
 
-__all__ = ["Undecided", "compare"]
+__all__ = ["Every", "Found", "Matching", "Pair", "Question", "compare"]
 
 _OPENING = ("(", "[", "{")
 _CLOSING = (")", "]", "}")
-_UNORDERED = ("list", "union")
 _BRACKETS = ("()", "[]", "(]", "[)")
+_IN_ORDER = ("list", "values", "()")
 _UNION = "\\cup"
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}", re.DOTALL)
-_PLUS_MINUS = "\\pm"
+_PLUS_MINUS = re.compile(r"\\pm(?![a-zA-Z])")
+_MINUS_PLUS = re.compile(r"\\mp(?![a-zA-Z])")
+_EQUATION = re.compile(r"(\\?[a-zA-Z]+(?:_(?:\w|\{\w+\}))?(?:\([a-zA-Z]\))?)\s*=([^=]+)")
+_NAMED_TUPLE = re.compile(r"\(([^()=]+)\)\s*=\s*\(([^=]+)\)")
+_COORDINATES = ("x", "y", "z")
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """The elements for symbolic comparison. They must be equal in pairs: in order if `ordered`, else in any order."""
+class Pair:
+    """Two expressions that must be equal as mathematics."""
 
-    ordered: bool
-    answers: tuple[str, ...]
-    references: tuple[str, ...]
+    answer: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Parts that must all hold."""
+
+    parts: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A square of comparisons of answers (rows) with references (columns).
+
+    Each row needs a column of its own that holds.
+    """
+
+    rows: tuple[tuple[Found, ...], ...]
+
+
+Question = Pair | Every | Matching
+"""What only a symbolic comparison can decide."""
+
+Found = bool | Question
 
 
 @dataclass(frozen=True, slots=True)
 class _Structure:
-    """Elements, and their kind: ``list`` (bare or in braces), ``union``, ``matrix RxC`` or a pair of brackets."""
+    """Elements, and their kind.
+
+    The kinds are ``list`` (bare or in braces), ``values`` (of names, such as ``x = 1, y = 2``), ``union``,
+    ``matrix RxC`` and the pairs of brackets. Values are in the order in which they are written, but the values of
+    x, y and z are in the order of the alphabet.
+    """
 
     kind: str
     elements: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def equations(self) -> tuple[str, ...]:
+        """The elements of a list, and the equations of values."""
+        if not self.names:
+            return self.elements
+        return tuple(f"{name} = {value}" for name, value in zip(self.names, self.elements, strict=True))
 
 
-def compare(answer: str, reference: str) -> bool | Undecided:
-    """Compare two spelled answers by text, numbers and structure. Return Undecided if these do not decide."""
+def compare(answer: str, reference: str) -> Found:
+    """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
     if without_spaces(answer) == without_spaces(reference):
         return True
     numbers = exact_number(answer), exact_number(reference)
@@ -50,44 +89,65 @@ def compare(answer: str, reference: str) -> bool | Undecided:
         several = given or expected
         if several and len(several.elements) > 1 and numbers != (None, None):
             return False
-        return Undecided(True, (answer,), (reference,))
-    return _compare_structures(given, expected, Undecided(True, (answer,), (reference,)))
+        return Pair(answer, reference)
+    found = _compare_structures(given, expected)
+    return Pair(answer, reference) if found is None else found
 
 
-def _compare_structures(given: _Structure, expected: _Structure, whole: Undecided) -> bool | Undecided:
-    if given.kind != expected.kind:
-        return False if {given.kind, expected.kind} <= set(_BRACKETS) else whole
-    texts = (*given.elements, *expected.elements)
-    if len(given.elements) != len(expected.elements):
-        return whole if any(_PLUS_MINUS in text for text in texts) else False
-    if given.kind in _UNORDERED:
-        return _compare_unordered(list(given.elements), list(expected.elements))
-    found = [compare(a, b) for a, b in zip(given.elements, expected.elements, strict=True)]
+def _compare_structures(given: _Structure, expected: _Structure) -> Found | None:
+    """Compare two structures. Return None if their kinds can only be compared as a whole."""
+    kinds = given.kind, expected.kind
+    if "values" in kinds and _have_names(given, expected):
+        return _compare_values(given, expected)
+    if kinds[0] == kinds[1]:
+        unordered = kinds[0] in ("list", "union")
+        return (_in_any_order if unordered else _in_order)(given.elements, expected.elements)
+    if set(kinds) <= set(_IN_ORDER):
+        return _in_order(given.elements, expected.elements)
+    return False if set(kinds) <= {*_IN_ORDER, *_BRACKETS} else None
+
+
+def _have_names(given: _Structure, expected: _Structure) -> bool:
+    """Return whether both structures consist of equations, so that their order does not matter."""
+    return all(each.names or any("=" in text for text in each.elements) for each in (given, expected))
+
+
+def _compare_values(given: _Structure, expected: _Structure) -> Found:
+    if sorted(given.names) == sorted(expected.names):
+        order = [given.names.index(name) for name in expected.names]
+        return _in_order(tuple(given.elements[place] for place in order), expected.elements)
+    return _in_any_order(given.equations, expected.equations)
+
+
+def _in_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
+    if len(answers) != len(references):
+        return False
+    found = [compare(a, b) for a, b in zip(answers, references, strict=True)]
     if False in found:
         return False
-    open_pairs = [index for index, each in enumerate(found) if isinstance(each, Undecided)]
-    if not open_pairs:
-        return True
-    return Undecided(
-        True,
-        tuple(given.elements[index] for index in open_pairs),
-        tuple(expected.elements[index] for index in open_pairs),
-    )
+    questions = tuple(each for each in found if not isinstance(each, bool))
+    return Every(questions) if questions else True
 
 
-def _compare_unordered(answers: list[str], references: list[str]) -> bool | Undecided:
-    for answer in tuple(answers):
-        equal = [reference for reference in references if compare(answer, reference) is True]
-        if equal:
-            answers.remove(answer)
-            references.remove(equal[0])
-    if not answers:
-        return True
-    # Equality is transitive, so the remaining elements differ from all paired elements.
+def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
+    if len(answers) != len(references):
+        return False
+    left = list(range(len(references)))
+    rows = []
     for answer in answers:
-        if all(compare(answer, reference) is False for reference in references):
+        row = {place: compare(answer, references[place]) for place in left}
+        equal = [place for place, found in row.items() if found is True]
+        if equal:
+            left.remove(equal[0])
+        else:
+            rows.append(row)
+        if set(row.values()) == {False}:
             return False
-    return Undecided(False, tuple(answers), tuple(references))
+    # Equality is transitive, so the remaining elements differ from all paired elements.
+    matching = tuple(tuple(row[place] for place in left) for row in rows)
+    if any(set(row) == {False} for row in matching):
+        return False
+    return Matching(matching) if matching else True
 
 
 def _structure(text: str) -> _Structure | None:
@@ -96,17 +156,59 @@ def _structure(text: str) -> _Structure | None:
         rows = [row.split("&") for row in matrix.group(2).split("\\\\") if row.strip()]
         cells = tuple(cell.strip() for row in rows for cell in row)
         return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", cells)
-    if _enclosed(text):
-        braces = text.startswith("\\{")
-        inside = text[2:-2] if braces else text[1:-1]
-        elements = _split(inside, ",")
-        kind = "list" if braces else text[0] + text[-1]
-        return _Structure(kind, elements) if len(elements) > 1 or braces else None
-    for separator, kind in ((_UNION, "union"), (",", "list")):
-        elements = _split(text, separator)
-        if len(elements) > 1:
-            return _Structure(kind, elements)
-    return None
+    named = _NAMED_TUPLE.fullmatch(text)
+    if named:
+        names, values = (_split(side, ",") for side in named.groups())
+        return _values(names, values) if len(names) == len(values) > 1 else None
+    equation = _EQUATION.fullmatch(text)
+    if equation:
+        return _structure(equation.group(2).strip())
+    if _enclosed(text) and text.startswith("\\{"):
+        return _list(_split(text[2:-2], ","))
+    if _enclosed(text) and not _signs(text):
+        elements = _split(text[1:-1], ",")
+        inside = _list(elements)
+        if inside.kind == "values":
+            return inside
+        return _Structure(text[0] + text[-1], elements) if len(elements) > 1 else None
+    sets = _split(text, _UNION)
+    if len(sets) > 1:
+        return _Structure("union", sets)
+    listed = _list(_split(text, ","))
+    return listed if len(listed.elements) > 1 else None
+
+
+def _list(elements: tuple[str, ...]) -> _Structure:
+    """Return the structure of a list, of the values of several names, or of the several values of one name."""
+    equations = [_EQUATION.fullmatch(element) for element in elements]
+    if elements and all(equations):
+        names, values = zip(*(each.groups() for each in equations if each), strict=True)
+        period = len(set(names))
+        if period == len(names) > 1:
+            return _values(names, values)
+        if period == 1:
+            elements = tuple(value.strip() for value in values)
+        elif names == names[:period] * (len(names) // period):  # several solutions
+            starts = range(0, len(names), period)
+            elements = tuple(", ".join(elements[start : start + period]) for start in starts)
+    return _Structure("list", tuple(text for element in elements for text in _signs(element) or (element,)))
+
+
+def _values(names: tuple[str, ...], values: tuple[str, ...]) -> _Structure:
+    pairs = [(name.replace(" ", ""), value.strip()) for name, value in zip(names, values, strict=True)]
+    if all(name in _COORDINATES for name, _ in pairs):
+        pairs.sort()
+    return _Structure("values", tuple(value for _, value in pairs), tuple(name for name, _ in pairs))
+
+
+def _signs(text: str) -> tuple[str, ...]:
+    """Return the two values of a text with one plus-minus sign, else nothing."""
+    if len(_PLUS_MINUS.findall(text)) != 1:
+        return ()
+    return tuple(
+        _MINUS_PLUS.sub(lower, _PLUS_MINUS.sub(upper, text)).strip()
+        for upper, lower in (("+", "-"), ("-", "+"))
+    )
 
 
 def _enclosed(text: str) -> bool:

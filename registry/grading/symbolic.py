@@ -9,11 +9,12 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
 from prmcal.errors import DataError
-from prmcal.registry.grading.structure import Undecided
+from prmcal.registry.grading.structure import Question
 from prmcal.registry.grading.verdict import Verdict
 
 __all__ = ["SymbolicComparer", "symbolic_verdict"]
@@ -21,6 +22,12 @@ __all__ = ["SymbolicComparer", "symbolic_verdict"]
 _PROGRAM = Path(__file__).with_name("worker.py")
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")
 _VERDICTS: dict[str, Verdict] = {"equal": "correct", "different": "incorrect", "over": "timed out"}
+_FAILURES = {
+    "late": "the grading process got no processor time. Check whether it is stopped or the machine is overloaded, and "
+    "run the command again. The comparison was",
+    "killed": "the grading process was killed again and again. Check whether the machine runs out of memory, and run "
+    "the command again. The comparison was",
+}
 
 
 class SymbolicComparer:
@@ -29,46 +36,50 @@ class SymbolicComparer:
     Parameters
     ----------
     seconds : float, default=2.0
-        The limit on the CPU time of one comparison, in seconds. With CPU time, verdicts hardly depend on other load on
-        the machine. The limit on wall-clock time is five times as long.
+        The limit on the processor time of one comparison, in seconds. Time in which the process does not run does not
+        count, so that verdicts do not depend on other load on the machine.
     megabytes : int, default=1024
         The limit on the address space of the comparing process, in MiB.
+    patience : float, default=60.0
+        The time to wait for a comparing process that neither answers nor reaches its limits, in seconds. After this
+        time, a new process is asked twice more, with four times the patience each.
 
     Notes
     -----
     The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
-    is killed and replaced within milliseconds. The program gets no environment variable that could contain a secret.
+    is replaced within milliseconds. The program gets no environment variable that could contain a secret.
     """
 
-    def __init__(self, seconds: float = 2.0, megabytes: int = 1024) -> None:
+    def __init__(self, seconds: float = 2.0, megabytes: int = 1024, patience: float = 60.0) -> None:
         self.seconds = seconds
         self.megabytes = megabytes
+        self.patience = patience
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
-    def verdict(self, question: Undecided) -> Verdict:
-        """Compare the answers with the references.
+    def verdict(self, question: Question) -> Verdict:
+        """Decide a question.
 
         Raises
         ------
         DataError
-            If the program cannot be run.
+            If the program cannot be run, or the comparing process gets no processor time or is killed again and again.
         """
-        request = {
-            "ordered": question.ordered,
-            "answers": question.answers,
-            "references": question.references,
-        }
+        request = json.dumps(asdict(question))
         with self._lock:
             for _ in range(2):  # Retry once if the program was killed, for instance by a lack of memory.
-                reply = self._ask(json.dumps(request))
+                reply = self._ask(request)
                 if reply in _VERDICTS:
                     return _VERDICTS[reply]
+                if reply in _FAILURES:
+                    raise DataError(
+                        f"Answers cannot be compared symbolically, because {_FAILURES[reply]}: {request}"
+                    )
                 self.close()
         raise DataError(
             "Answers cannot be compared symbolically, because the grading process ended at once. Check that the "
             "package math-verify is installed (pip install math-verify). This command shows the error: "
-            f"{sys.executable} -P {_PROGRAM} 1 1024"
+            f"{sys.executable} -P {_PROGRAM} 1 1024 60"
         )
 
     def close(self) -> None:
@@ -96,7 +107,7 @@ class SymbolicComparer:
     def _start(self) -> subprocess.Popen[str]:
         # Without -P, the program's folder would be first in the search path, and its files could hide modules.
         return subprocess.Popen(
-            [sys.executable, "-P", str(_PROGRAM), str(self.seconds), str(self.megabytes)],
+            [sys.executable, "-P", str(_PROGRAM), *map(str, (self.seconds, self.megabytes, self.patience))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -116,6 +127,6 @@ _COMPARER = SymbolicComparer()
 atexit.register(_COMPARER.close)
 
 
-def symbolic_verdict(question: Undecided) -> Verdict:
+def symbolic_verdict(question: Question) -> Verdict:
     """Return the verdict of the comparer of this process, which starts at its first use."""
     return _COMPARER.verdict(question)

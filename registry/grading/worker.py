@@ -1,7 +1,12 @@
 """The program that compares mathematics. It reads requests as JSON lines on stdin, and writes one word each to stdout.
 
 ``prmcal.registry.grading.symbolic`` runs it as a file. The process that reads the requests does not evaluate them. It
-forks a process that does, and kills the fork when it exceeds its limits.
+forks a process that does, and replaces the fork when it exceeds its limits. The words are:
+
+- ``equal`` and ``different``;
+- ``over``: the comparison exceeded its limit on processor time or memory;
+- ``late``: the fork neither answered nor used up its processor time, however long the program waited;
+- ``killed``: another process or the system killed the fork each time.
 """
 
 from __future__ import annotations
@@ -13,10 +18,12 @@ import resource
 import select
 import signal
 import sys
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
-_WALL_CLOCK_FACTOR = 5
+_ATTEMPTS = 3
+_MORE_PATIENCE = 4
+"""Each attempt waits this many times as long as the one before."""
+
 _REFUSED = (
     "os.system",
     "os.exec",
@@ -54,12 +61,21 @@ def _equal(answer: str, reference: str) -> bool:
     )
 
 
-def _all_equal(answers: Sequence[str], references: Sequence[str], ordered: bool) -> bool:
-    if ordered:
-        return all(_equal(a, b) for a, b in zip(answers, references, strict=True))
-    left = list(references)
-    for answer in answers:
-        match = next((reference for reference in left if _equal(answer, reference)), None)
+def _holds(question: Any) -> bool:
+    """Decide a question of ``prmcal.registry.grading.structure``, read from JSON."""
+    if isinstance(question, bool):
+        return question
+    if "parts" in question:
+        return all(map(_holds, question["parts"]))
+    if "rows" in question:
+        return _match(question["rows"])
+    return _equal(question["answer"], question["reference"])
+
+
+def _match(rows: list[list[Any]]) -> bool:
+    left = list(range(len(rows)))
+    for row in rows:
+        match = next((column for column in left if _holds(row[column])), None)
         if match is None:
             return False
         left.remove(match)
@@ -67,7 +83,7 @@ def _all_equal(answers: Sequence[str], references: Sequence[str], ordered: bool)
 
 
 def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -> NoReturn:
-    """Answer requests in the fork until it is killed. SIGPROF enforces the CPU time, and MemoryError the memory."""
+    """Answer requests in the fork until it is killed. SIGPROF limits the processor time, and MemoryError the memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with contextlib.suppress(ValueError, OSError):  # Some systems cannot limit the address space.
@@ -76,11 +92,10 @@ def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -
     sys.addaudithook(_refuse)
     with os.fdopen(requests, encoding="utf-8") as lines:
         for line in lines:
-            request = json.loads(line)
+            question = json.loads(line)
             signal.setitimer(signal.ITIMER_PROF, seconds)
             try:
-                equal = _all_equal(request["answers"], request["references"], request["ordered"])
-                reply = b"equal" if equal else b"different"
+                reply = b"equal" if _holds(question) else b"different"
             except MemoryError:
                 reply = b"over"
             except Exception:  # An answer that the libraries cannot handle is not equal.
@@ -111,36 +126,61 @@ class _Fork:
         os.close(requests)
         os.close(replies)
 
-    def ask(self, line: str, seconds: float) -> str:
-        """Return the reply of the fork, or an empty string if it is too late or the fork died."""
+    def ask(self, line: str, patience: float) -> str:
+        """Return the reply of the fork, "late" if it took longer than `patience` seconds, or "" if the fork ended."""
         try:
             os.write(self._requests, line.encode())
         except BrokenPipeError:
             return ""
-        ready, _, _ = select.select([self._replies], [], [], seconds)
-        return os.read(self._replies, 64).decode() if ready else ""
+        ready, _, _ = select.select([self._replies], [], [], patience)
+        return os.read(self._replies, 64).decode() if ready else "late"
 
-    def kill(self) -> None:
+    def end(self) -> int:
+        """End the fork, and return the signal that ended it. This is SIGKILL unless the fork ended before."""
         os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         os.close(self._requests)
         os.close(self._replies)
+        return -os.waitstatus_to_exitcode(status)
 
 
-def main(seconds: float, megabytes: int) -> None:
+class _Comparing:
+    """The current fork, which is replaced when it ends."""
+
+    def __init__(self, seconds: float, memory: int) -> None:
+        self._limits = seconds, memory
+        self._fork = _Fork(*self._limits)
+
+    def reply(self, line: str, patience: float) -> str:
+        """Ask until the fork answers or exceeds its limits. How busy the machine is decides no verdict."""
+        reply = ""
+        for _ in range(_ATTEMPTS):
+            reply = self._fork.ask(line, patience)
+            if reply in ("equal", "different"):
+                return reply
+            ended_by = self._fork.end()
+            self._fork = _Fork(*self._limits)
+            if reply != "late":
+                reply = "killed" if ended_by == signal.SIGKILL and not reply else "over"
+            if reply == "over":
+                return reply
+            patience *= _MORE_PATIENCE
+        return reply
+
+    def end(self) -> None:
+        self._fork.end()
+
+
+def main(seconds: float, megabytes: int, patience: float) -> None:
     """Answer requests until the input ends."""
     _equal("\\frac{1}{2}x", "\\frac{x}{2}")  # Loads the imports and the parser's tables before the fork.
-    fork = _Fork(seconds, megabytes * 2**20)
+    comparing = _Comparing(seconds, megabytes * 2**20)
     try:
         for line in sys.stdin:
-            reply = fork.ask(line, _WALL_CLOCK_FACTOR * seconds)
-            if reply in ("", "over"):
-                fork.kill()
-                fork = _Fork(seconds, megabytes * 2**20)
-            print(reply or "over", flush=True)
+            print(comparing.reply(line, patience), flush=True)
     finally:
-        fork.kill()
+        comparing.end()
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]))
+    main(float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
