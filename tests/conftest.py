@@ -1,7 +1,8 @@
-"""What several test packages share: paths, and a runner for the command line."""
+"""What all tests share: paths, the settings of property tests, and a runner for the command line."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -18,6 +19,12 @@ PLUGINS = ROOT / "tests" / "plugins"
 
 # Files that take minutes begin first, so that no core is idle while the last one runs.
 LONGEST = ("test_nano_grid.py", "test_run.py", "test_nano_models.py", "test_pages.py", "test_wheel.py")
+
+if importlib.util.find_spec("hypothesis"):  # the environment of the tests of vLLM lacks it
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -51,7 +58,7 @@ def prmcal() -> Prmcal:
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=600
+            command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=1800
         )
 
     return run

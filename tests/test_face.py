@@ -45,7 +45,7 @@ FACE = [
 
 def python(code: str, folder: Path) -> str:
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=600
     ).stdout.strip()
 
 

@@ -51,7 +51,7 @@ def build(kind: str, source: Path, out: Path) -> Path:
         capture_output=True,
         text=True,
         check=True,
-        timeout=300,
+        timeout=900,
     )
     return out / done.stdout.splitlines()[-1]
 
@@ -102,7 +102,7 @@ def installed(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         "--no-deps",
         "--no-index",
     ]
-    subprocess.run([*install, "--disable-pip-version-check", str(wheel)], check=True, timeout=300)
+    subprocess.run([*install, "--disable-pip-version-check", str(wheel)], check=True, timeout=900)
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
     # A folder that a .pth file adds has its own .pth files ignored, so the editable prmcal of the tests is not found.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -198,7 +198,10 @@ def test_the_installed_command_checks_a_plugin(installed: Installed) -> None:
 
 
 def test_the_installed_command_serves_the_dashboard(installed: Installed, finished: Path, port: int) -> None:
-    with dashboard(installed, finished, port) as address, urllib.request.urlopen(address, timeout=30) as page:
+    with (
+        dashboard(installed, finished, port) as address,
+        urllib.request.urlopen(address, timeout=300) as page,
+    ):
         assert page.status == 200
 
 
@@ -209,14 +212,14 @@ def dashboard(installed: Installed, finished: Path, port: int) -> Iterator[str]:
         command, cwd=installed.folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     address = f"http://127.0.0.1:{port}"
-    end = time.monotonic() + 240
+    end = time.monotonic() + 900
     try:
         while time.monotonic() < end and server.poll() is None:
             with suppress(OSError):
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
+                urllib.request.urlopen(f"{address}/_stcore/health", timeout=60).close()
                 break
             time.sleep(0.2)
         yield address
     finally:
         server.terminate()
-        server.wait(timeout=60)
+        server.wait(timeout=300)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["background_server"]
 
-_TIMEOUT = 60  # seconds
+_TIMEOUT = 240  # seconds
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def background_server(directory: Path) -> Iterator[str]:
     Raises
     ------
     RuntimeError
-        If the server ends or does not answer within a minute.
+        If the server ends or does not answer within four minutes.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -43,7 +43,7 @@ def background_server(directory: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=_TIMEOUT)
 
 
 def _wait(process: subprocess.Popen[bytes], address: str) -> None:

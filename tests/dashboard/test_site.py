@@ -41,7 +41,7 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def open_site(page: Page, site: Path) -> None:
     page.goto((site / "index.html").as_uri())
-    page.locator("#calibration output", has_text="of 12 cells").wait_for(timeout=10_000)
+    page.locator("#calibration output", has_text="of 12 cells").wait_for()
 
 
 def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:

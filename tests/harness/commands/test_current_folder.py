@@ -58,7 +58,7 @@ def prmcal_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[s
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 
@@ -92,10 +92,10 @@ def test_the_dashboards_server(folder: Path, port: int) -> None:
 
 
 def answers(address: str, server: subprocess.Popen[bytes]) -> bool:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while time.monotonic() < end and server.poll() is None:
         with suppress(OSError):
-            urllib.request.urlopen(address, timeout=5).close()
+            urllib.request.urlopen(address, timeout=60).close()
             return True
         time.sleep(0.1)
     return False

@@ -32,7 +32,7 @@ class WithEngine(llms.get("synthetic-llm")):
 
     def generate(self, prefixes, n, sampling, seed):
         if not hasattr(self, "engine"):
-            self.engine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            self.engine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
             (Path("{folder}") / str(self.engine.pid)).touch()
         if self.fate == "waits":
             self.engine.wait()
@@ -62,7 +62,7 @@ def arguments(folder: Path, fate: str) -> list[Any]:
 def assert_all_ended(engines: Path) -> None:
     started = [int(path.name) for path in engines.iterdir()]
     assert started
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while left := [number for number in started if runs(number)]:
         assert time.monotonic() < end, f"processes {left} outlive their workers"
         time.sleep(0.1)
@@ -86,7 +86,7 @@ def test_after_a_run_and_after_a_worker_that_died(
 
 def test_after_a_killed_run(engines: Path, tmp_path: Path) -> None:
     run = subprocess.Popen(command(*arguments(tmp_path, "waits")), env=environment(), stderr=subprocess.PIPE)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while not any(engines.iterdir()):
         assert time.monotonic() < end
         time.sleep(0.1)

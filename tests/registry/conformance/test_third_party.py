@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(source)],
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return target
 
@@ -48,7 +48,7 @@ def test_an_installed_package_is_found_and_conforms(site: Path, reward_folder: P
         env={**os.environ, "PYTHONPATH": str(site), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -212,7 +212,7 @@ def test_without_file_and_hub_the_error_says_what_is_needed(
     )
     isolated = {**environment(), "HF_HOME": str(tmp_path), "HF_DATASETS_CACHE": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=isolated, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=isolated, capture_output=True, text=True, check=True, timeout=600
     )
     assert f"The data set '{name}' is not on this machine" in done.stdout
     assert f"from the Hugging Face hub ({repository}" in done.stdout

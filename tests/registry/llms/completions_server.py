@@ -16,6 +16,9 @@ import numpy as np
 from prmcal import Completion
 from prmcal.registry.plugins import llms
 
+SLOW = 6.0
+"""The time that a slow server takes, in seconds."""
+
 Reply = dict[str, Any]
 Fault = Callable[[int], str]
 
@@ -130,7 +133,7 @@ def serving(
 
         def _answer(self, fault: str, content: dict[str, Any]) -> None:
             if fault == "slow":
-                time.sleep(1.0)
+                time.sleep(SLOW)
             if fault.isdigit():
                 self._send(int(fault), json.dumps({"error": {"message": f"fault {fault}"}}).encode())
                 return
