@@ -9,8 +9,8 @@ from itertools import chain
 
 from prmcal.db.text.formats import escape_latex, escape_markdown, latex_line, markdown_grid
 from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
-from prmcal.harness.report.evidence import Value
-from prmcal.harness.report.exhibits import Panel, Row, Table, counts_text
+from prmcal.harness.report.evidence.values import Value
+from prmcal.harness.report.exhibits.types import Panel, Row, Table, counts_text
 
 __all__ = ["csv_text", "latex", "markdown", "markdown_notes"]
 

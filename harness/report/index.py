@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from prmcal.db.text.formats import escape_markdown, markdown_grid
-from prmcal.harness.report.evidence import Evidence
-from prmcal.harness.report.exhibits import Chart, Exhibit, Table
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.exhibits.types import Chart, Exhibit, Table
 from prmcal.harness.report.formats import markdown, markdown_notes
 
 __all__ = ["index", "picture_names", "provenance"]

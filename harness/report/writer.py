@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.harness.report.contents import CONTENTS
-from prmcal.harness.report.evidence import Evidence, read_evidence
-from prmcal.harness.report.exhibits import Chart, Exhibit, Table
+from prmcal.harness.report.evidence.read import Evidence, read_evidence
+from prmcal.harness.report.exhibits.style import styled
+from prmcal.harness.report.exhibits.types import Chart, Exhibit, Table
 from prmcal.harness.report.formats import csv_text, latex, markdown
 from prmcal.harness.report.index import index, picture_names, provenance
-from prmcal.harness.report.style import styled
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 

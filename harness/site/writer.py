@@ -16,10 +16,10 @@ from prmcal.db.reader import reading
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.contents import CONTENTS
-from prmcal.harness.report.evidence import read_evidence
-from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.evidence.read import read_evidence
+from prmcal.harness.report.exhibits.style import styled
+from prmcal.harness.report.exhibits.types import Chart
 from prmcal.harness.report.index import picture_names, provenance
-from prmcal.harness.report.style import styled
 from prmcal.harness.site.contents import board, paper_tables
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text

@@ -21,7 +21,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_latex, escape_markdown
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.report import write_report
-from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.evidence.read import read_evidence
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.report.report_database import build
 

@@ -11,9 +11,9 @@ import yaml
 
 from prmcal.db.queries import catalog
 from prmcal.harness.report import write_report
-from prmcal.harness.report.evidence import read_evidence
-from prmcal.harness.report.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
-from prmcal.harness.report.style import styled
+from prmcal.harness.report.contents.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
+from prmcal.harness.report.evidence.read import read_evidence
+from prmcal.harness.report.exhibits.style import styled
 from tests.conftest import PLUGINS, Prmcal
 
 WIDE = {"width": 2, "expansions": 2}

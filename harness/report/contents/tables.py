@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
 from prmcal.db.text.presentation import direction, metric_title, standings_legend
-from prmcal.harness.report.evidence import Evidence
-from prmcal.harness.report.exhibits import Panel, Row, Table
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.exhibits.types import Panel, Row, Table
 
 __all__ = ["calibrated", "legend", "table_1", "table_5"]
 

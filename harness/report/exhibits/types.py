@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prmcal.harness.report.evidence import Group, Value
+from prmcal.harness.report.evidence.values import Group, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

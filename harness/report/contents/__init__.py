@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prmcal.harness.report.evidence import Evidence
-from prmcal.harness.report.exhibits import Exhibit
-from prmcal.harness.report.figures import figure_2, figure_3, figure_3_adaptive_ce
-from prmcal.harness.report.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
-from prmcal.harness.report.scaling_tables import table_2, table_3
-from prmcal.harness.report.tables import table_1, table_5
+from prmcal.harness.report.contents.figures import figure_2, figure_3, figure_3_adaptive_ce
+from prmcal.harness.report.contents.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
+from prmcal.harness.report.contents.scaling_tables import table_2, table_3
+from prmcal.harness.report.contents.tables import table_1, table_5
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.exhibits.types import Exhibit
 
 __all__ = ["CONTENTS"]
 

@@ -18,79 +18,16 @@ from prmcal.db.statistics.bootstrap import Ratio
 from prmcal.db.statistics.standings import standings
 from prmcal.db.text.presentation import metric_title
 from prmcal.errors import PrmcalError
-from prmcal.harness.report.scaling_evidence import ScalingEvidence, read_scaling
+from prmcal.harness.report.evidence.scaling import ScalingEvidence, read_scaling
+from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Evidence", "Group", "RewardErrors", "Value", "read_evidence"]
+__all__ = ["Evidence", "read_evidence"]
 
 _BARS = 20
 _DIGITS = 9  # later digits may change with the order of summation in the database
-
-
-@dataclass(frozen=True, order=True)
-class Group:
-    """A data set, PRM and LLM. Cells of the same group compete."""
-
-    dataset: str
-    prm: str
-    llm: str
-
-
-@dataclass(frozen=True)
-class Value:
-    """The value of a metric of a cell, or the reason why there is none.
-
-    Attributes
-    ----------
-    group : Group
-    calibrator, metric, status : str
-    value, low, high : float or None
-        The value with its 95% interval over questions. A single question has no interval.
-    prefixes, questions : int or None
-        Number of prefixes and questions behind the value.
-    standing : {"best", "tied", "worse"} or None
-        Rank among the values in its row.
-    reason : str or None
-        Why there is no value, in one line.
-    """
-
-    group: Group
-    calibrator: str
-    metric: str
-    status: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    prefixes: int | None = None
-    questions: int | None = None
-    standing: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class RewardErrors:
-    """Errors of the uncalibrated rewards of a PRM: reward minus success rate.
-
-    Attributes
-    ----------
-    counts : tuple of int
-        Number of prefixes in each bar of equal width over [-1, 1].
-    mean : float
-        Mean error in [-1, 1]. Above 0, the PRM overestimates.
-    low, high : float or None
-        95% interval of the mean over questions.
-    prefixes, questions : int
-        Number of prefixes and questions.
-    """
-
-    counts: tuple[int, ...]
-    mean: float
-    low: float | None
-    high: float | None
-    prefixes: int
-    questions: int
 
 
 @dataclass(frozen=True, eq=False)

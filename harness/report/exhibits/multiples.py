@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prmcal.harness.report.evidence import Evidence, Group
-from prmcal.harness.report.style import WIDTH, new_figure
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.evidence.values import Group
+from prmcal.harness.report.exhibits.style import WIDTH, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
 from prmcal.db.text.presentation import metric_title
-from prmcal.harness.report.evidence import Evidence, Group, Value
-from prmcal.harness.report.exhibits import Panel, Row, Table
-from prmcal.harness.report.tables import legend
+from prmcal.harness.report.contents.tables import legend
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.evidence.values import Group, Value
+from prmcal.harness.report.exhibits.types import Panel, Row, Table
 
 __all__ = ["table_2", "table_3"]
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import direction, metric_title
-from prmcal.harness.report.evidence import Evidence, Group, RewardErrors, Value
-from prmcal.harness.report.exhibits import Chart, numbered
-from prmcal.harness.report.multiples import crowded, small_multiples
-from prmcal.harness.report.style import GUIDE, INK, MEAN, RAW, colours, markers
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
+from prmcal.harness.report.exhibits.multiples import crowded, small_multiples
+from prmcal.harness.report.exhibits.style import GUIDE, INK, MEAN, RAW, colours, markers
+from prmcal.harness.report.exhibits.types import Chart, numbered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

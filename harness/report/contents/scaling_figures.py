@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from prmcal.harness.report.evidence import Evidence, Group
-from prmcal.harness.report.exhibits import Chart
-from prmcal.harness.report.multiples import small_multiples
-from prmcal.harness.report.style import GUIDE, INK, colours, markers
-from prmcal.harness.report.tables import calibrated
+from prmcal.harness.report.contents.tables import calibrated
+from prmcal.harness.report.evidence.read import Evidence
+from prmcal.harness.report.evidence.values import Group
+from prmcal.harness.report.exhibits.multiples import small_multiples
+from prmcal.harness.report.exhibits.style import GUIDE, INK, colours, markers
+from prmcal.harness.report.exhibits.types import Chart
 
 if TYPE_CHECKING:
     import pandas as pd
