@@ -13,7 +13,7 @@ from prmcal.db.queries.exact_curves import exact_curves
 from prmcal.db.queries.leaderboard import leaderboard, measurements
 from prmcal.db.queries.provenance import cell
 from prmcal.db.queries.reported import beside_measured
-from prmcal.db.queries.reward_errors import reward_errors
+from prmcal.db.queries.reward_errors import error_histograms, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
 from prmcal.db.queries.two_cells import compare_cells
@@ -36,6 +36,7 @@ __all__ = [
     "curve_areas",
     "curve_points",
     "datasets",
+    "error_histograms",
     "exact_curves",
     "frontier",
     "job_page",

@@ -1,4 +1,4 @@
-"""Errors of uncalibrated rewards, aggregated by question in the database."""
+"""Errors of rewards: of uncalibrated ones by question, and histograms of calibrated ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sqlalchemy as sa
 
 from prmcal.db.reader import Source, frame
 from prmcal.db.statistics.bins import bin_edges, inner_bounds
-from prmcal.db.tables import Cell, Job, JobInput, Reward, SuccessCount
+from prmcal.db.tables import Cell, Job, JobInput, Reward, SignedErrorBin, SuccessCount
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["reward_errors"]
+__all__ = ["error_histograms", "reward_errors"]
 
 _PREFIX = ("question_id", "trajectory", "step")
 
@@ -87,6 +87,26 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     ]
     total = sa.func.sum(errors.c.error).label("total")
     query = sa.select(*keys, sa.func.count().label("prefixes"), total).group_by(*keys).order_by(*keys)
+    return frame(source, query)
+
+
+def error_histograms(source: Source) -> pd.DataFrame:
+    """Return the histograms of the errors of the calibrated rewards: point estimate minus success rate.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, prm, llm, calibrator, bin (from 0), lower and upper (the edges, in [-1, 1]) and count (the
+        number of prefixes), sorted by these. Only finished cells have rows.
+    """
+    place = [getattr(Cell, name) for name in ("dataset", "prm", "llm", "calibrator")]
+    bars = [getattr(SignedErrorBin, name) for name in ("bin", "lower", "upper", "count")]
+    query = (
+        sa.select(*place, *bars)
+        .join(SignedErrorBin, SignedErrorBin.cell_id == Cell.cell_id)
+        .where(Cell.leaderboard == "calibration", Cell.status == "done")
+        .order_by(*place, SignedErrorBin.bin)
+    )
     return frame(source, query)
 
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from itertools import chain
 
 from prmcal.db.text.formats import escape_latex, escape_markdown, latex_line, markdown_grid
-from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
+from prmcal.db.text.presentation import DIGITS
 from prmcal.harness.report.evidence.values import Value
 from prmcal.harness.report.exhibits.types import Panel, Row, Table, counts_text
 
 __all__ = ["csv_text", "latex", "markdown", "markdown_notes"]
 
-_COORDINATES = tuple(COORDINATE_TITLES[name] for name in ("dataset", "prm", "llm"))
 _COLUMNS = (
-    *("dataset", "prm", "llm", "calibrator", "metric", "value", "low", "high", "prefixes", "questions"),
-    *("standing", "status", "reason"),
+    *("dataset", "prm", "llm", "strategy", "target", "level", "calibrator", "question_level", "metric"),
+    *("value", "low", "high", "published", "prefixes", "questions", "standing", "status", "reason"),
 )
+_VERDICTS = ("kept", "not kept", "open")
 
 
 def csv_text(table: Table) -> str:
@@ -27,10 +27,15 @@ def csv_text(table: Table) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for each in table.values():
+        setting = ["" if number is None else f"{number:g}" for number in (each.target, each.level)]
         numbers = ["" if number is None else f"{number:.6f}" for number in (each.value, each.low, each.high)]
-        group = (each.group.dataset, each.group.prm, each.group.llm)
-        rest = (each.prefixes, each.questions, each.standing, each.status, each.reason)
-        writer.writerow([*group, each.calibrator, each.metric, *numbers, *rest])
+        writer.writerow(
+            [
+                *(each.group.dataset, each.group.prm, each.group.llm, each.strategy, *setting),
+                *(each.calibrator, each.question_level, each.metric, *numbers, each.published),
+                *(each.prefixes, each.questions, each.standing, each.status, each.reason),
+            ]
+        )
     return buffer.getvalue()
 
 
@@ -49,7 +54,7 @@ def markdown(table: Table) -> str:
         ]
         parts.append(
             markdown_grid(
-                [*_COORDINATES, *heads, "n"],
+                [*panel.coordinates, *heads, "n"],
                 [
                     [
                         *map(escape_markdown, shown),
@@ -58,10 +63,11 @@ def markdown(table: Table) -> str:
                     ]
                     for row, shown in _without_repetition(panel)
                 ],
-                left=len(_COORDINATES),
+                left=len(panel.coordinates),
             )
         )
-    return "\n\n".join([*parts, *markdown_notes(table.notes())]) + "\n"
+    remarks = map(escape_markdown, table.remarks)
+    return "\n\n".join([*parts, *markdown_notes(table.notes()), *remarks]) + "\n"
 
 
 def markdown_notes(notes: dict[str, int]) -> list[str]:
@@ -89,14 +95,15 @@ def _latex_float(table: Table, panel: Panel) -> str:
         rf"\caption{{{escape_latex(' '.join(text for text in texts if text))}}}",
         rf"\label{{{label}}}",
         r"\resizebox{\textwidth}{!}{%",
-        rf"\begin{{tabular}}{{{'l' * len(_COORDINATES)}{'r' * len(columns)}r}}",
+        rf"\begin{{tabular}}{{{'l' * len(panel.coordinates)}{'r' * len(columns)}r}}",
         r"\toprule",
         *_latex_heads(panel),
-        latex_line([*_COORDINATES, *map(escape_latex, columns), "n"]),
+        latex_line([*map(escape_latex, [*panel.coordinates, *columns]), "n"]),
         *_latex_rows(table, panel),
         r"\bottomrule",
         r"\end{tabular}}",
         *_latex_notes(table, panel),
+        *(rf"\par\smallskip\footnotesize {escape_latex(remark)}" for remark in table.remarks),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -106,11 +113,11 @@ def _latex_heads(panel: Panel) -> list[str]:
     if not any(head for head, _ in panel.heads):
         return []
     heads = [rf"\multicolumn{{{len(columns)}}}{{c}}{{{escape_latex(head)}}}" for head, columns in panel.heads]
-    rules, start = [], len(_COORDINATES) + 1
+    rules, start = [], len(panel.coordinates) + 1
     for _, columns in panel.heads:
         rules.append(rf"\cmidrule(lr){{{start}-{start + len(columns) - 1}}}")
         start += len(columns)
-    return [latex_line([*[""] * len(_COORDINATES), *heads, ""]), " ".join(rules)]
+    return [latex_line([*[""] * len(panel.coordinates), *heads, ""]), " ".join(rules)]
 
 
 def _latex_rows(table: Table, panel: Panel) -> list[str]:
@@ -120,8 +127,12 @@ def _latex_rows(table: Table, panel: Panel) -> list[str]:
         values = [_latex_value(value, table) for value in row.values]
         lines.append(latex_line([*map(escape_latex, shown), *values, counts_text(row.values)]))
         intervals = [_interval(value, r"{{\scriptsize [{}, {}]}}", _latex_number) for value in row.values]
-        if any(intervals):
-            lines.append(latex_line([*[""] * len(_COORDINATES), *intervals, ""]))
+        published = [
+            rf"{{\scriptsize paper {each.published}}}" if each.published else "" for each in row.values
+        ]
+        lines += [
+            latex_line([*[""] * len(shown), *below, ""]) for below in (intervals, published) if any(below)
+        ]
     return lines
 
 
@@ -140,6 +151,8 @@ def _latex_value(value: Value, table: Table) -> str:
     number = _latex_number(value.value)
     if value.standing == "best":
         return rf"\textbf{{{number}}}"
+    if value.standing in _VERDICTS:
+        return rf"{number} ({value.standing})"
     return rf"{number}\textsuperscript{{=}}" if value.standing == "tied" else number
 
 
@@ -148,11 +161,15 @@ def _latex_number(number: float) -> str:
 
 
 def _markdown_value(value: Value, table: Table) -> str:
+    published = f"<br><sub>paper {value.published}</sub>" if value.published else ""
     if value.value is None:
-        return f"–<sup>{table.notes()[value.reason or '']}</sup>"  # noqa: RUF001
+        return f"–<sup>{table.notes()[value.reason or '']}</sup>{published}"  # noqa: RUF001
     number = f"{value.value:.{DIGITS}f}"
+    if value.standing in _VERDICTS:
+        number = f"{number} ({value.standing})"
     number = {"best": f"**{number}**", "tied": f"{number} ="}.get(value.standing or "", number)
-    return number + _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.{DIGITS}f}")
+    interval = _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.{DIGITS}f}")
+    return f"{number}{interval}{published}"
 
 
 def _interval(value: Value, pattern: str, number: Callable[[float], str]) -> str:
@@ -165,10 +182,10 @@ def _interval(value: Value, pattern: str, number: Callable[[float], str]) -> str
 
 def _without_repetition(panel: Panel) -> list[tuple[Row, list[str]]]:
     """Return rows with their coordinates. Coordinates that repeat the row above are empty."""
-    shown, before = [], ("", "", "")
+    shown: list[tuple[Row, list[str]]] = []
+    before = ("",) * len(panel.coordinates)
     for row in panel.rows:
-        group = (row.group.dataset, row.group.prm, row.group.llm)
-        changed = next(index for index in range(3) if group[index] != before[index])
-        shown.append((row, [name if index >= changed else "" for index, name in enumerate(group)]))
-        before = group
+        changed = next((i for i, name in enumerate(row.labels) if name != before[i]), len(row.labels))
+        shown.append((row, [name if index >= changed else "" for index, name in enumerate(row.labels)]))
+        before = row.labels
     return shown

@@ -5,14 +5,14 @@ LLMs are rows of panels; PRMs and data sets are columns. All panels of a figure 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import direction, metric_title
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
-from prmcal.harness.report.exhibits.multiples import crowded, small_multiples
+from prmcal.harness.report.exhibits.multiples import crowded, listed, small_multiples
 from prmcal.harness.report.exhibits.style import GUIDE, INK, MEAN, RAW, colours, markers
 from prmcal.harness.report.exhibits.types import Chart, numbered
 
@@ -47,6 +47,7 @@ def figure_2(evidence: Evidence) -> Chart:
             )
 
     pictures = small_multiples(evidence, draw, row_height=1.7)
+    in_table = "Table 5 has these numbers too (signed error). " if evidence.uncalibrated else ""
     for picture in pictures:
         picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
         picture.supylabel("prefixes (%)", fontsize=11)
@@ -55,8 +56,8 @@ def figure_2(evidence: Evidence) -> Chart:
         "Figure 2: errors of uncalibrated rewards",
         "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
         "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval by "
-        "bootstrap over questions; n is the number of prefixes / questions. All panels have the same axes.",
-        f"Histograms of reward minus success rate for {_listed(evidence)}.",
+        f"bootstrap over questions; n is the number of prefixes / questions. {in_table}All panels have the same axes.",
+        f"Histograms of reward minus success rate for {listed(evidence)}.",
         pictures,
         notes,
     )
@@ -99,7 +100,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
             raw = values[group, evidence.uncalibrated].value
             if raw is not None:
                 axes.axvline(raw, color=RAW, linewidth=1, linestyle=(0, (1, 2)))
-        _draw_values(axes, [values[group, calibrator] for calibrator in evidence.calibrators], notes)
+        _draw_values(axes, {each: values[group, each] for each in evidence.calibrators}, notes)
 
     pictures = small_multiples(evidence, draw, row_height=0.45 + 0.24 * len(evidence.calibrators))
     for picture in pictures:
@@ -111,7 +112,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         "questions. Filled: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Hollow: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. {_counts(values.values())} All panels have the same axes.",
-        f"{metric_title(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {_listed(evidence)}.",
+        f"{metric_title(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {listed(evidence)}.",
         pictures,
         notes,
     )
@@ -132,11 +133,10 @@ def _draw_errors(axes: Axes, errors: RewardErrors) -> None:
     axes.set_title("\n".join(lines), fontsize=9)
 
 
-def _draw_values(axes: Axes, values: Sequence[Value], notes: dict[str, int]) -> None:
-    names = [value.calibrator for value in values]
-    colour, marker = colours(names), markers(names)
-    for height, value in enumerate(values):
-        own = colour[value.calibrator]
+def _draw_values(axes: Axes, values: Mapping[str, Value], notes: Mapping[str, int]) -> None:
+    colour, marker = colours(tuple(values)), markers(tuple(values))
+    for height, (calibrator, value) in enumerate(values.items()):
+        own = colour[calibrator]
         if value.value is None:
             note = f"{value.status if value.status != 'done' else 'none'} ({notes[value.reason or '']})"
             start = axes.get_xlim()[0]
@@ -149,7 +149,7 @@ def _draw_values(axes: Axes, values: Sequence[Value], notes: dict[str, int]) -> 
         axes.plot(
             value.value,
             height,
-            marker[value.calibrator],
+            marker[calibrator],
             color=own,
             markerfacecolor="white" if value.standing == "worse" else own,
             markersize=6,
@@ -176,9 +176,3 @@ def _counts(values: Any) -> str:
         return ""
     span = f"{questions[0]:,}" if len(questions) == 1 else f"{questions[0]:,} to {questions[-1]:,}"
     return f"Each value is measured on {span} questions; Table 5 has the numbers."
-
-
-def _listed(evidence: Evidence) -> str:
-    return (
-        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
-    )

@@ -1,4 +1,4 @@
-"""The figures of strategies: accuracy by difficulty, and accuracy against budget for every C and beta."""
+"""The ablations of best-of-n + IAS: accuracy against budget for every C and beta."""
 
 from __future__ import annotations
 
@@ -8,67 +8,22 @@ from typing import TYPE_CHECKING, Any
 from prmcal.harness.report.contents.tables import calibrated
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group
-from prmcal.harness.report.exhibits.multiples import small_multiples
-from prmcal.harness.report.exhibits.style import GUIDE, INK, colours, markers
+from prmcal.harness.report.exhibits.multiples import listed, small_multiples
+from prmcal.harness.report.exhibits.style import INK, colours, markers
 from prmcal.harness.report.exhibits.types import Chart
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["ablation_of_beta", "ablation_of_target", "figure_4"]
-
-_FIXED = (1, 4, 16, 64)
-_DASHES = ((0, (1, 2)), (0, (3, 2)), (0, (6, 2)), (0, (9, 1)))
-
-
-def figure_4(evidence: Evidence) -> Chart | None:
-    """Make Figure 4 of the paper for every group: accuracy by difficulty, with fixed n and with IAS."""
-    method = calibrated(evidence)
-    if evidence.scaling.points["question_level"].dropna().empty or method is None:
-        return None
-    colour = colours(evidence.calibrators)[method]
-
-    def draw(axes: Axes, group: Group) -> None:
-        points = _of(evidence, group)
-        levels = points[points["question_level"].notna()]
-        fixed = levels[levels["calibrator"].isna()]
-        for n, dashes in zip(_FIXED, _DASHES, strict=True):
-            one = fixed[fixed["samples"] == n].sort_values("question_level")
-            axes.plot(one["question_level"], one["accuracy"], color=GUIDE, linestyle=dashes, label=f"n = {n}")
-        own = levels[levels["calibrator"] == method]
-        own = own[(own["target"] == own["target"].max()) & (own["level"] == own["level"].min())]
-        axes.plot(own["question_level"], own["accuracy"], "*", color=colour, markersize=10, label="IAS")
-        for row in own.itertuples():
-            below = (row.question_level, row.accuracy)
-            axes.annotate(
-                f"{row.samples:.3g}",
-                below,
-                xytext=(0, -13),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-            )
-        axes.set(xlim=(0.5, 5.5), ylim=(-0.12, 1.06), xticks=range(1, 6))
-
-    return _chart(
-        evidence,
-        draw,
-        "figure-4",
-        "Figure 4: accuracy by difficulty",
-        f"Accuracy of best-of-n by difficulty of the questions, from 1 (easy) to 5. Lines: a fixed n of "
-        f"{', '.join(map(str, _FIXED))}, as far as the pool has so many samples; longer dashes mean larger n. Stars: "
-        f"best-of-n + IAS with '{method}' at its lowest level beta and log(1 - C) = -5. Below each star is the "
-        "mean number of samples.",
-        ("difficulty", "accuracy"),
-    )
+__all__ = ["ablation_of_beta", "ablation_of_target"]
 
 
 def ablation_of_target(evidence: Evidence) -> Chart | None:
     """Make the ablation of C of the paper: accuracy against budget for eight values of C and every calibrator."""
 
     def draw(axes: Axes, group: Group) -> None:
-        points = _of(evidence, group)
+        points = evidence.scaling.curves(group)
         _fixed_line(axes, points)
         own = points[points["question_level"].isna() & points["calibrator"].notna()]
         for calibrator in evidence.calibrators:
@@ -100,7 +55,7 @@ def ablation_of_beta(evidence: Evidence) -> Chart | None:
     named = [f"{level:g}" for level in levels]
 
     def draw(axes: Axes, group: Group) -> None:
-        points = _of(evidence, group)
+        points = evidence.scaling.curves(group)
         _fixed_line(axes, points)
         own = points[points["question_level"].isna() & (points["calibrator"] == method)]
         for level, name in zip(levels, named, strict=True):
@@ -148,38 +103,19 @@ def _ablation(
         # Plain numbers: powers need formulas, which are switched off because names may contain dollar signs.
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
 
-    return _chart(
-        evidence,
-        limited,
+    pictures = small_multiples(evidence, limited, row_height=1.8)
+    for picture in pictures:
+        picture.supxlabel("samples per question", fontsize=11)
+        picture.supylabel("accuracy", fontsize=11)
+    return Chart(
         name,
         title,
         "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
         f"-2, -3, -4 and -5 from left to right. {lines} Dashed line: a fixed n of 1, 2, 4 and so on. All points are "
         "computed exactly from the pool. Shaded: 95% intervals of the accuracy by bootstrap over questions.",
-        ("samples per question", "accuracy"),
+        f"Accuracy against samples per question for {listed(evidence)}.",
+        pictures,
     )
-
-
-def _chart(
-    evidence: Evidence,
-    draw: Callable[[Axes, Group], None],
-    name: str,
-    title: str,
-    caption: str,
-    labels: tuple[str, str],
-) -> Chart:
-    pictures = small_multiples(evidence, draw, row_height=1.8)
-    for picture in pictures:
-        picture.supxlabel(labels[0], fontsize=11)
-        picture.supylabel(labels[1], fontsize=11)
-    where = (
-        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
-    )
-    return Chart(name, title, caption, f"{labels[1]} against {labels[0]} for {where}.", pictures)
-
-
-def _of(evidence: Evidence, group: Group) -> pd.DataFrame:
-    return evidence.scaling.curves(group.dataset, group.prm, group.llm)
 
 
 def _fixed_line(axes: Axes, points: pd.DataFrame) -> None:

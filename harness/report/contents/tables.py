@@ -6,49 +6,69 @@ from collections.abc import Sequence
 
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
-from prmcal.db.text.presentation import direction, metric_title, standings_legend
+from prmcal.db.text.presentation import COORDINATE_TITLES, direction, metric_title, standings_legend
+from prmcal.harness.report.contents.published import beside_published
 from prmcal.harness.report.evidence.read import Evidence
-from prmcal.harness.report.exhibits.types import Panel, Row, Table
+from prmcal.harness.report.evidence.values import Group, Value
+from prmcal.harness.report.exhibits.types import Panel, Row, Table, labels_of
 
-__all__ = ["calibrated", "legend", "table_1", "table_5"]
+__all__ = ["calibrated", "legend", "table_1", "table_4", "table_5"]
 
 _MARKS = {"best": "bold", "tied": "="}
 
-# The metrics of Table 1 of the paper, in its order, and the label of the table in `reported`.
+# The metrics of Tables 1, 4 and 5 of the paper, in their order, and the labels of the tables in `reported`. In Table 5
+# all other measured metrics follow them here.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
-_REPORTED_TABLE_1 = "cal_qwen"
-
-# Table 5 of the paper has these metrics. All other measured metrics follow them here.
+_TABLE_4 = ("brier", "positive_brier")
 _TABLE_5 = ("adaptive_ce", "brier")
+_REPORTED = {1: "cal_qwen", 4: "calibration_72b", 5: "ats_comparison"}
 
 
 def table_1(evidence: Evidence) -> Table:
     """Make the table of errors before and after calibration for every PRM of the grid: Table 1 of the paper."""
-    before, after = evidence.uncalibrated, calibrated(evidence)
-    pair = [name for name in (before, after) if name is not None]
+    pair = _before_and_after(evidence)
     metrics = [metric for metric in _TABLE_1 if metric in evidence.metrics] or _TABLE_1
-    if len(pair) == 2:
-        contents = f"before calibration ({before}) and after ({after})"
-    else:
-        contents = f"with '{pair[0]}', the only calibrator to show"
-    return Table(
+    table = Table(
         "table-1",
         "Table 1: before and after calibration",
         "Errors of rewards, compared with success rates, over the prefixes of the test questions, "
-        f"{contents}. Lower is better. {legend('prefixes', 'the two calibrators')}",
+        f"{_contents(pair)}. Lower is better. {legend('prefixes', 'the two calibrators')}",
         (_panel(evidence.among(pair), metrics),),
     )
+    return beside_published(table, _REPORTED[1])
+
+
+def table_4(evidence: Evidence) -> Table | None:
+    """Make the table of all PRMs side by side, before and after calibration: Table 4 of the paper.
+
+    The paper compares two sizes of one PRM. None if the grid has a single PRM.
+    """
+    if len(evidence.prms) < 2:
+        return None
+    pair = _before_and_after(evidence)
+    metrics = [metric for metric in _TABLE_4 if metric in evidence.metrics] or _TABLE_4
+    table = Table(
+        "table-4",
+        "Table 4: the PRMs side by side",
+        "Errors of the rewards of every PRM, compared with success rates, over the prefixes of the test questions, "
+        f"{_contents(pair)}. All PRMs judge the same solutions. "
+        f"{legend('prefixes', 'the two calibrators of a PRM')} Values of different PRMs are not ranked; the command "
+        "'prmcal compare' compares any two.",
+        tuple(_side_by_side(evidence.among(pair), metric) for metric in metrics),
+    )
+    return beside_published(table, _REPORTED[4])
 
 
 def table_5(evidence: Evidence) -> Table:
     """Make the table of all calibrators and all measured metrics: Table 5 of the paper."""
     others = [metric for metric in evidence.metrics if metric not in _TABLE_5]
-    return Table(
+    table = Table(
         "table-5",
         "Table 5: all calibrators",
         f"All calibrators on the test questions, one panel for each metric. {legend('prefixes', 'its row')}",
         tuple(_panel(evidence, [metric]) for metric in (*_TABLE_5, *others)),
     )
+    return beside_published(table, _REPORTED[5])
 
 
 def calibrated(evidence: Evidence) -> str | None:
@@ -57,9 +77,48 @@ def calibrated(evidence: Evidence) -> str | None:
     It is not the one with the lowest error, since that would be a choice on the test questions.
     """
     others = [name for name in evidence.calibrators if name != evidence.uncalibrated]
-    of_paper = set(reported(table=_REPORTED_TABLE_1)["calibrator"])
+    of_paper = set(reported(table=_REPORTED[1])["calibrator"])
     proposed = [name for name in others if evidence.registered.get(name) in of_paper]
     return next(iter([*proposed, *reversed(others)]), None)
+
+
+def _before_and_after(evidence: Evidence) -> list[str]:
+    pair = (evidence.uncalibrated, calibrated(evidence))
+    return [name for name in pair if name is not None]
+
+
+def _contents(pair: Sequence[str]) -> str:
+    if len(pair) == 2:
+        return f"before calibration ({pair[0]}) and after ({pair[1]})"
+    return f"with '{pair[0]}', the only calibrator to show"
+
+
+def _side_by_side(evidence: Evidence, metric: str) -> Panel:
+    """Make a panel with PRMs in columns. Cells that the grid has for no LLM and data set have no column."""
+    places = [(dataset, llm) for dataset in evidence.datasets for llm in evidence.llms]
+
+    def value(dataset: str, llm: str, prm: str, calibrator: str) -> Value:
+        return evidence.value(Group(dataset, prm, llm), calibrator, metric)
+
+    columns = {
+        prm: tuple(
+            each
+            for each in evidence.calibrators
+            if any(value(*place, prm, each).status != "missing" for place in places)
+        )
+        for prm in evidence.prms
+    }
+    return Panel(
+        name=metric.replace("_", "-"),
+        title=metric_title(metric),
+        description=_description(metric),
+        coordinates=tuple(COORDINATE_TITLES[name] for name in ("dataset", "llm")),
+        heads=tuple((prm, shown) for prm, shown in columns.items() if shown),
+        rows=tuple(
+            Row(place, tuple(value(*place, prm, each) for prm, shown in columns.items() for each in shown))
+            for place in places
+        ),
+    )
 
 
 def _panel(evidence: Evidence, metrics: Sequence[str]) -> Panel:
@@ -72,7 +131,7 @@ def _panel(evidence: Evidence, metrics: Sequence[str]) -> Panel:
         heads=tuple(("" if alone else metric_title(metric), evidence.calibrators) for metric in metrics),
         rows=tuple(
             Row(
-                group,
+                labels_of(group),
                 tuple(
                     evidence.value(group, calibrator, metric)
                     for metric in metrics

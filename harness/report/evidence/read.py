@@ -19,7 +19,7 @@ from prmcal.db.statistics.standings import standings
 from prmcal.db.text.presentation import metric_title
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence.scaling import ScalingEvidence, read_scaling
-from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
+from prmcal.harness.report.evidence.values import Group, RewardErrors, Value, value_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +50,9 @@ class Evidence:
         The registered name of each calibrator.
     errors : dict of Group to RewardErrors
         Errors of the uncalibrated rewards. Groups without measured prefixes are left out.
+    histograms : dict of (Group, str) to tuple of int
+        Histograms of the errors of calibrated rewards, by group and calibrator: the number of prefixes in each bar of
+        equal width over [-1, 1]. Cells without values are left out.
     found, compared : DataFrame
         Values and paired comparisons from the database.
     scaling : ScalingEvidence
@@ -66,6 +69,7 @@ class Evidence:
     uncalibrated: str | None
     registered: dict[str, str]
     errors: dict[Group, RewardErrors]
+    histograms: dict[tuple[Group, str], tuple[int, ...]]
     found: pd.DataFrame = field(repr=False)
     compared: pd.DataFrame = field(repr=False)
     scaling: ScalingEvidence = field(repr=False)
@@ -101,7 +105,10 @@ class Evidence:
     @cached_property
     def _values(self) -> dict[tuple[Group, str, str], Value]:
         rows = self.found.dropna(subset=["metric", "value"]).to_dict("records")
-        return {(each.group, each.calibrator, each.metric): each for each in map(_value, rows)}
+        values = [
+            (row["calibrator"], value_of(Group(row["dataset"], row["prm"], row["llm"]), row)) for row in rows
+        ]
+        return {(each.group, calibrator, each.metric): each for calibrator, each in values}
 
     @cached_property
     def _cells(self) -> dict[tuple[Group, str], tuple[str, str | None]]:
@@ -130,7 +137,7 @@ def read_evidence(published: Path) -> Evidence:
             catalog.datasets(source),
             with_role(source, "baseline"),
         )
-        errors = catalog.reward_errors(source, _BARS)
+        errors, bars = catalog.reward_errors(source, _BARS), catalog.error_histograms(source)
     if found.empty or ran.empty:
         raise PrmcalError(
             f"{published.parent} has no calibration results to report. Run a grid with this output folder first."
@@ -148,6 +155,10 @@ def read_evidence(published: Path) -> Evidence:
         uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
         registered=registered,
         errors=_errors(errors),
+        histograms={
+            (Group(dataset, prm, llm), calibrator): tuple(map(int, rows["count"]))
+            for (dataset, prm, llm, calibrator), rows in bars.groupby(["dataset", "prm", "llm", "calibrator"])
+        },
         found=found,
         compared=compared[compared["leaderboard"] == "calibration"],
         scaling=scaling,
@@ -164,26 +175,6 @@ def _metrics_in_order(found: pd.DataFrame) -> tuple[str, ...]:
     measured = set(found["metric"].dropna())
     known = [name for name in METRICS if name in measured]
     return (*known, *sorted(measured - set(known)))
-
-
-def _value(row: dict[str, Any]) -> Value:
-    import pandas as pd
-
-    def known(name: str) -> Any:
-        return None if pd.isna(row[name]) else row[name]
-
-    return Value(
-        group=Group(row["dataset"], row["prm"], row["llm"]),
-        calibrator=row["calibrator"],
-        metric=row["metric"],
-        status=row["status"],
-        value=known("value"),
-        low=known("low"),
-        high=known("high"),
-        prefixes=known("rows"),
-        questions=known("questions"),
-        standing=known("standing"),
-    )
 
 
 def _errors(errors: pd.DataFrame) -> dict[Group, RewardErrors]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Group", "RewardErrors", "Value"]
+__all__ = ["Group", "RewardErrors", "Value", "value_of"]
 
 
 @dataclass(frozen=True, order=True)
@@ -83,3 +85,35 @@ class RewardErrors:
     high: float | None
     prefixes: int
     questions: int
+
+
+def value_of(group: Group, row: Mapping[str, Any]) -> Value:
+    """Return the value in a row of a leaderboard.
+
+    Parameters
+    ----------
+    group : Group
+        Where it is shown. A strategy without a PRM is shown with every PRM.
+    row : mapping
+        A row of :func:`prmcal.db.queries.leaderboard.measurements` with a metric.
+    """
+    import pandas as pd
+
+    def known(name: str) -> Any:
+        return None if pd.isna(row[name]) else row[name]
+
+    return Value(
+        group=group,
+        calibrator=known("calibrator"),
+        metric=row["metric"],
+        status=row["status"],
+        value=known("value"),
+        low=known("low"),
+        high=known("high"),
+        prefixes=known("rows"),
+        questions=known("questions"),
+        standing=known("standing"),
+        strategy=known("strategy"),
+        target=known("target"),
+        level=known("level"),
+    )

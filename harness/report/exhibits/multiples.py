@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["crowded", "small_multiples"]
+__all__ = ["crowded", "listed", "small_multiples", "wrapped"]
 
 _COLUMNS_OF_A_PICTURE = 6
 _ROOMY = 4  # largest number of columns that leaves room for long lines
@@ -49,6 +49,13 @@ def crowded(axes: Axes) -> bool:
     return spec is not None and spec.get_gridspec().ncols > _ROOMY
 
 
+def listed(evidence: Evidence) -> str:
+    """Return which panels :func:`small_multiples` draws, for readers who cannot see them."""
+    return (
+        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
+    )
+
+
 def _picture(
     columns: Sequence[tuple[str, str]],
     llms: Sequence[str],
@@ -61,11 +68,11 @@ def _picture(
         for axes, (prm, dataset) in zip(line, columns, strict=True):
             draw(axes, Group(dataset, prm, llm))
             axes.label_outer()
-        line[0].set_ylabel(_wrapped(llm), fontweight="bold", fontsize=10)
+        line[0].set_ylabel(wrapped(llm), fontweight="bold", fontsize=10)
     titles = max(_lines(axes.get_title()) for axes in grid[0])
     for axes, (prm, dataset) in zip(grid[0], columns, strict=True):
         axes.annotate(
-            f"{_wrapped(prm)}\n{_wrapped(dataset)}",
+            f"{wrapped(prm)}\n{wrapped(dataset)}",
             (0.5, 1),
             xytext=(0, 8 + 13 * titles),  # points above the panel, so that it does not overlap the title
             xycoords="axes fraction",
@@ -81,7 +88,7 @@ def _lines(text: str) -> int:
     return text.count("\n") + 1 if text else 0
 
 
-def _wrapped(name: str) -> str:
+def wrapped(name: str) -> str:
     """Break a long name into several lines, if possible after a hyphen, underscore, plus sign or space."""
     lines = [""]
     for part in re.findall(rf"[^-_+ ]{{1,{_LONGEST_LINE - 1}}}[-_+ ]?|[-_+ ]", name):

@@ -11,7 +11,19 @@ from prmcal.errors import PrmcalError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DPI", "GUIDE", "INK", "MEAN", "RAW", "WIDTH", "colours", "markers", "new_figure", "styled"]
+__all__ = [
+    "DPI",
+    "GUIDE",
+    "INK",
+    "MEAN",
+    "RAW",
+    "WIDTH",
+    "colours",
+    "line_colours",
+    "markers",
+    "new_figure",
+    "styled",
+]
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. The dashboard uses them in the same order.
 _PALETTE = ("#5F6B7A", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
@@ -54,6 +66,12 @@ _SETTINGS: Any = {
 def colours(calibrators: Sequence[str]) -> dict[str, str]:
     """Return the colour of each calibrator, by its position."""
     return {name: _PALETTE[place % len(_PALETTE)] for place, name in enumerate(calibrators)}
+
+
+def line_colours(names: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each name that is not a calibrator. The colour of uncalibrated rewards is not used."""
+    palette = _PALETTE[1:]
+    return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 
 
 def markers(calibrators: Sequence[str]) -> dict[str, str]:

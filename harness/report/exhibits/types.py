@@ -6,12 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.harness.report.evidence.values import Group, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Chart", "Exhibit", "Panel", "Row", "Table", "counts_text", "numbered"]
+__all__ = ["Chart", "Exhibit", "Panel", "Row", "Table", "counts_text", "labels_of", "numbered"]
+
+
+def labels_of(group: Group) -> tuple[str, str, str]:
+    """Return the labels of a row that shows a group, for the usual coordinates of a panel."""
+    return group.dataset, group.prm, group.llm
 
 
 def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
@@ -22,9 +28,16 @@ def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Row:
-    """The values of a group, one for each column of the panel."""
+    """A row of values, one for each column of the panel.
 
-    group: Group
+    Attributes
+    ----------
+    labels : tuple of str
+        Its coordinates, one for each coordinate of the panel.
+    values : tuple of Value
+    """
+
+    labels: tuple[str, ...]
     values: tuple[Value, ...]
 
 
@@ -43,6 +56,8 @@ class Panel:
     heads : tuple of (str, tuple of str)
         Columns with a common head: (head, columns). An empty head is not shown.
     rows : tuple of Row
+    coordinates : tuple of str
+        Titles of the columns that identify a row.
     """
 
     name: str
@@ -50,6 +65,7 @@ class Panel:
     description: str
     heads: tuple[tuple[str, tuple[str, ...]], ...]
     rows: tuple[Row, ...]
+    coordinates: tuple[str, ...] = tuple(COORDINATE_TITLES[name] for name in ("dataset", "prm", "llm"))
 
 
 @dataclass(frozen=True)
@@ -63,12 +79,15 @@ class Table:
     title, caption : str
         Plain text.
     panels : tuple of Panel
+    remarks : tuple of str
+        Paragraphs below the table, in plain text: what its values mean.
     """
 
     name: str
     title: str
     caption: str
     panels: tuple[Panel, ...]
+    remarks: tuple[str, ...] = ()
 
     def values(self) -> list[Value]:
         """Return all values, panel by panel and row by row."""

@@ -11,7 +11,8 @@ import yaml
 
 from prmcal.db.queries import catalog
 from prmcal.harness.report import write_report
-from prmcal.harness.report.contents.scaling_figures import ablation_of_beta, ablation_of_target, figure_4
+from prmcal.harness.report.contents.difficulty import figure_4
+from prmcal.harness.report.contents.scaling_figures import ablation_of_beta, ablation_of_target
 from prmcal.harness.report.evidence.read import read_evidence
 from prmcal.harness.report.exhibits.style import styled
 from tests.conftest import PLUGINS, Prmcal
