@@ -19,7 +19,7 @@ from prmcal.harness.report.exhibits.types import Chart, numbered
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["figure_2", "figure_3", "figure_3_adaptive_ce"]
+__all__ = ["figure_2", "figure_3", "figure_3_adaptive_ce", "why_no_errors"]
 
 _MINUS = "\N{MINUS SIGN}"
 
@@ -27,7 +27,7 @@ _MINUS = "\N{MINUS SIGN}"
 def figure_2(evidence: Evidence) -> Chart:
     """Make Figure 2 of the paper: histograms of the errors of uncalibrated rewards."""
     errors = evidence.errors
-    reasons = {group: _no_errors(evidence, group) for group in evidence.groups if group not in errors}
+    reasons = {group: why_no_errors(evidence, group) for group in evidence.groups if group not in errors}
     notes = numbered(reasons.values())
     highest = max((max(each.counts) / each.prefixes for each in errors.values()), default=1.0)
 
@@ -157,7 +157,7 @@ def _draw_values(axes: Axes, values: Mapping[str, Value], notes: Mapping[str, in
         )
 
 
-def _no_errors(evidence: Evidence, group: Group) -> str:
+def why_no_errors(evidence: Evidence, group: Group) -> str:
     """Return the reason why a group has no rewards, from its cells."""
     for calibrator in evidence.calibrators:
         reason = evidence.value(group, calibrator, "signed_error").reason

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prmcal.harness.report.contents.figures import why_no_errors
 from prmcal.harness.report.contents.tables import calibrated
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["figures_7_and_8"]
 
 _WIDTH, _ROW_HEIGHT = 8.0, 2.0
+_TICKS = (-1, -0.5, 0, 0.5, 1)
 _MINUS = "\N{MINUS SIGN}"
 
-# The histogram of each LLM, before or after calibration; None if it was not measured.
-_Histograms = dict[tuple[Group, bool], tuple[int, ...] | None]
+# The histogram of each group before and after calibration, or the reason why there is none.
+_Histograms = dict[tuple[Group, bool], tuple[int, ...] | str]
 
 
 def figures_7_and_8(evidence: Evidence) -> Chart | None:
@@ -34,21 +35,47 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
     the same panel. None if the grid has no calibrator that changes rewards, or no values of it.
     """
     method = calibrated(evidence)
-    if method is None:
+    if method is None or not any(calibrator == method for _, calibrator in evidence.histograms):
         return None
     histograms: _Histograms = {}
     for group in evidence.groups:
         raw = evidence.errors.get(group)
-        histograms[group, False] = None if raw is None else raw.counts
-        histograms[group, True] = evidence.histograms.get((group, method))
-    if not any(after and counts for (_, after), counts in histograms.items()):
-        return None
-    reasons = {
-        group: evidence.value(group, method, "signed_error").reason
-        for (group, after), counts in histograms.items()
-        if after and counts is None
-    }
-    highest = max(100 * max(counts) / sum(counts) for counts in histograms.values() if counts)
+        histograms[group, False] = raw.counts if raw else why_no_errors(evidence, group)
+        why_not = evidence.value(group, method, "signed_error").reason or ""
+        histograms[group, True] = evidence.histograms.get((group, method), why_not)
+    notes = numbered(each for each in histograms.values() if isinstance(each, str))
+    highest = max(100 * max(each) / sum(each) for each in histograms.values() if not isinstance(each, str))
+
+    def draw(axes: Axes, dataset: str, prm: str, after: bool) -> None:
+        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        missing = []
+        for llm, colour in line_colours(evidence.llms).items():
+            counts = histograms[Group(dataset, prm, llm), after]
+            if isinstance(counts, str):
+                axes.plot([], [], color=colour, linewidth=1.6, label=llm)  # keeps the LLM in the legend
+                missing.append(f"{llm}: none ({notes[counts]})")
+            else:
+                _draw_histogram(axes, counts, colour, llm)
+        axes.text(0.02, 0.97, "\n".join(missing), va="top", fontsize=8, transform=axes.transAxes)
+        axes.set(xlim=(-1.02, 1.02), ylim=(0, 1.08 * highest))
+        axes.set_xticks(_TICKS, [f"{tick:g}".replace("-", _MINUS) for tick in _TICKS])
+        axes.label_outer()
+
+    def picture_of(dataset: str) -> Figure:
+        picture = new_figure(_WIDTH, 1.5 + _ROW_HEIGHT * len(evidence.prms))
+        grid: Any = picture.subplots(len(evidence.prms), 2, squeeze=False)
+        for line, prm in zip(grid, evidence.prms, strict=True):
+            for axes, after in zip(line, (False, True), strict=True):
+                draw(axes, dataset, prm, after)
+            line[0].set_ylabel(wrapped(prm), fontweight="bold", fontsize=10)
+        for axes, title in zip(grid[0], (evidence.uncalibrated or "uncalibrated", method), strict=True):
+            axes.set_title(f"{dataset}\n{title}", fontweight="bold", fontsize=10)
+        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
+        picture.supylabel("prefixes (%)", fontsize=11)
+        lines, labels = grid[0][0].get_legend_handles_labels()
+        picture.legend(lines, labels, loc="outside upper center", ncols=min(3, len(labels)), frameon=False)
+        return picture
+
     return Chart(
         "figures-7-and-8",
         "Figures 7 and 8: errors before and after calibration",
@@ -58,40 +85,13 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
         "same axes. The means of the errors, with their intervals and n, are in Table 5 (signed error).",
         f"Histograms of reward minus success rate of {', '.join(evidence.llms)} for {', '.join(evidence.prms)} (rows), "
         f"uncalibrated and with {method} (columns), on {', '.join(evidence.datasets)} (pictures).",
-        [_picture(evidence, dataset, method, histograms, 1.08 * highest) for dataset in evidence.datasets],
-        numbered(reasons.values()),
+        [picture_of(dataset) for dataset in evidence.datasets],
+        notes,
     )
 
 
-def _picture(
-    evidence: Evidence, dataset: str, method: str, histograms: _Histograms, highest: float
-) -> Figure:
-    picture = new_figure(_WIDTH, 1.5 + _ROW_HEIGHT * len(evidence.prms))
-    grid: Any = picture.subplots(len(evidence.prms), 2, squeeze=False)
-    for line, prm in zip(grid, evidence.prms, strict=True):
-        for axes, after in zip(line, (False, True), strict=True):
-            of_llms = [histograms[Group(dataset, prm, llm), after] for llm in evidence.llms]
-            _draw(axes, evidence.llms, of_llms)
-            axes.set(xlim=(-1.02, 1.02), ylim=(0, highest), xticks=(-1, -0.5, 0, 0.5, 1))
-            axes.label_outer()
-        line[0].set_ylabel(wrapped(prm), fontweight="bold", fontsize=10)
-    for axes, title in zip(grid[0], (evidence.uncalibrated or "uncalibrated", method), strict=True):
-        axes.set_title(f"{dataset}\n{title}", fontweight="bold", fontsize=10)
-    picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
-    picture.supylabel("prefixes (%)", fontsize=11)
-    handles, labels = grid[0][0].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside upper center", ncols=min(3, len(labels)), frameon=False)
-    return picture
-
-
-def _draw(axes: Axes, llms: Sequence[str], histograms: Sequence[tuple[int, ...] | None]) -> None:
-    axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
-    for llm, counts in zip(llms, histograms, strict=True):
-        own = line_colours(llms)[llm]
-        if counts is None:  # an empty line keeps the LLM in the legend
-            axes.plot([], [], color=own, linewidth=1.6, label=llm)
-            continue
-        edges = np.linspace(-1, 1, len(counts) + 1)
-        shares = 100 * np.array(counts) / sum(counts)
-        axes.stairs(shares, edges, color=own, fill=True, alpha=0.12)
-        axes.stairs(shares, edges, color=own, linewidth=1.6, label=llm)
+def _draw_histogram(axes: Axes, counts: tuple[int, ...], colour: str, name: str) -> None:
+    edges = np.linspace(-1, 1, len(counts) + 1)
+    shares = 100 * np.array(counts) / sum(counts)
+    axes.stairs(shares, edges, color=colour, fill=True, alpha=0.12)
+    axes.stairs(shares, edges, color=colour, linewidth=1.6, label=name)

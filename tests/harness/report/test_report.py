@@ -16,6 +16,7 @@ import pytest
 
 from prmcal.db.cells import cell_id
 from prmcal.db.queries.catalog import measurements, signed_errors
+from prmcal.db.queries.reported import reported
 from prmcal.db.queries.reward_errors import reward_errors
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_latex, escape_markdown
@@ -115,6 +116,53 @@ def test_calibrated_means_the_papers_method_and_is_never_chosen_by_its_error(tmp
     out = tmp_path / "report"
     write_report(build(tmp_path / "run", llms=["a"], prms=["b"], calibrators=calibrators), out)
     assert {row["calibrator"] for row in rows_of(out / "table-1.csv")} == {"uncalibrated", "quantile-lora"}
+
+
+def test_table_4_has_the_prms_side_by_side(results: Path, report: Path, tmp_path: Path) -> None:
+    found = measurements(published_path(results)).dropna(subset="metric")
+    shown = [row for row in rows_of(report / "table-4.csv") if row["value"]]
+    assert {row["metric"] for row in shown} == {"brier", "positive_brier"}
+    assert len(shown) == found["metric"].isin(["brier", "positive_brier"]).sum()
+    text = (report / "table-4.md").read_text()
+    head = next(line for line in text.splitlines() if line.startswith("| Data set"))
+    assert re.findall(r"prm\\_.<br>\w+", head) == [
+        f"prm\\_{prm}<br>{calibrator}" for prm in "ab" for calibrator in ("uncalibrated", "isotonic")
+    ]
+    alone = write_report(build(tmp_path / "run", llms=["a"], prms=["b"]), tmp_path / "report")
+    assert "table-4.csv" not in {path.name for path in alone}
+
+
+def test_the_papers_numbers_stand_beside_measured_ones_of_the_same_names(tmp_path: Path) -> None:
+    of_paper = reported(table="calibration_72b")
+    small, large = of_paper["prm"].unique()
+    llm, dataset = of_paper["llm"].iloc[0], of_paper["dataset"].iloc[0]
+    run = build(
+        tmp_path / "run",
+        llms=[llm],
+        prms=[small, large, "mine"],
+        calibrators=["uncalibrated", "quantile-lora"],
+        datasets=[dataset],
+    )
+    write_report(run, tmp_path / "report")
+    here = of_paper[(of_paper["llm"] == llm) & (of_paper["dataset"] == dataset)]
+    expected = {(row.prm, row.calibrator, row.metric): row.value for row in here.itertuples()}
+    assert len(expected) == 6
+    rows = rows_of(tmp_path / "report" / "table-4.csv")
+    found = {
+        (row["prm"], row["calibrator"], row["metric"]): float(row["published"])
+        for row in rows
+        if row["published"]
+    }
+    assert found == expected and len(rows) == 12
+    text = (tmp_path / "report" / "table-4.md").read_text()
+    assert text.count("<sub>paper ") == 6 and "'paper' is the number that the paper reports" in text
+    assert (tmp_path / "report" / "table-4.tex").read_text().count(r"{\scriptsize paper ") == 6
+
+
+def test_names_that_the_paper_does_not_have_get_no_number_of_it(report: Path) -> None:
+    for path in report.glob("table-*.csv"):
+        assert not any(row["published"] for row in rows_of(path))
+    assert not any("paper reports" in path.read_text() for path in report.glob("table-*.md"))
 
 
 def test_a_missing_value_has_a_footnote_with_its_reason(report: Path) -> None:
