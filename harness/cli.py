@@ -232,6 +232,12 @@ def export_prm(
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty.")
     ],
+    level: Annotated[
+        float,
+        typer.Option(
+            "--level", metavar="BETA", help="The reward of the checkpoint: a level of the calibrator."
+        ),
+    ] = 0.5,
     directory: RunOption = DEFAULT_RUN,
 ) -> None:
     """Write a calibrated PRM as a checkpoint.
@@ -240,7 +246,7 @@ def export_prm(
     """
     from prmcal.harness.commands.export_prm import export_calibrated_prm
 
-    export_calibrated_prm(directory, cell, out)
+    export_calibrated_prm(directory, cell, out, level)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
 
 

@@ -54,7 +54,7 @@ SHAPE_TINY = SHAPE_7B | {
 class RandomPRM(QwenPRM):
     """The architecture without a checkpoint, with random weights and one token per word."""
 
-    _levels = ()
+    _quantile = None
 
     def __init__(self, shape: dict[str, Any], device: str, dtype: torch.dtype) -> None:
         super().__init__(checkpoint="random", device=device, batch_tokens=PASS_TOKENS, tree_tokens=2048)
@@ -102,7 +102,7 @@ class Work:
         self.loss = partial(quantile_loss, levels=LEVELS)
         base = quantile_model(prm, len(LEVELS))
         self.model = adapted(
-            base, lora_config(base, 2, 32, 0.1, "every fourth", ("q_proj", "v_proj"))
+            base, lora_config(base, 2, 32, 0.1, "every fourth", ("q_proj", "v_proj"), "lora")
         ).train()
         self.optimizer = torch.optim.AdamW([w for w in self.model.parameters() if w.requires_grad], lr=1e-4)
 

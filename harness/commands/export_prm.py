@@ -17,7 +17,7 @@ from prmcal.registry.plugins import calibrators, prms
 __all__ = ["export_calibrated_prm"]
 
 
-def export_calibrated_prm(directory: Path, cell_id: str, out: Path) -> None:
+def export_calibrated_prm(directory: Path, cell_id: str, out: Path, level: float) -> None:
     """Write the PRM of a cell with the changes that the cell's calibrator makes to it.
 
     Parameters
@@ -28,11 +28,14 @@ def export_calibrated_prm(directory: Path, cell_id: str, out: Path) -> None:
         A cell with a calibrator that fine-tunes the PRM.
     out : Path
         The folder of the checkpoint: new or empty.
+    level : float
+        The level whose prediction is the reward of the checkpoint.
 
     Raises
     ------
     PrmcalError
-        If there is no such cell, its calibrator is not fitted or does not fine-tune the PRM, or `out` is not empty.
+        If there is no such cell, its calibrator is not fitted, does not fine-tune the PRM or does not predict `level`,
+        or `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
@@ -44,7 +47,7 @@ def export_calibrated_prm(directory: Path, cell_id: str, out: Path) -> None:
         )
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
-        calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out)
+        calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out, level)
 
 
 def _fit(plan: Plan, cell_id: str, directory: Path) -> tuple[ArtifactRef, FitParameters]:

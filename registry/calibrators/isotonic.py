@@ -16,13 +16,16 @@ class IsotonicCalibrator(Calibrator):
     """Map the reward to a success rate by a non-decreasing function.
 
     Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
-    are one point, with their pooled success rate. Prediction interpolates linearly between the fitted points, and is
-    constant below the lowest and above the highest one.
+    are one point, with their pooled success rate. The fit divides the rewards into blocks, each with one success rate.
+    Prediction is constant within a block, linear between the highest reward of a block and the lowest of the next, and
+    constant below the first and above the last block. The fit alone does not say what lies between two blocks: the
+    paper calls the function piecewise constant (Appendix C), and scikit-learn interpolates, as here.
 
     Attributes
     ----------
     rewards_, success_rates_ : ndarray of shape (points,), float64
-        The fitted points. Rewards ascend, and success rates do not decrease.
+        The lowest and the highest reward of each block, which can be equal, and its success rate. Rewards ascend, and
+        success rates do not decrease.
     """
 
     reads = "reward"

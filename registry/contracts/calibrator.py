@@ -74,7 +74,7 @@ class Calibrator(Plugin, ABC):
         """
         return 0
 
-    def export(self, prm: PRM, folder: Path) -> None:
+    def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint. Override it if the fitted calibrator is a change of the PRM.
 
         Parameters
@@ -83,11 +83,13 @@ class Calibrator(Plugin, ABC):
             The PRM that it was fitted to. It may be closed afterwards.
         folder : Path
             A new or an empty folder.
+        level : float, default 0.5
+            The level whose prediction is the reward of the checkpoint: one of `levels`.
 
         Raises
         ------
         PluginFailedError
-            If the calibrator does not change the PRM, or this PRM cannot be exported.
+            If the calibrator does not change the PRM or predict this level, or this PRM cannot be exported.
         """
         raise PluginFailedError(
             "it does not change the PRM. Choose a calibrator that fine-tunes the PRM, such as quantile-lora."

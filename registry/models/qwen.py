@@ -19,7 +19,7 @@ class QwenRewardModel(Qwen2PreTrainedModel):
 
     The weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints. The
     language-model head of these is not used. An exported calibrated PRM has `levels` in its configuration, and its
-    outputs are the log-odds of these quantiles.
+    outputs are the log-odds of these quantiles. Its reward is the quantile of `reward_level`.
     """
 
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)

@@ -61,9 +61,9 @@ class QwenPRM(TransformersPRM):
         return chat + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Return the logit of good minus that of bad, or the median quantile of an exported calibrated PRM."""
-        if self._levels:
-            return head.sort(dim=-1).values[..., self._levels.index(0.5)]
+        """Return the logit of good minus that of bad, or the quantile that an exported calibrated PRM has as reward."""
+        if self._quantile is not None:
+            return head.sort(dim=-1).values[..., self._quantile]
         return head[..., 1] - head[..., 0]
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
@@ -76,9 +76,10 @@ class QwenPRM(TransformersPRM):
         return model.model, model.score
 
     @cached_property
-    def _levels(self) -> tuple[float, ...]:
-        """The quantile levels of an exported calibrated PRM. Empty for an ordinary PRM."""
+    def _quantile(self) -> int | None:
+        """The place of an exported calibrated PRM's reward among its sorted outputs. None for an ordinary PRM."""
         from prmcal.registry.models.checkpoints import resolve_checkpoint
 
         config = json.loads((resolve_checkpoint(self.checkpoint) / "config.json").read_text(encoding="utf-8"))
-        return tuple(config.get("levels") or ())
+        levels = config.get("levels")
+        return list(levels).index(config.get("reward_level", 0.5)) if levels else None

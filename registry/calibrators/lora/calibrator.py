@@ -46,8 +46,7 @@ class QuantileLora(Calibrator):
     layers : "every fourth", "all" or sequence of int, default "every fourth"
         The layers of the trunk that get an adapter, counted from 0. "every fourth" means 3, 7, 11, ...
     target_modules : sequence of str, default ("q_proj", "v_proj")
-        The linear modules of a layer that get an adapter. The head's linear layers get one too, except the last, whose
-        weights are all trained.
+        The linear modules of a layer that get an adapter.
     quantiles : sequence of float, default (0.1, 0.5, 0.9)
         The levels beta, ascending in (0, 1).
     epochs : int, default 3
@@ -55,12 +54,18 @@ class QuantileLora(Calibrator):
     learning_rate : float, default 1e-4
         The initial learning rate of AdamW. It decays linearly to 0.
     batch_size : int, default 32
-        The approximate number of prefixes in a step. A batch consists of whole trajectories.
+        The approximate number of prefixes in a step.
     seed : int, default 0
         The seed of the adapters' initial weights, the order of the data and dropout.
     loss : {"quantile", "mse"}, default "quantile"
         ``mse`` trains a single output on the squared error. It is a point estimate of the mean, and `quantiles` is
         ignored.
+    head : {"lora", "full"}, default "lora"
+        How the head's linear layers are trained: by low-rank updates of all of them, as in the paper (Appendix C, and
+        the authors' code), or with all of their weights and biases.
+    batches : {"trajectories", "prefixes"}, default "trajectories"
+        What batches consist of: whole trajectories, whose prefixes share their tokens, or single prefixes in random
+        order, as in the authors' code.
 
     Attributes
     ----------
@@ -98,6 +103,8 @@ class QuantileLora(Calibrator):
         batch_size: Count = 32,
         seed: Seed = 0,
         loss: Literal["quantile", "mse"] = "quantile",
+        head: Literal["lora", "full"] = "lora",
+        batches: Literal["trajectories", "prefixes"] = "trajectories",
     ) -> None:
         self.rank = rank
         self.alpha = alpha
@@ -110,6 +117,8 @@ class QuantileLora(Calibrator):
         self.batch_size = batch_size
         self.seed = seed
         self.loss = loss
+        self.head = head
+        self.batches = batches
         self.levels = (0.5,) if loss == "mse" else tuple(quantiles)
 
     def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
@@ -220,8 +229,10 @@ class QuantileLora(Calibrator):
         """One for each epoch."""
         return self.epochs
 
-    def export(self, prm: PRM, folder: Path) -> None:
+    def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint that needs neither this calibrator nor PEFT.
+
+        The checkpoint has an output for every level.
 
         Parameters
         ----------
@@ -229,20 +240,26 @@ class QuantileLora(Calibrator):
             The PRM that the calibrator was fitted to, in Qwen's format. It is closed afterwards.
         folder : Path
             The folder of the new checkpoint.
+        level : float, default 0.5
+            The level of the checkpoint's reward, one of `levels`.
 
         Raises
         ------
         PluginFailedError
-            If the calibrator was fitted to another PRM, or the PRM's format cannot be exported.
+            If the calibrator was fitted to another PRM or does not predict this level, or the PRM's format cannot be
+            exported.
         """
-        from prmcal.registry.calibrators.lora.export import export_checkpoint, exportable
+        from prmcal.registry.calibrators.lora.export import check_head, export_checkpoint, exportable
         from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         self.check_fitted()
-        known = exportable(prm, self.levels)
+        known = exportable(prm, self.levels, level)
         self._check_prm(known)
-        model = adapted(quantile_model(known, len(self.levels)), self.config_, self.adapter_)
-        export_checkpoint(model, known, self.levels, {**self.card_, "levels": list(self.levels)}, folder)
+        base = quantile_model(known, len(self.levels))
+        check_head(base.score)
+        model = adapted(base, self.config_, self.adapter_)
+        card = {**self.card_, "levels": list(self.levels), "reward_level": level}
+        export_checkpoint(model, known, self.levels, level, card, folder)
 
     def _forward(
         self, features: ScoredPrefixes, original: bool
@@ -296,6 +313,8 @@ class QuantileLora(Calibrator):
             "batch_size",
             "seed",
             "loss",
+            "head",
+            "batches",
         )
         return {name: getattr(self, name) for name in names}
 

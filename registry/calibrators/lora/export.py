@@ -13,11 +13,12 @@ from huggingface_hub import save_torch_state_dict
 from peft import PeftModel
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.head import QuantileHead
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.qwen import QwenPRM
 
-__all__ = ["export_checkpoint", "exportable"]
+__all__ = ["check_head", "export_checkpoint", "exportable"]
 
 _HEAD = "score.layers."
 _CARD = """\
@@ -34,11 +35,11 @@ quantiles {levels} of the success probability of one language model (Park et al.
 same sampling.
 
 It reads the same text as the original, at most {max_tokens} tokens, with the marker `{marker}` (`markers: {markers}`).
-Its head has an output for each quantile. The sigmoids of the sorted outputs at the marker are the quantiles.
-Its weights are {dtype}.
+Its head has an output for each quantile. The sigmoids of the sorted outputs at the marker are the quantiles, in
+ascending order. Its reward in prmcal is {reward}, as `reward_level` in `config.json` says. Its weights are {dtype}.
 
 ```yaml
-prms:    # in a grid of prmcal: the reward is the median
+prms:    # in a grid of prmcal: the reward is {reward}
   - {{name: calibrated, plugin: {plugin}, arguments: {{checkpoint: {folder}, markers: {markers}}}}}       # transformers
   - {{name: calibrated, plugin: qwen-vllm, arguments: {{checkpoint: {folder}, markers: {markers}}}}}  # vLLM
 ```
@@ -54,22 +55,28 @@ fitted.
 """
 
 
-def exportable(prm: PRM, levels: Sequence[float]) -> QwenPRM:
-    """Return the PRM. Raise PluginFailedError if it cannot be exported with outputs for these levels."""
+def exportable(prm: PRM, levels: Sequence[float], level: float) -> QwenPRM:
+    """Return the PRM. Raise PluginFailedError if it cannot be exported, or `level` is not one of `levels`."""
     if not isinstance(prm, QwenPRM):
         raise PluginFailedError(
             f"Only PRMs in Qwen's format can be exported (plugin qwen). '{prm.plugin_name}' is a {type(prm).__name__}. "
             "Its adapter is in the run's folder, in PEFT's format."
         )
-    if 0.5 not in levels:
+    if level not in levels:
+        known = ", ".join(f"{each:g}" for each in levels)
         raise PluginFailedError(
-            f"An exported PRM needs the median among its quantiles. It has {tuple(levels)}."
+            f"It does not predict the level {level:g}. Choose one of its levels: {known}."
         )
     return prm
 
 
 def export_checkpoint(
-    model: PeftModel, prm: QwenPRM, levels: Sequence[float], card: Mapping[str, Any], folder: Path
+    model: PeftModel,
+    prm: QwenPRM,
+    levels: Sequence[float],
+    level: float,
+    card: Mapping[str, Any],
+    folder: Path,
 ) -> None:
     """Write a calibrated PRM with its tokenizer and its card.
 
@@ -80,6 +87,8 @@ def export_checkpoint(
     prm : QwenPRM
     levels : sequence of float
         The level of each output of the head.
+    level : float
+        The level of the reward.
     card : mapping
         What the calibrator was fitted to, and how.
     folder : Path
@@ -87,7 +96,6 @@ def export_checkpoint(
     """
     trunk, _ = prm.modules
     config: Any = copy.deepcopy(trunk.config)
-    _check_head(model.get_base_model().score)
     try:
         merged: Any = model.merge_and_unload()
         state = {
@@ -100,16 +108,18 @@ def export_checkpoint(
     config.architectures = [QUANTILE_ARCHITECTURE]
     config.num_labels = len(levels)
     config.levels = list(levels)
+    config.reward_level = level
     config.save_pretrained(folder)
     prm.tokenizer.save_pretrained(folder)
     (folder / "calibrator.json").write_text(json.dumps(dict(card), sort_keys=True, indent=1) + "\n")
-    (folder / "README.md").write_text(_readme(prm, levels, card, folder, next(iter(state.values())).dtype))
+    dtype = next(iter(state.values())).dtype
+    (folder / "README.md").write_text(_readme(prm, levels, level, card, folder, dtype))
 
 
-def _check_head(head: Any) -> None:
-    kinds = [type(layer).__name__ for layer in head.layers]
-    # The last layer was trained in full, or by a low-rank update like the first.
-    if head.log_odds is not None or kinds[:-1] != ["Linear", "ReLU"]:
+def check_head(head: QuantileHead) -> None:
+    """Raise PluginFailedError if a head has not the form of Qwen2.5-Math-PRM's."""
+    kinds = [type(layer) for layer in head.layers]
+    if head.log_odds is not None or kinds != [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]:
         raise PluginFailedError(
             "Only a head like that of Qwen2.5-Math-PRM can be exported: two linear layers, with the difference of two "
             "outputs as log-odds."
@@ -121,7 +131,12 @@ def _saved_name(name: str) -> str:
 
 
 def _readme(
-    prm: QwenPRM, levels: Sequence[float], card: Mapping[str, Any], folder: Path, dtype: torch.dtype
+    prm: QwenPRM,
+    levels: Sequence[float],
+    level: float,
+    card: Mapping[str, Any],
+    folder: Path,
+    dtype: torch.dtype,
 ) -> str:
     known = prm.checkpoint if not Path(prm.checkpoint).exists() else Path(prm.checkpoint).name
     return _CARD.format(
@@ -132,6 +147,7 @@ def _readme(
         if "rows" in card
         else "",
         levels=", ".join(f"{level:g}" for level in levels),
+        reward="the median" if level == 0.5 else f"the {level:g}-quantile",
         count=len(levels),
         max_tokens=prm.max_tokens,
         marker=prm.marker,

@@ -71,15 +71,15 @@ def fit_adapter(
         The number of training batches.
     """
     sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
-    epochs = plan_batches(
-        trajectories_of(prefixes), settings["batch_size"], settings["epochs"], settings["seed"]
-    )
+    whole = settings["batches"] == "trajectories"
+    units = trajectories_of(prefixes) if whole else list(np.arange(len(prefixes))[:, None])
+    epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
     batches = [batch for epoch in epochs for batch in epoch]
     schedule = Schedule(tuple(map(len, epochs)), settings["learning_rate"], settings["seed"])
     base = quantile_model(prm, len(levels))
     recompute_if_large(base)
     config = lora_config(
-        base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules"))
+        base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules", "head"))
     )
     with isolated(settings["seed"], base.device):
         model = adapted(base, config)

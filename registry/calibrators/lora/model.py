@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
@@ -109,10 +109,12 @@ def lora_config(
     dropout: float,
     layers: str | Sequence[int],
     target_modules: Sequence[str],
+    head: Literal["lora", "full"],
 ) -> LoraConfig:
-    """Configure low-rank updates of some of the trunk's layers and of the head, except for its last layer.
+    """Configure low-rank updates of some of the trunk's layers, and the training of the head.
 
-    All weights of the head's last layer are trained.
+    The head's linear layers get low-rank updates too if `head` is "lora". If it is "full", all of their weights and
+    biases are trained.
 
     Raises
     ------
@@ -131,17 +133,20 @@ def lora_config(
                 f"The PRM's layer {missing[0]} has no linear module '{target}'. "
                 f"Choose 'target_modules' from: {', '.join(found) or 'none'}."
             )
-    *earlier, last = (f"{_HEAD}.{index}" for index, _ in model.score.layers.named_children())
-    patterns = [
-        _trunk_pattern(chosen, target_modules),
-        *(re.escape(name) for name in earlier if name in names),
+    of_head = [
+        f"{_HEAD}.{place}"
+        for place, layer in model.score.layers.named_children()
+        if isinstance(layer, nn.Linear)
     ]
+    patterns = [_trunk_pattern(chosen, target_modules)]
+    if head == "lora":
+        patterns += map(re.escape, of_head)
     return LoraConfig(
         r=rank,
         lora_alpha=alpha,  # type: ignore[arg-type]  # Any number works.
         lora_dropout=dropout,
         target_modules="|".join(f"(?:{pattern})" for pattern in patterns),
-        modules_to_save=[last],
+        modules_to_save=of_head if head == "full" else None,
         inference_mode=False,
     )
 

@@ -23,6 +23,7 @@ from tests.registry.create import create_as
 ALL: list[tuple[str, dict[str, Any]]] = [
     ("uncalibrated", {}),
     ("temperature", {}),
+    ("temperature", {"loss": "brier"}),
     ("isotonic", {}),
     ("histogram", {}),
     ("histogram", {"bins": 15, "strategy": "quantile"}),
@@ -189,6 +190,23 @@ def test_temperature_is_the_most_likely_one() -> None:
     assert fitted == pytest.approx(1 / slope.coef_[0, 0], rel=1e-5)
 
 
+def brier_score(temperature: float, logits: Floats, k: Ints, n: Ints) -> float:
+    return float(np.sum(n * (expit(logits / temperature) - k / n) ** 2) / n.sum())
+
+
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 30), scale=st.floats(0.01, 100))
+def test_no_temperature_has_a_lower_brier_score(seed: int, size: int, scale: float) -> None:
+    generator = np.random.default_rng(seed)
+    logits, n = scale * generator.normal(0.0, 1.0, size), generator.integers(1, 9, size)
+    k = generator.integers(0, n + 1)  # Without relation to the logits: the score can have several minima.
+    brier = create_as(TemperatureScaling, calibrators, "temperature", loss="brier").fit(logits, k, n)
+    likely = create_as(TemperatureScaling, calibrators, "temperature").fit(logits, k, n)
+    found = brier_score(brier.temperature_, logits, k, n)
+    for other in (*np.geomspace(0.01, 100, 99), likely.temperature_):
+        assert found <= brier_score(other, logits, k, n) + 1e-5
+
+
+@pytest.mark.parametrize("loss", ["likelihood", "brier"])
 @pytest.mark.parametrize(
     ("logits", "k", "expected"),
     [
@@ -199,9 +217,9 @@ def test_temperature_is_the_most_likely_one() -> None:
     ],
 )
 def test_temperature_stays_in_its_range_where_there_is_no_best_one(
-    logits: list[float], k: list[int], expected: float
+    logits: list[float], k: list[int], expected: float, loss: str
 ) -> None:
-    calibrator = create_as(TemperatureScaling, calibrators, "temperature").fit(
+    calibrator = create_as(TemperatureScaling, calibrators, "temperature", loss=loss).fit(
         np.array(logits), np.array(k), np.array([4, 4])
     )
     assert calibrator.temperature_ == pytest.approx(expected)
@@ -215,6 +233,13 @@ def test_isotonic_is_that_of_scikit_learn_and_rises() -> None:
     grid = np.linspace(0, 1, 501)
     np.testing.assert_allclose(calibrator.predict(grid)[:, 0], peer.predict(grid), atol=1e-12)
     assert (np.diff(calibrator.predict(grid)[:, 0]) >= 0).all()
+
+
+def test_isotonic_is_constant_within_a_block_and_linear_between_blocks() -> None:
+    reward, k = np.array([0.1, 0.3, 0.5, 0.9]), np.array([2, 0, 2, 4])  # The first two become one block.
+    calibrator = calibrators.create("isotonic").fit(reward, k, np.full(4, 4))
+    found = calibrator.predict(np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0]))[:, 0]
+    np.testing.assert_allclose(found, [0.25, 0.25, 0.25, 0.25, 0.375, 0.5, 0.75, 1, 1])
 
 
 def test_histogram_pools_follow_ups_and_fills_empty_bins_between_their_neighbours() -> None:

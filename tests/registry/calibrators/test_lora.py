@@ -74,9 +74,9 @@ def features(reward_model: PRM) -> ScoredPrefixes:
     return scored(reward_model)
 
 
-@pytest.fixture(scope="module")
-def fitted(features: ScoredPrefixes) -> QuantileLora:
-    return create().fit(features, *labels(features))
+@pytest.fixture(scope="module", params=["lora", "full"])
+def fitted(features: ScoredPrefixes, request: pytest.FixtureRequest) -> QuantileLora:
+    return create(head=request.param).fit(features, *labels(features))
 
 
 def create(**arguments: Any) -> QuantileLora:
@@ -110,13 +110,15 @@ def test_the_first_prediction_is_the_own_reward(kind: type[QwenPRM], loss: str, 
     np.testing.assert_allclose(untrained.predict(given), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["quantile", "mse"])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"loss": "mse"}, {"head": "full"}, {"batches": "prefixes"}], ids=str
+)
 def test_a_fit_learns_and_leaves_the_prm_as_it_was(
-    loss: str, features: ScoredPrefixes, reward_model: PRM
+    arguments: dict[str, Any], features: ScoredPrefixes, reward_model: PRM
 ) -> None:
     k, n = labels(features)
     before = state(reward_model)
-    calibrator = create(loss=loss, epochs=15).fit(features, k, n)
+    calibrator = create(epochs=25, **arguments).fit(features, k, n)
     predicted = calibrator.predict(features)
     assert state(reward_model) == before
     assert calibrator.card_["final_loss"] < 0.6 * calibrator.card_["first_loss"]
@@ -126,8 +128,45 @@ def test_a_fit_learns_and_leaves_the_prm_as_it_was(
     assert predicted.max() <= 1
     assert (np.diff(predicted, axis=1) >= 0).all()
     middle = predicted[:, len(calibrator.levels) // 2]
-    assert np.corrcoef(middle, k / n)[0, 1] > 0.7
+    assert np.corrcoef(middle, k / n)[0, 1] > 0.5
     assert np.array_equal(scored(reward_model).logit, features.logit)
+
+
+def test_the_head_gets_low_rank_updates_or_is_trained_in_full(features: ScoredPrefixes) -> None:
+    weights = {
+        head: {
+            name.removeprefix("base_model.model."): tuple(weight.shape)
+            for name, weight in create(head=head, epochs=1).fit(features, *labels(features)).adapter_.items()
+        }
+        for head in ("lora", "full")
+    }
+    of_trunk = {
+        f"model.layers.1.self_attn.{module}_proj.lora_{side}.weight" for module in "qv" for side in "AB"
+    }
+    low_rank = {
+        "score.layers.0.lora_A.weight": (2, 64),
+        "score.layers.0.lora_B.weight": (64, 2),
+        "score.layers.2.lora_A.weight": (2, 64),
+        "score.layers.2.lora_B.weight": (3, 2),
+    }
+    in_full = {
+        "score.layers.0.weight": (64, 64),
+        "score.layers.0.bias": (64,),
+        "score.layers.2.weight": (3, 64),
+        "score.layers.2.bias": (3,),
+    }
+    for head, expected in (("lora", low_rank), ("full", in_full)):
+        assert set(weights[head]) == of_trunk | set(expected)
+        assert weights[head].items() >= expected.items()
+
+
+def test_single_prefixes_are_trained_in_other_batches(features: ScoredPrefixes) -> None:
+    whole, single = (
+        create(batches=batches, epochs=1).fit(features, *labels(features))
+        for batches in ("trajectories", "prefixes")
+    )
+    assert single.card_["steps"] == round(len(features) / QUICK["batch_size"])  # type: ignore[operator,call-overload]
+    assert not np.array_equal(single.predict(features), whole.predict(features))
 
 
 def test_a_large_trunk_computes_its_layers_twice_with_the_same_result(
@@ -166,10 +205,14 @@ def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> No
 
 def test_quantiles_that_cross_are_put_in_order(fitted: QuantileLora, features: ScoredPrefixes) -> None:
     crossing = copy.deepcopy(fitted)
-    last = next(name for name in crossing.adapter_ if name.endswith("layers.2.weight"))
-    crossing.adapter_[last] = crossing.adapter_[last].flip(0)  # The highest level's output comes first.
-    bias = last.replace("weight", "bias")
-    crossing.adapter_[bias] = crossing.adapter_[bias].flip(0)
+    of_outputs = [
+        name
+        for name, weight in crossing.adapter_.items()
+        if "layers.2." in name and len(weight) == len(fitted.levels)
+    ]
+    assert of_outputs
+    for name in of_outputs:
+        crossing.adapter_[name] = crossing.adapter_[name].flip(0)  # The highest level's output comes first.
     np.testing.assert_allclose(crossing.predict(features), fitted.predict(features), rtol=0, atol=1e-7)
 
 
@@ -287,7 +330,7 @@ def test_the_same_fit_gives_the_same_bytes_and_nothing_else(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     torch.rand(3), random.random(), np.random.rand()
     before = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False), dict(os.environ)
-    again = create().fit(features, *labels(features))
+    again = create(head=fitted.head).fit(features, *labels(features))
     after = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False), dict(os.environ)
     assert torch.equal(before[0], after[0])
     np.testing.assert_equal(after[1:], before[1:])
@@ -295,7 +338,7 @@ def test_the_same_fit_gives_the_same_bytes_and_nothing_else(
     assert not list(tmp_path.iterdir())
     files = saved(fitted, tmp_path / "one")
     assert saved(again, tmp_path / "two") == files
-    other = create(seed=1).fit(features, *labels(features))
+    other = create(head=fitted.head, seed=1).fit(features, *labels(features))
     weights = "adapter_model.safetensors"
     assert saved(other, tmp_path / "three")[weights] != files[weights]
 
@@ -347,6 +390,8 @@ def test_modules_that_are_not_there_are_named(
         ({"batch_size": 0}, r"'batch_size' parameter of the .* must be an int in \[1, inf\)"),
         ({"seed": -1}, r"'seed' parameter of the .* must be an int in \[0, inf\)"),
         ({"loss": "absolute"}, "'loss' parameter of the .* must be 'quantile' or 'mse'"),
+        ({"head": "none"}, "'head' parameter of the .* must be 'lora' or 'full'"),
+        ({"batches": "questions"}, "'batches' parameter of the .* must be 'trajectories' or 'prefixes'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:

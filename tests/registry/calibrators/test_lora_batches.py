@@ -86,7 +86,7 @@ def test_gradients_are_those_of_one_pass_per_prefix(limits: dict[str, int], rewa
     base = quantile_model(prm, len(LEVELS))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = adapted(base, lora_config(base, 2, 32, 0.0, "all", ("q_proj", "v_proj")))
+        model = adapted(base, lora_config(base, 2, 32, 0.0, "all", ("q_proj", "v_proj"), "lora"))
         for name, weight in model.named_parameters():
             if "lora_B" in name:  # They start at 0, where lora_A has no gradient.
                 torch.nn.init.normal_(weight, std=0.02)

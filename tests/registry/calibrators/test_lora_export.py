@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 
 from prmcal import ScoredPrefixes
 from prmcal.errors import PluginFailedError
@@ -33,10 +34,12 @@ def prm(reward_folder: Path) -> Any:
     return prms.create("qwen", checkpoint=str(reward_folder), device="cpu")
 
 
-@pytest.fixture(scope="module")
-def exported(prm: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray, ScoredPrefixes]:
+@pytest.fixture(scope="module", params=["lora", "full"])
+def exported(
+    prm: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Path, np.ndarray, ScoredPrefixes]:
     """The checkpoint, and the predictions of calibrator and PRM before the export."""
-    calibrator, features = fitted(prm)
+    calibrator, features = fitted(prm, head=request.param)
     folder = tmp_path_factory.mktemp("exported")
     predicted = calibrator.predict(features)
     calibrator.export(prm, folder)
@@ -50,11 +53,22 @@ def logits_of(prm: Any, features: ScoredPrefixes) -> np.ndarray:
 
 def test_its_reward_is_the_calibrated_median(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
     folder, predicted, features = exported
-    rewards = 1 / (
-        1 + np.exp(-logits_of(prms.create("qwen", checkpoint=str(folder), device="cpu"), features))
-    )
+    rewards = expit(logits_of(prms.create("qwen", checkpoint=str(folder), device="cpu"), features))
     np.testing.assert_allclose(rewards, predicted[:, 1], atol=1e-5)
-    assert np.abs(rewards - 1 / (1 + np.exp(-features.logit))).max() > 0.05
+    assert np.abs(rewards - expit(features.logit)).max() > 0.05
+
+
+@pytest.mark.parametrize(("level", "called"), [(0.1, "the 0.1-quantile"), (0.5, "the median")])
+def test_its_reward_is_the_calibrated_quantile_of_the_chosen_level(
+    level: float, called: str, prm: Any, tmp_path: Path
+) -> None:
+    calibrator, features = fitted(prm, epochs=1)
+    predicted = calibrator.predict(features)
+    calibrator.export(prm, tmp_path / "out", level)
+    rewards = expit(logits_of(prms.create("qwen", checkpoint=str(tmp_path / "out"), device="cpu"), features))
+    np.testing.assert_allclose(rewards, predicted[:, calibrator.levels.index(level)], atol=1e-5)
+    assert f"the reward is {called}" in (tmp_path / "out" / "README.md").read_text()
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["reward_level"] == level
 
 
 def test_its_outputs_are_the_quantiles(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
@@ -102,12 +116,15 @@ def test_a_head_of_another_form_is_refused(reward_folder: Path, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_prm_of_another_format_and_quantiles_without_a_median_are_refused(prm: Any, tmp_path: Path) -> None:
+def test_a_prm_of_another_format_and_a_level_that_is_not_predicted_are_refused(
+    prm: Any, tmp_path: Path
+) -> None:
     calibrator, _ = fitted(prm, epochs=1, quantiles=(0.1, 0.9))
     with pytest.raises(
-        PluginFailedError, match=r"needs the median among its quantiles. It has \(0\.1, 0\.9\)"
+        PluginFailedError, match=r"does not predict the level 0\.5\. Choose one of its levels: 0\.1, 0\.9\."
     ):
         calibrator.export(prm, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     other: Any = prms.create("shepherd", checkpoint="nano:shepherd")
     with pytest.raises(PluginFailedError, match=r"Only PRMs in Qwen's format can be exported.*'shepherd'"):
         calibrator.export(other, tmp_path / "out")

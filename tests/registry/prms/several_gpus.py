@@ -113,7 +113,7 @@ def test_scores_and_hidden_states(
 def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.FixtureRequest) -> None:
     prm = load(name, checkpoint)
     base = quantile_model(prm, 1)
-    model = adapted(base, lora_config(base, 2, 32.0, 0.1, "all", ["q_proj", "v_proj"]))
+    model = adapted(base, lora_config(base, 2, 32.0, 0.1, "all", ["q_proj", "v_proj"], "lora"))
     rows, rates = np.arange(len(PREFIXES)), np.linspace(0, 1, len(PREFIXES))
     sequences, packing = token_ids(prm, PREFIXES), Packing.of(prm)
     request.getfixturevalue("spread")(model)
