@@ -2,7 +2,8 @@
 
 Source: "Know What You Don't Know: Uncertainty Calibration of Process Reward Models", Park et al., NeurIPS 2025,
 arXiv 2506.09338. The tables of beam search with Math-Shepherd and with ReasonEval use 100 questions of MATH, and of
-AIME only the year 2024. Their pass@1 on MATH is that of all 500 questions.
+AIME only the year 2024. Their pass@1 on MATH is that of all 500 questions. All beam searches rank by the calibrated
+PRM, so those of fixed width are in the rows of quantile-lora too.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_single_prefixes_are_trained_in_other_batches(features: ScoredPrefixes) 
         create(batches=batches, epochs=1).fit(features, *labels(features))
         for batches in ("trajectories", "prefixes")
     )
-    assert single.card_["steps"] == round(len(features) / QUICK["batch_size"])  # type: ignore[operator,call-overload]
+    assert single.card_["steps"] == round(len(features) / QUICK["batch_size"])  # type: ignore[operator]
     assert not np.array_equal(single.predict(features), whole.predict(features))
 
 
