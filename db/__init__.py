@@ -9,7 +9,7 @@ cells         the identifiers of cells
 metrics       the metrics of the leaderboards: titles, directions, descriptions
 roles         the few plugins that need special treatment
 tables        all tables, with descriptions
-statistics    bootstrap, paired tests, standings and budgets
+statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
 text          how leaderboards are presented: words, marks, Markdown and LaTeX
 """

@@ -104,7 +104,7 @@ def _table(found: CellComparison) -> None:
         else ""
     )
     st.caption(
-        f"Values with 95% bootstrap intervals over questions. Differences are paired. {distances}Significant: "
+        f"Values with 95% intervals over questions. Differences are paired. {distances}Significant: "
         f"p < {SIGNIFICANCE}. If both cells have the same LLM and PRM, p is adjusted by Holm's correction for all "
         "pairs of cells in their group on the leaderboard. A dash means that p is not adjusted."
     )

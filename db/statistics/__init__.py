@@ -1,1 +1,4 @@
-"""Statistics on arrays and tables: bootstrap, paired tests, standings and budgets. No database is opened here."""
+"""Statistics on arrays and tables: intervals, bootstrap, bins, paired tests, standings and budgets.
+
+No database is opened here.
+"""

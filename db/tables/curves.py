@@ -33,7 +33,7 @@ class CurvePoint(Base):
     accuracy: Mapped[float] = mapped_column(comment="Share of questions that are answered correctly")
     accuracy_low: Mapped[float | None] = mapped_column(comment="Lower end of its 95% interval")
     accuracy_high: Mapped[float | None] = mapped_column(comment="Upper end of its 95% interval")
-    questions: Mapped[int] = mapped_column(comment="Number of questions, the unit of the bootstrap")
+    questions: Mapped[int] = mapped_column(comment="Number of questions")
 
     __mapper_args__ = identified_by(job_key, level, question_level, point)
 
@@ -57,7 +57,7 @@ class CurveArea(Base):
     value: Mapped[float] = mapped_column(comment="The area, in [0, 1]")
     low: Mapped[float | None] = mapped_column(comment="Lower end of the 95% interval; null: single question")
     high: Mapped[float | None] = mapped_column(comment="Upper end of the 95% interval; null: single question")
-    questions: Mapped[int] = mapped_column(comment="Number of questions, the unit of the bootstrap")
+    questions: Mapped[int] = mapped_column(comment="Number of questions")
 
     __mapper_args__ = identified_by(job_key, name, level)
 
@@ -82,9 +82,11 @@ class RiskPoint(Base):
     risk: Mapped[float] = mapped_column(
         comment="Share of wrong answers among the answered questions; 0: none is answered"
     )
-    risk_low: Mapped[float | None] = mapped_column(comment="Lower end of its 95% interval")
+    risk_low: Mapped[float | None] = mapped_column(
+        comment="Lower end of its 95% interval; null: fewer than two questions are answered"
+    )
     risk_high: Mapped[float | None] = mapped_column(comment="Upper end of its 95% interval")
-    questions: Mapped[int] = mapped_column(comment="Number of questions, the unit of the bootstrap")
+    questions: Mapped[int] = mapped_column(comment="Number of questions")
 
     __mapper_args__ = identified_by(job_key, level, threshold)
 

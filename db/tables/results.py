@@ -48,7 +48,7 @@ class Result(Base):
     """A measured value with its 95% interval."""
 
     __tablename__ = "results"
-    __table_args__ = ({"comment": "Measured values with 95% intervals by bootstrap over questions."},)
+    __table_args__ = ({"comment": "Measured values with 95% intervals over questions."},)
 
     cell_id: Mapped[str] = mapped_column(comment="Cell: cells.cell_id")
     metric: Mapped[str] = mapped_column(comment="Name of the metric, e.g. brier or accuracy")
@@ -59,9 +59,7 @@ class Result(Base):
     low: Mapped[float | None] = mapped_column(comment="Lower end of the 95% interval; null: single question")
     high: Mapped[float | None] = mapped_column(comment="Upper end of the 95% interval; null: single question")
     rows: Mapped[int] = mapped_column(comment="Number of prefixes or trajectories behind the value")
-    questions: Mapped[int] = mapped_column(
-        comment="Number of questions behind the value, the unit of the bootstrap"
-    )
+    questions: Mapped[int] = mapped_column(comment="Number of questions behind the value")
 
     __mapper_args__ = identified_by(cell_id, metric, question_level)
 
@@ -70,7 +68,12 @@ class QuestionResult(Base):
     """A measured value of one question."""
 
     __tablename__ = "question_results"
-    __table_args__ = ({"comment": "Measured values of single questions."},)
+    __table_args__ = (
+        {
+            "comment": "Measured values of single questions, whose mean is the result. A ratio of two sums over the "
+            "questions has linearised values."
+        },
+    )
 
     cell_id: Mapped[str] = mapped_column(comment="Cell: cells.cell_id")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")

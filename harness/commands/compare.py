@@ -88,7 +88,7 @@ def _adjustment(pairs: int | None) -> str:
 
 
 def _legend(found: CellComparison) -> list[str]:
-    lines = ["Values with 95% intervals by bootstrap over questions. A - B is paired."]
+    lines = ["Values with 95% intervals over questions. A - B is paired."]
     if any(each.from_zero for each in found.metrics):
         lines.append("†: difference of the distances from 0, the best value.")
     if any(each.pairs is None for each in found.metrics):

@@ -58,7 +58,7 @@ def show_budget(path: Path, grid: GridNames, group: dict[str, str], pool: ExactC
         f"Accuracy against {cost} per question; the table below has the numbers of the points",
     )
     st.caption(
-        "Lines: best-of-n + IAS for all C, and best-of-n with a fixed n (dashed), with 95% bootstrap bands over "
+        "Lines: best-of-n + IAS for all C, and best-of-n with a fixed n (dashed), with 95% bands over "
         "questions. Points on the lines: the selected C. Other points: strategies as the run measured them, with the C "
         "and β in their names. Wide grey line: the Pareto frontier. A strategy is on it if no other strategy and no "
         "fixed n has a higher accuracy at no higher cost, or a lower cost at no lower accuracy. Strategies that need "

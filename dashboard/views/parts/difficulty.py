@@ -44,7 +44,7 @@ def show_difficulty(path: Path, grid: GridNames, group: dict[str, str], pool: Ex
             )
     st.caption(
         "Solid lines: best-of-n + IAS with the selected C and β. Dashed lines: best-of-n with a fixed n. Vertical "
-        "lines: 95% bootstrap intervals over the questions of a difficulty level."
+        "lines: 95% intervals over the questions of a difficulty level."
     )
     with st.expander("Numbers"):
         show_table(

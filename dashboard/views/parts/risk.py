@@ -39,7 +39,7 @@ def show_risk(path: Path, grid: GridNames, group: dict[str, str], pool: ExactCur
         st.caption(
             "Best-of-N answers only the questions whose calibrated reward, before the first step, is at least a "
             "threshold. Each point is one threshold. The area is the mean risk over all coverages. Lower is better. "
-            "Bands: 95% bootstrap intervals over questions. All values are for N samples per question, so they do not "
+            "Bands: 95% intervals over questions. All values are for N samples per question, so they do not "
             "depend on C. The run computed them for every β."
         )
 

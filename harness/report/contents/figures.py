@@ -55,8 +55,8 @@ def figure_2(evidence: Evidence) -> Chart:
         "figure-2",
         "Figure 2: errors of uncalibrated rewards",
         "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
-        "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval by "
-        f"bootstrap over questions; n is the number of prefixes / questions. {in_table}All panels have the same axes.",
+        "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval over "
+        f"questions; n is the number of prefixes / questions. {in_table}All panels have the same axes.",
         f"Histograms of reward minus success rate for {listed(evidence)}.",
         pictures,
         notes,
@@ -108,7 +108,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     return Chart(
         name,
         title,
-        f"{metric_title(metric)} of each calibrator on the test questions, with its 95% interval by bootstrap over "
+        f"{metric_title(metric)} of each calibrator on the test questions, with its 95% interval over "
         "questions. Filled: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Hollow: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. {_counts(values.values())} All panels have the same axes.",

@@ -112,7 +112,7 @@ def _ablation(
         title,
         "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
         f"-2, -3, -4 and -5 from left to right. {lines} Dashed line: a fixed n of 1, 2, 4 and so on. All points are "
-        "computed exactly from the pool. Shaded: 95% intervals of the accuracy by bootstrap over questions.",
+        "computed exactly from the pool. Shaded: 95% intervals of the accuracy over questions.",
         f"Accuracy against samples per question for {listed(evidence)}.",
         pictures,
     )

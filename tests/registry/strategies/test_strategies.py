@@ -189,3 +189,27 @@ def test_a_search_that_goes_nowhere_is_refused() -> None:
         InvalidArgumentsError, match=r"'width' parameter of the .* must be an int in \[1, inf\). Got 0"
     ):
         strategies.create("beam search", width=0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"fixed": True}, "every question must get the same 'samples'"),
+        ({"estimated_from": np.full(20, 9.0)}, "The mean of 'estimated_from' must be the mean of 'samples'"),
+    ],
+)
+def test_a_budget_that_is_not_what_it_says_is_told(budget: dict[str, Any], message: str) -> None:
+    samples = np.linspace(1.0, 20.0, 20)
+    flaw = Answered(np.ones(20), samples, **budget).budget_flaw()
+    assert flaw is not None and message in flaw
+    assert Answered(np.ones(20), samples, estimated_from=samples[::-1]).budget_flaw() is None
+
+
+def test_strategies_say_how_their_budget_is_known() -> None:
+    pool = random_pool(5)
+    for name in ("pass@1", "pass@N", "best-of-n", "majority vote", "weighted best-of-n"):
+        assert answer(name, pool, 16).fixed
+    ias = answer("best-of-n + IAS", pool, 16, 0.9)
+    assert not ias.fixed and ias.estimated_from is None
+    for name in ("random budget", "fixed n of equal cost"):
+        assert answer(name, pool, 16, 0.9).estimated_from == pytest.approx(ias.samples)
