@@ -53,10 +53,10 @@ class SearchStrategy(Strategy):
         the score where these are equal. The authors' code ranks so if the PRM is calibrated, also with a fixed width. A
         search of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the
         score gives the same ranking.
-    finished : {"kept", "pruned"}, default="kept"
-        What becomes of a finished prefix that is not among the best of a round. "kept": it remains a candidate in all
-        later rounds, so that no finished answer is lost. "pruned": it is dropped like any other prefix, as in the
-        authors' code.
+    finished : {"kept", "pruned"}, default="pruned"
+        What becomes of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
+        prefix, as in the authors' code. "kept": it remains a candidate in all later rounds, so that no finished answer
+        is lost. The results are seldom different.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class SearchStrategy(Strategy):
         most_steps: Count = 64,
         first: First = "full",
         rank: Rank = "original",
-        finished: Finished = "kept",
+        finished: Finished = "pruned",
     ) -> None:
         self.width = width
         self.expansions = expansions
