@@ -7,10 +7,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.command_server import CommandServer
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
 
@@ -53,12 +55,12 @@ def port() -> int:
 
 
 @pytest.fixture(scope="session")
-def prmcal() -> Prmcal:
+def prmcal() -> Iterator[Prmcal]:
     """Run ``prmcal`` in a process of its own; the exit code and both streams are in the result."""
+    server = CommandServer()
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=1800
-        )
+        return server.run(list(map(str, arguments)), environment())
 
-    return run
+    yield run
+    server.close()
