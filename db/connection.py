@@ -130,6 +130,11 @@ def _meaning(path: Path, message: str) -> DatabaseError | None:
             f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
             "then run the same command again: stored results are kept."
         )
+    if "Is a directory" in message:
+        return DamagedDatabaseError(
+            f"{path} cannot be opened ({first_line}). Remove this folder and run the grid again: the artifacts rebuild "
+            "the database."
+        )
     if any(mark in message for mark in _OTHER_FORMAT):
         return DatabaseVersionError(
             f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."

@@ -57,7 +57,7 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     DamagedDatabaseError, DatabaseVersionError, LockedDatabaseError
         If the file cannot be read.
     """
-    if not path.is_file():
+    if not path.exists():
         raise MissingDatabaseError(
             f"There are no results in {path.parent} yet. Run a grid into this folder first."
         )
@@ -86,4 +86,8 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
         if isinstance(column, sa.ColumnElement) and isinstance(column.type, sa.Integer)
     }
     with connection_of(source) as connection:
-        return pd.read_sql(query, connection).astype(whole)
+        try:
+            return pd.read_sql(query, connection).astype(whole)
+        except pd.errors.DatabaseError as error:
+            # Pandas hides the driver's error, which `reading` translates.
+            raise (error.__cause__ or error) from None

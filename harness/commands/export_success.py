@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from prmcal.errors import PrmcalError
+from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -64,10 +64,13 @@ def export_success(directory: Path, out: Path) -> int:
     if not frames:
         raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
     rows = pd.concat(frames, ignore_index=True)
-    if out.suffix == ".parquet":
-        rows.to_parquet(out, index=False)
-    else:
-        rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
+    try:
+        if out.suffix == ".parquet":
+            rows.to_parquet(out, index=False)
+        else:
+            rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
     return len(rows)
 
 

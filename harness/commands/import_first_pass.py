@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from prmcal.errors import DataError
+from prmcal.errors import DataError, StorageError
 from prmcal.registry.datasets.records import read_records
 
 __all__ = ["import_first_pass"]
@@ -45,6 +45,8 @@ def import_first_pass(files: Sequence[Path], out: Path, rewards: Path | None = N
     ------
     DataError
         If a file cannot be read, a record has other fields, or the rewards have another shape or range.
+    StorageError
+        If `out` cannot be written.
     """
     records = [record for file in files for record in _first_passes(file)]
     logits = (
@@ -53,9 +55,11 @@ def import_first_pass(files: Sequence[Path], out: Path, rewards: Path | None = N
     for number, record in enumerate(records):
         if logits is not None:
             record["logits"] = logits[number]
-    out.write_text(
-        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8"
-    )
+    lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    try:
+        out.write_text(lines, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"The recording {out} cannot be written: {error.strerror or error}.") from error
     return len(records)
 
 
@@ -74,8 +78,10 @@ def _first_passes(file: Path) -> Iterator[dict[str, Any]]:
 def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
     try:
         rewards = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"The rewards {file} cannot be read: {error}.") from error
+    except Exception as error:  # The errors for damaged files have no common base class.
+        raise DataError(f"The rewards {file} cannot be read as a .npy file: {error}.") from error
+    if not isinstance(rewards, np.ndarray):
+        raise DataError(f"The rewards {file} must be one array, a .npy file. Got several, a .npz file.")
     expected = (len(samples), samples[0] if len(set(samples)) == 1 else -1)
     if rewards.shape != expected or not np.issubdtype(rewards.dtype, np.floating):
         raise DataError(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from prmcal.db.run_folder import FAILURES_FILE
+from prmcal.errors import StorageError
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome
@@ -23,6 +24,8 @@ def rebuild_database(directory: Path) -> int:
     ------
     RunError
         If no grid was run in the folder, or one is running.
+    StorageError
+        If the database cannot be deleted.
     """
     folder = RunFolder(directory)
     record = folder.record()
@@ -31,8 +34,8 @@ def rebuild_database(directory: Path) -> int:
         store = Store(directory)
         failures = recorded_failures(directory)
         for database in (folder.database, folder.published):
-            database.unlink(missing_ok=True)
-            database.with_name(database.name + ".wal").unlink(missing_ok=True)
+            _remove(database)
+            _remove(database.with_name(database.name + ".wal"))
         recorder = Recorder(folder, plan, store, record)
         recorder.begin(finished_shards(plan, store))
         for shard in plan.shards():
@@ -40,6 +43,15 @@ def rebuild_database(directory: Path) -> int:
                 recorder.note(Outcome(shard.ref, reason=failures[shard.ref.key]))
         recorder.end()
     return len(plan.cells)
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
+        ) from error
 
 
 def recorded_failures(directory: Path) -> dict[str, str]:

@@ -92,7 +92,7 @@ class RunFolder:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise RunError(
                 f"{self.directory / RECORD_FILE} is damaged ({error}). Run the grid again."
             ) from error

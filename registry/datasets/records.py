@@ -25,6 +25,9 @@ _LEVEL = re.compile(r"(?:level\s*)?([1-5])", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
 _WORKED_ANSWER = re.compile(r"(?:####|\nA:)[ \t]*([^\n]+)\s*$")
 """The last line of a GSM8K answer, which follows the working."""
+_SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
+_NOT_JSON = (ValueError, RecursionError)
+"""What parsing raises: broken text and JSON, numbers of thousands of digits, and deep nesting."""
 
 
 def read_records(path: Path) -> list[Record]:
@@ -94,22 +97,40 @@ def _json_lines(path: Path, content: bytes) -> Iterator[Record]:
     for number, line in enumerate(content.splitlines(), start=1):
         if line.strip():
             try:
-                record = json.loads(line.decode())
-            except UnicodeDecodeError as error:
-                problem = f"it is not UTF-8 text ({error.reason} at byte {error.start})"
-                raise DataError(f"{path}, line {number}: {problem}.") from error
-            except json.JSONDecodeError as error:
-                problem = f"it is not JSON ({error.msg} at character {error.pos + 1})"
-                raise DataError(f"{path}, line {number}: {problem}.") from error
+                record = _json(line)
+            except _NOT_JSON as error:
+                raise DataError(f"{path}, line {number}: {_problem(error)}.") from error
             yield f"line {number}", record
 
 
 def _json_list(path: Path, content: bytes) -> list[Record]:
     try:
-        records = json.loads(content)
-    except ValueError as error:
-        raise DataError(f"{path} is not a valid JSON list: {error}.") from error
+        records = _json(content)
+    except _NOT_JSON as error:
+        raise DataError(f"{path} is not a valid JSON list: {_problem(error)}.") from error
     return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
+
+
+def _json(content: bytes) -> Any:
+    """Parse UTF-8 text. Raise ValueError also for half of a surrogate pair, which cannot be written as text again."""
+    value = json.loads(content.decode())
+    if _SURROGATE.search(content):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _problem(error: Exception) -> str:
+    match error:
+        case UnicodeDecodeError():
+            return f"it is not UTF-8 text ({error.reason} at byte {error.start})"
+        case UnicodeEncodeError():
+            return "it has half of a surrogate pair, which is no character"
+        case json.JSONDecodeError():
+            return f"it is not JSON ({error.msg} at character {error.pos + 1})"
+        case RecursionError():
+            return "its lists and objects are nested too deeply"
+        case _:
+            return f"it has a number that is too long ({str(error).partition(';')[0]})"
 
 
 def _parquet_rows(path: Path) -> list[Record]:
@@ -118,7 +139,7 @@ def _parquet_rows(path: Path) -> list[Record]:
 
     try:
         rows = parquet.read_table(path).to_pylist()
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, ValueError) as error:  # ValueError: strings that are not UTF-8.
         raise DataError(f"{path} is not a valid Parquet file: {error}.") from error
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
 

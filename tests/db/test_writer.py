@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 from pathlib import Path
 
 import pyarrow as pa
@@ -274,6 +275,31 @@ def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
                 DamagedDatabaseError, match=rf"{path.name} is damaged.*Delete it and run the grid again"
             ):
                 Writer(path) if path == writer.path else catalog.jobs(path)
+
+
+def test_a_flipped_byte_is_found_by_the_query_that_reads_it(results: Path, tmp_path: Path) -> None:
+    whole = published_path(results).read_bytes()
+    path = published_path(tmp_path)
+    found_by_a_query = 0
+    for place in range(3 * 4096 + 1000, len(whole), 256 * 1024):  # DuckDB's headers, and then its blocks.
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            with reading(path):
+                pass
+            catalog.leaderboard(path, "calibration")
+        except DamagedDatabaseError as error:
+            assert f"{path.name} is damaged" in str(error)
+            found_by_a_query += "frame" in [each.name for each in traceback.extract_tb(error.__traceback__)]
+    assert found_by_a_query > 0
+
+
+def test_a_folder_in_the_place_of_a_database_is_named(tmp_path: Path) -> None:
+    for path in (database_path(tmp_path), published_path(tmp_path)):
+        path.mkdir()
+        with pytest.raises(
+            DamagedDatabaseError, match=r"Is a directory.*Remove this folder and run the grid again"
+        ):
+            Writer(path) if path == database_path(tmp_path) else catalog.jobs(path)
 
 
 def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:

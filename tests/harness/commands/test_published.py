@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 import yaml
 
 from prmcal import Prefix, Sampling
+from prmcal.errors import DataError, StorageError
+from prmcal.harness.commands.export_success import export_success
+from prmcal.harness.commands.import_first_pass import import_first_pass
 from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal
@@ -180,3 +184,51 @@ def test_what_is_not_as_published_is_refused(
     done = prmcal("import-first-pass", *given)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
+
+
+def whole_array(path: Path) -> bytes:
+    np.save(path, np.full((2, 2), 0.5))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda whole: b"", "cannot be read as a .npy file"),
+        (lambda whole: whole[:100], "cannot be read as a .npy file"),
+        (lambda whole: whole.replace(b"(2, 2)", b"(9" + 14 * b"9" + b",)"), "cannot be read as a .npy file"),
+        (lambda whole: whole.replace(b"{'descr'", b"(((((((("), "cannot be read as a .npy file"),
+        (lambda whole: b"PK\x03\x04" + whole, "cannot be read as a .npy file"),
+    ],
+    ids=["empty", "cut", "too large", "no header", "no archive"],
+)
+def test_damaged_rewards_are_refused(damage: Callable[[bytes], bytes], message: str, tmp_path: Path) -> None:
+    passes, rewards = tmp_path / "pass.json", tmp_path / "rewards.npy"
+    passes.write_text(json.dumps(PASSES))
+    whole = whole_array(rewards)
+    assert import_first_pass([passes], tmp_path / "out.jsonl", rewards) == 2
+    rewards.write_bytes(damage(whole))
+    with pytest.raises(DataError, match=rf"rewards\.npy {message}"):
+        import_first_pass([passes], tmp_path / "out.jsonl", rewards)
+
+
+def test_several_arrays_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pass.json").write_text(json.dumps(PASSES))
+    np.savez(tmp_path / "rewards.npz", a=np.full((2, 2), 0.5))
+    with pytest.raises(DataError, match=r"must be one array, a \.npy file"):
+        import_first_pass([tmp_path / "pass.json"], tmp_path / "out.jsonl", tmp_path / "rewards.npz")
+
+
+def test_a_place_that_cannot_be_written_is_named(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "pass.json").write_text(json.dumps(PASSES))
+    for out in (tmp_path, tmp_path / "absent" / "out.jsonl"):
+        with pytest.raises(StorageError, match="cannot be written"):
+            import_first_pass([tmp_path / "pass.json"], out)
+    (tmp_path / "folder.jsonl").mkdir()
+    for out in (
+        tmp_path / "folder.jsonl",
+        tmp_path / "absent" / "out.jsonl",
+        tmp_path / "absent" / "out.parquet",
+    ):
+        with pytest.raises(StorageError, match="cannot be written"):
+            export_success(finished, out)

@@ -74,6 +74,28 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         read(str(path))
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "its lists and objects are nested too deeply"),
+        ("9" * 5000, "it has a number that is too long"),
+        ('"\\ud800"', "it has half of a surrogate pair, which is no character"),
+    ],
+    ids=["nested", "long number", "surrogate"],
+)
+def test_json_that_cannot_be_held_is_refused(value: str, message: str, tmp_path: Path) -> None:
+    record = f'{{"question": "1+1?", "answer": {value}}}'
+    with pytest.raises(DataError, match=rf"own\.jsonl, line 2: {message}"):
+        read(write(tmp_path / "own.jsonl", GOOD, record))
+    with pytest.raises(DataError, match=rf"own\.json is not a valid JSON list: {message}"):
+        read(write(tmp_path / "own.json", f"[{record}]"))
+
+
+def test_escaped_characters_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", '{"question": "\\ud83d\\ude00?", "answer": "2"}')
+    assert read(path)[0].text == "\N{GRINNING FACE}?"
+
+
 def test_files_and_splits_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "own.jsonl", GOOD)
     with pytest.raises(
