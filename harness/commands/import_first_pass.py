@@ -77,7 +77,8 @@ def _first_passes(file: Path) -> Iterator[dict[str, Any]]:
 
 def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
     try:
-        rewards = np.load(file, allow_pickle=False)
+        with file.open("rb") as opened:
+            rewards = np.load(opened, allow_pickle=False)
     except Exception as error:  # The errors for damaged files have no common base class.
         raise DataError(f"The rewards {file} cannot be read as a .npy file: {error}.") from error
     if not isinstance(rewards, np.ndarray):

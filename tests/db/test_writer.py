@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import traceback
 from pathlib import Path
 
 import pyarrow as pa
@@ -283,13 +282,14 @@ def test_a_flipped_byte_is_found_by_the_query_that_reads_it(results: Path, tmp_p
     found_by_a_query = 0
     for place in range(3 * 4096 + 1000, len(whole), 256 * 1024):  # DuckDB's headers, and then its blocks.
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        opened = False
         try:
             with reading(path):
-                pass
+                opened = True
             catalog.leaderboard(path, "calibration")
         except DamagedDatabaseError as error:
             assert f"{path.name} is damaged" in str(error)
-            found_by_a_query += "frame" in [each.name for each in traceback.extract_tb(error.__traceback__)]
+            found_by_a_query += opened
     assert found_by_a_query > 0
 
 
