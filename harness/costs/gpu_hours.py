@@ -127,7 +127,10 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
         case CalibratedParameters() if shard.resource:
             yield "prm", given.prm, "read", read
         case FitParameters() if shard.resource:
-            yield "prm", given.prm, "train", given.calibrator.build(calibrators).training_passes * read
+            calibrator = given.calibrator.build(calibrators)
+            each = shard.size * prefixes(longest) * (QUESTION_TOKENS + whole / 2)
+            tokens = each if calibrator.trains_apart else read
+            yield "prm", given.prm, "train", calibrator.training_passes * tokens
 
 
 def _steps_per_score(given: SearchParameters) -> int:

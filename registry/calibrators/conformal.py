@@ -124,6 +124,11 @@ class ConformalBound(Calibrator):
         """Those of the wrapped calibrator."""
         return self.wrapped.training_passes
 
+    @property
+    def trains_apart(self) -> bool:
+        """Whether the wrapped calibrator does."""
+        return self.wrapped.trains_apart
+
     def check_arguments(self) -> None:
         """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
         given = self._given

@@ -74,6 +74,14 @@ class Calibrator(Plugin, ABC):
         """
         return 0
 
+    @property
+    def trains_apart(self) -> bool:
+        """Whether ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories with shared tokens.
+
+        Plans then count the tokens of every prefix.
+        """
+        return False
+
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint. Override it if the fitted calibrator is a change of the PRM.
 

@@ -32,6 +32,9 @@ def test_training_passes_are_known_before_the_fit(tmp_path: Path) -> None:
     assert calibrators.create("quantile-adapter", adapter=str(tmp_path)).training_passes == 0
     wrapped = {"plugin": "quantile-lora", "arguments": {"epochs": 2}}
     assert calibrators.create("conformal", calibrator=wrapped).training_passes == 2
+    assert not calibrators.create("conformal", calibrator=wrapped).trains_apart
+    wrapped = {"plugin": "quantile-lora", "arguments": {"batches": "prefixes"}}
+    assert calibrators.create("conformal", calibrator=wrapped).trains_apart
 
 
 def test_every_checkpoint_that_is_read_is_known() -> None:

@@ -229,6 +229,11 @@ class QuantileLora(Calibrator):
         """One for each epoch."""
         return self.epochs
 
+    @property
+    def trains_apart(self) -> bool:
+        """Whether batches consist of single prefixes."""
+        return self.batches == "prefixes"
+
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint that needs neither this calibrator nor PEFT.
 
