@@ -127,8 +127,8 @@ def figure_4(evidence: Evidence) -> Chart | None:
         "Figure 4: accuracy by difficulty",
         "Accuracy by difficulty of the questions, from 1 (easy) to 5. Lines: best-of-n with the same n for every "
         f"question; longer dashes mean larger n, and the line of the largest is solid. Stars: '{shown.strategy}' "
-        f"with '{shown.calibrator}', C = {shown.target:g} and beta = {shown.level:g}, with 95% intervals by "
-        "bootstrap over questions. At the bottom is its mean number of samples. Data sets without several "
+        f"with '{shown.calibrator}', C = {shown.target:g} and beta = {shown.level:g}, with 95% intervals over "
+        "questions. At the bottom is its mean number of samples. Data sets without several "
         "difficulties are left out. The table below has the numbers.",
         f"Accuracy by difficulty for {listed(shown.evidence)}.",
         pictures,
@@ -166,7 +166,7 @@ def figure_4_in_numbers(evidence: Evidence) -> Table | None:
         "Figure 4 in numbers",
         f"Accuracy of best-of-n with a fixed n, and accuracy and mean samples of '{shown.strategy}' with "
         f"'{shown.calibrator}', C = {shown.target:g} and beta = {shown.level:g}, by difficulty of the questions. Below "
-        "each value is its 95% interval by bootstrap over questions; n is the number of trajectories / questions. "
+        "each value is its 95% interval over questions; n is the number of trajectories / questions. "
         "Values are not ranked.",
         (panel,),
     )

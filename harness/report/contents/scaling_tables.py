@@ -47,9 +47,14 @@ def _table(evidence: Evidence, name: str, title: str, labels: Sequence[str]) -> 
 
     Groups of which the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
     """
-    fixed, heads = strategies_of_paper(evidence, labels[0])
+    names = [each for part in strategies_of_paper(evidence, labels[0]) for each in part]
     cells = evidence.scaling.cells
-    used = cells[cells["strategy"].isin([*fixed, *heads]) & cells["prm"].notna()]
+    # A beam search of fixed width has a calibrator if its grid ranks by calibrated rewards.
+    fixed, heads = (
+        [each for each in names if ((cells["strategy"] == each) & chosen).any()]
+        for chosen in (cells["calibrator"].isna(), cells["calibrator"].notna())
+    )
+    used = cells[cells["strategy"].isin(names) & cells["prm"].notna()]
     places = {Group(*names) for names in used[["dataset", "prm", "llm"]].itertuples(index=False)}
     groups = [group for group in evidence.groups if group in places]
     if not heads or not groups:

@@ -153,6 +153,6 @@ def _description(metric: str) -> str:
 def legend(rows: str, group: str) -> str:
     """Explain intervals, counts and marks of a table whose values compete within `group`."""
     return (
-        f"Below each value is its 95% interval by bootstrap over questions; n is the number of {rows} / questions. "
+        f"Below each value is its 95% interval over questions; n is the number of {rows} / questions. "
         f"Marks: {standings_legend(_MARKS, group)}"
     )

@@ -89,7 +89,7 @@ def theorem_1(evidence: Evidence) -> Table | None:
         "the theorem says of a quantile that has its level on the test questions. pass@N_IAS is measured for "
         f"'{promises[0].strategy}'; the ranking of answers plays no part in it. Kept: the whole interval of "
         "pass@N_IAS is at or above the promise. Not kept: it is below. Open: the promise lies within the interval. "
-        "Below each value is its 95% interval by bootstrap over questions; n is the number of trajectories (for the "
+        "Below each value is its 95% interval over questions; n is the number of trajectories (for the "
         "coverage: of prefixes) / questions. Calibrators with a point estimate predict no quantile and are left out.",
         (_promise_panel(promises), *_coverage_panel(evidence, promises)),
         remarks=(_summary(evidence, promises), _REASONS),
