@@ -124,7 +124,11 @@ def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Comple
 
 
 def _finish_reason(choice: Mapping[str, Any], stops: bool) -> FinishReason:
-    """The reason of a finished choice. `stops` is whether the request has stop strings."""
+    """The reason of a finished choice. `stops` is whether the request has stop strings.
+
+    A server that does not say what stopped the LLM is taken to mean a stop string, unless the text is empty: a search
+    would ask again and again for a step that never comes.
+    """
     if choice["finish_reason"] == "length":
         return "length"
     if not stops:
@@ -132,7 +136,7 @@ def _finish_reason(choice: Mapping[str, Any], stops: bool) -> FinishReason:
     for name in _STOPPED_BY:
         if name in choice:
             return "stop" if isinstance(choice[name], str) else "end"
-    return "stop"
+    return "stop" if choice.get("text") else "end"
 
 
 def _retry_after(response: httpx2.Response) -> float:

@@ -85,6 +85,7 @@ def test_a_request_says_all_that_decides_the_text() -> None:
         ("length", {}, ("x",), "length"),
         ("stop", {}, (), "end"),
         ("stop", {}, ("x",), "stop"),  # The server does not say which of the two it was.
+        ("stop", {"text": ""}, ("x",), "end"),
         ("stop", {"stop_reason": None}, ("x",), "end"),
         ("stop", {"stop_reason": 151645}, ("x",), "end"),
         ("stop", {"stop_reason": "x"}, ("x",), "stop"),
