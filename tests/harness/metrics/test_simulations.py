@@ -168,6 +168,6 @@ def test_intervals_cover_the_truth() -> None:
 
 
 def test_intervals_cover_the_truth_over_few_questions() -> None:
-    """As where the leaderboard shows one difficulty only. The Brier score's skew costs a little here."""
+    """As where the leaderboard shows one difficulty only."""
     shares = share_covered(20, ["brier_corrected", "signed_error"])
-    assert all(0.92 <= share <= 0.97 for share in shares.values()), shares
+    assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
