@@ -3,8 +3,8 @@
     python -m benchmarks.evidence.held_out runs/nano [SEEDS [PRM]]
 
 For each LLM and PRM of a finished run, all calibrators of its grid are fitted again to 7 of 10 calibration questions
-and measured on the others. The table also has the variant of `quantile-lora` with the mean squared error as loss. A
-line is the mean over seeds, if the calibrator has a seed. Differences of Brier scores are to `isotonic`, paired over
+and measured on the others. The table also has `quantile-lora` with the mean squared error as loss, and with the other
+way to train its head. A line is the mean over seeds, if the calibrator has a seed. Differences of Brier scores are to `isotonic`, paired over
 the held-out questions.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 from prmcal.db.statistics.paired_differences import paired_difference
 from prmcal.harness.jobs.context import Context, successes_of
-from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
+from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.metrics.calibration import AdaptiveCE, brier_corrected
@@ -45,6 +45,9 @@ def variants(
         yield chosen.name, shard, chosen.arguments
         if chosen.plugin == "quantile-lora":
             yield f"{chosen.name}, mse", shard, {**chosen.arguments, "loss": "mse"}
+            for head in ("lora", "full"):
+                if head != chosen.arguments.get("head", "lora"):
+                    yield f"{chosen.name}, head: {head}", shard, {**chosen.arguments, "head": head}
 
 
 def seeded(plugin: str, arguments: Mapping[str, Any], seeds: int) -> list[Calibrator]:
@@ -92,6 +95,8 @@ def main(directory: Path, seeds: int, only_prm: str | None = None) -> None:
         rows = scored_prefixes(context, shards[0]).merge(
             successes_of(context, shards[0]), on=PREFIX, validate="one_to_one"
         )
+        if not shards[0].parameters.terminal:
+            rows = without_terminal(rows, "calibration")
         questions = rows["question_id"].unique()
         first = rows["question_id"].isin(questions[: round(FITTED_SHARE * len(questions))])
         fitted, held = rows[first].reset_index(drop=True), rows[~first].reset_index(drop=True)

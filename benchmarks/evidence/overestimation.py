@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sqlalchemy as sa
 
+from benchmarks.evidence.shown import markdown, measured, with_interval
 from prmcal.db.queries.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
@@ -23,58 +25,44 @@ from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.tables import QuestionResult
 from prmcal.registry.strategies.budgets import adaptive_samples
 
-_HEAD = (
-    "data set",
-    "LLM",
-    "PRM",
-    "pass@1",
-    "signed error",
-    "Brier, corrected",
-    "IAS samples, uncalibrated",
-    "samples needed",
-    "IAS accuracy, uncalibrated",
-    "best-of-N accuracy",
-)
+__all__ = ["overestimation"]
 
 
-def main(directory: Path) -> None:
+def overestimation(directory: Path) -> pd.DataFrame:
+    """Return the table of a finished run, as text."""
     source = published_path(directory)
     calibration = leaderboard(source, "calibration", calibrator=["uncalibrated"])
     scaling = leaderboard(source, "scaling")
-    print("| " + " | ".join(_HEAD) + " |")
-    print("|" + " --- |" * len(_HEAD))
+    rows = []
     for cell in calibration.to_dict("records"):
         same = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
-        alone = _only(same[same["strategy"] == "pass@1"])
+        alone = _first(same[same["strategy"] == "pass@1"])
         of_prm = same[same["prm"] == cell["prm"]]
-        best = _only(of_prm[of_prm["strategy"] == "best-of-n"])
-        adaptive = _only(
+        best = _first(of_prm[of_prm["strategy"] == "best-of-n"])
+        adaptive = _first(
             of_prm[(of_prm["strategy"] == "best-of-n + IAS") & (of_prm["calibrator"] == "uncalibrated")]
         )
-        values = [
-            cell["dataset"],
-            cell["llm"],
-            cell["prm"],
-            _shown(alone, "accuracy"),
-            _shown(cell, "signed_error"),
-            _shown(cell, "brier_corrected"),
-            _shown(adaptive, "samples", 1),
-            _needed(source, alone["cell_id"], adaptive["target"], int(best["samples"])),
-            _shown(adaptive, "accuracy"),
-            _shown(best, "accuracy"),
-        ]
-        print("| " + " | ".join(values) + " |")
+        rows.append(
+            {
+                "data set": cell["dataset"],
+                "LLM": cell["llm"],
+                "PRM": cell["prm"],
+                "pass@1": measured(alone, "accuracy"),
+                "signed error": measured(cell, "signed_error"),
+                "Brier, corrected": measured(cell, "brier_corrected"),
+                "IAS samples, uncalibrated": measured(adaptive, "samples", 1),
+                "samples needed": _needed(source, alone["cell_id"], adaptive["target"], int(best["samples"])),
+                "IAS accuracy, uncalibrated": measured(adaptive, "accuracy"),
+                "best-of-N accuracy": measured(best, "accuracy"),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
-def _only(rows: Any) -> dict[str, Any]:
+def _first(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the first row. With several targets C, it has the lowest one."""
     record: dict[str, Any] = rows.iloc[0].to_dict()
     return record
-
-
-def _shown(cell: dict[str, Any], metric: str, digits: int = 3) -> str:
-    low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
-    return f"{cell[metric]:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _needed(source: Path, cell_id: str, target: float, maximum: int) -> str:
@@ -83,8 +71,8 @@ def _needed(source: Path, cell_id: str, target: float, maximum: int) -> str:
     )
     chances = frame(source, query)["value"].to_numpy(np.float64)
     found = estimate(QuestionMean(adaptive_samples(chances, target, maximum)), Bootstrap())
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+    return with_interval(found.value, found.low, found.high, 1)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))
+    print(markdown(overestimation(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))))

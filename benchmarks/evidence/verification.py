@@ -18,33 +18,38 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.evidence.shown import markdown, measured, with_interval
 from prmcal.db.queries.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
+from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import Job, Reward, Trajectory
 
-_HEAD = ("data set", "LLM", "PRM", "AUC within a question", "questions", "pass@1", "best-of-N")
+__all__ = ["verification"]
 
 
-def main(directory: Path) -> None:
+def verification(directory: Path) -> pd.DataFrame:
+    """Return the table of a finished run, as text."""
     source = published_path(directory)
     scaling = leaderboard(source, "scaling")
-    print("| " + " | ".join(_HEAD) + " |")
-    print("|" + " --- |" * len(_HEAD))
+    rows = []
     for cell in scaling[scaling["strategy"] == "best-of-n"].to_dict("records"):
         same = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
         alone = same[same["strategy"] == "pass@1"].iloc[0].to_dict()
-        areas = _areas(source, cell)
-        found = estimate(QuestionMean(areas), Bootstrap())
-        values = [
-            *(cell[name] for name in ("dataset", "llm", "prm")),
-            f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]",
-            str(found.questions),
-            _shown(alone),
-            _shown(cell),
-        ]
-        print("| " + " | ".join(values) + " |")
+        found = estimate(QuestionMean(_areas(source, cell), interval=bounded_interval), Bootstrap())
+        rows.append(
+            {
+                "data set": cell["dataset"],
+                "LLM": cell["llm"],
+                "PRM": cell["prm"],
+                "AUC within a question": with_interval(found.value, found.low, found.high),
+                "questions": str(found.questions),
+                "pass@1": measured(alone, "accuracy"),
+                "best-of-N": measured(cell, "accuracy"),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -76,9 +81,5 @@ def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.fl
     return np.array([roc_auc_score(group["correct"], group["logit"]) for group in mixed])
 
 
-def _shown(cell: dict[str, Any]) -> str:
-    return f"{cell['accuracy']:.3f} [{cell['accuracy_low']:.3f}, {cell['accuracy_high']:.3f}]"
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))
+    print(markdown(verification(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/nano"))))

@@ -20,7 +20,7 @@ SKILL, TRAJECTORIES, FOLLOW_UPS = 0.7, 4, 8
 def run(prmcal: Prmcal, folder: Path, terminal: bool) -> Path:
     """Run a small grid, in the folder of earlier runs, and return its published database."""
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
-    data |= {"llms": data["llms"][:1], "calibrators": ["uncalibrated", "isotonic"], "strategies": ["pass@1"]}
+    data |= {"llms": data["llms"][:1], "calibrators": ["uncalibrated", "histogram"], "strategies": ["pass@1"]}
     data["datasets"] = data["datasets"][:1]
     data["calibration"]["terminal"] = data["measurement"]["terminal"] = terminal
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
@@ -78,7 +78,7 @@ def test_a_grid_may_count_terminal_prefixes(without: pd.DataFrame, with_all: pd.
     assert both.to_list() == with_all.loc["uncalibrated", shared].to_list()
     assert with_all[with_terminal("brier")].isna().all()
     # The calibrator was fitted again, to more prefixes.
-    fitted = without.loc["isotonic", with_terminal("brier")], with_all.loc["isotonic", "brier"]
+    fitted = without.loc["histogram", with_terminal("brier")], with_all.loc["histogram", "brier"]
     assert fitted[0] != fitted[1]
 
 

@@ -1,0 +1,50 @@
+"""Write the figures of the finished nano grid into the README and the model card.
+
+    python -m benchmarks.evidence.documents [runs/nano]
+
+With the folder of a finished run, it first keeps the figures of this run in ``docs/nano``. Without, it uses those kept.
+In a document, the text between ``<!-- figures: NAME -->`` and ``<!-- end -->`` is written from the figures. A sentence
+that is no longer true of the figures stops the script: write the sentence anew in `sentences`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from benchmarks.evidence.figures import Figures, load, record
+from benchmarks.evidence.sentences import PLACES
+
+__all__ = ["DOCUMENTS", "written"]
+
+_ROOT = Path(__file__).parents[2]
+DOCUMENTS = (_ROOT / "README.md", _ROOT / "registry" / "nano" / "MODEL_CARD.md")
+
+_PLACE = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def written(text: str, figures: Figures) -> str:
+    """Return a document with its marked places written from the figures.
+
+    Raises
+    ------
+    KeyError
+        If a mark has a name that `sentences.PLACES` does not have.
+    AssertionError
+        If a sentence is not true of the figures.
+    """
+    return _PLACE.sub(lambda found: f"{found[1]}{PLACES[found['name']](figures)}\n{found[3]}", text)
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        record(Path(sys.argv[1]))
+    figures = load()
+    for document in DOCUMENTS:
+        document.write_text(written(document.read_text(encoding="utf-8"), figures), encoding="utf-8")
+        print(f"Wrote {document.relative_to(_ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The figures of the finished nano grid that the documents quote, kept as small tables in ``docs/nano``.
+
+``about.json`` says which machine and versions they come from. Its ``keys`` is a hash of the keys of all cells, so that
+a test sees when a change of the code has made the figures old.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.evidence.overestimation import overestimation
+from benchmarks.evidence.verification import verification
+from prmcal.db.metrics import COORDINATES
+from prmcal.db.queries.catalog import leaderboard, runs
+from prmcal.db.queries.runs import planned_shards
+from prmcal.db.run_folder import published_path
+from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.shipped import shipped_grids
+from prmcal.harness.storage.keys import content_key
+
+__all__ = ["FIGURES", "Figures", "keys_of_the_nano_grid", "load", "record"]
+
+FIGURES = Path(__file__).parents[2] / "docs" / "nano"
+
+_METRICS = {
+    "calibration": ("brier_corrected", "adaptive_ce", "signed_error"),
+    "scaling": ("accuracy", "budget_ratio", "pass_at_n", "samples"),
+}
+_PARTS = ("", "_low", "_high", "_standing", "_letters")
+_TABLES = ("calibration", "scaling", "overestimation", "verification")
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What the documents quote.
+
+    Attributes
+    ----------
+    calibration, scaling : DataFrame
+        The leaderboards, with their main metrics.
+    overestimation, verification : DataFrame
+        The tables of the benchmarks with these names, as text.
+    about : dict
+        The keys, the times and the machine.
+    """
+
+    calibration: pd.DataFrame
+    scaling: pd.DataFrame
+    overestimation: pd.DataFrame
+    verification: pd.DataFrame
+    about: dict[str, Any]
+
+
+def keys_of_the_nano_grid() -> str:
+    """Return a hash of the keys of all cells of ``grids/nano.yaml``, by this version of the code."""
+    plan = build_plan(read_grid(shipped_grids()["nano"]))
+    return content_key(sorted(cell.job.key for cell in plan.cells))
+
+
+def record(directory: Path) -> None:
+    """Write the figures of a finished run of the nano grid to ``docs/nano``."""
+    source = published_path(directory)
+    tables = {
+        "overestimation": overestimation(directory),
+        "verification": verification(directory),
+        "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
+        "scaling": _main_columns(leaderboard(source, "scaling"), "scaling"),
+    }
+    if unfinished := [each for name in _METRICS for each in tables[name]["status"] if each != "done"]:
+        raise SystemExit(f"{len(unfinished)} cells of {directory} are not done. Finish the run first.")
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(FIGURES / f"{name}.csv", index=False, lineterminator="\n")
+    last = runs(source).iloc[-1]
+    kinds = planned_shards(source).set_index("kind")
+    seconds = kinds["seconds_per_shard"].astype(float) * kinds["shard_keys"].map(len)
+    about = {
+        "keys": keys_of_the_nano_grid(),
+        "cells": sum(len(tables[name]) for name in _METRICS),
+        "processor": last["hardware"],
+        "torch": last["packages"].get("torch"),
+        "worker_seconds": {kind: round(float(value)) for kind, value in seconds.items()},
+    }
+    (FIGURES / "about.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
+
+
+def load() -> Figures:
+    """Read the figures."""
+    tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
+    return Figures(**tables, about=json.loads((FIGURES / "about.json").read_text()))
+
+
+def _main_columns(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    values = [f"{metric}{part}" for metric in _METRICS[table] for part in _PARTS]
+    chosen = frame[[*COORDINATES, *values, "rows", "questions", "status", "reason"]]
+    return chosen.round(dict.fromkeys(values, 6))

@@ -1,0 +1,202 @@
+"""The text at the places that documents mark for figures: tables and sentences.
+
+A sentence that claims more than its numbers say follows an assertion of this claim.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from benchmarks.evidence.figures import Figures
+from benchmarks.evidence.shown import markdown
+from prmcal.db.metrics import Leaderboard
+from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.readable import readable_leaderboard
+from prmcal.harness.commands.output import text_table
+
+__all__ = ["PLACES"]
+
+_WIDTH = 150
+_MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
+_PAPERS, _RAW = "quantile-lora", "uncalibrated"
+
+
+def _calibration_example(figures: Figures) -> str:
+    table = figures.calibration
+    chosen = table[(table["llm"] == "nano-weak") & (table["prm"] == _PRM)]
+    return _printed(chosen, "calibration")
+
+
+def _scaling_example(figures: Figures) -> str:
+    table = figures.scaling
+    chosen = table[(table["llm"] == "nano-middle") & (table["dataset"] == _MATH)]
+    return _printed(chosen[chosen["prm"].isna() | (chosen["prm"] == _PRM)], "scaling")
+
+
+def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
+    found = readable_leaderboard(rows, name, LEADERBOARDS[name].main_metrics)
+    lines = text_table(found.head, found.rows).strip("\n").splitlines()
+    return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
+
+
+def _duration(figures: Figures) -> str:
+    seconds = figures.about["worker_seconds"]
+    total, searching = sum(seconds.values()), seconds["search"]
+    return _paragraph(
+        f"The first `make demo` takes about {total / 120:.0f} minutes on 2 cores, {searching / 120:.0f} of them for",
+        "beam search. A second one takes seconds and loads no model. The run fills",
+        f"{figures.about['cells']} cells; these are two groups of six (`prmcal leaderboard runs/nano`). `*`: the best;",
+        "`=`: not significantly different from the best. Cells of a group that share a letter do not differ",
+        "significantly (paired test over questions, p < 0.05 after Holm's correction):",
+    )
+
+
+def _overestimation_of_the_prm(figures: Figures) -> str:
+    table = figures.overestimation
+    chosen = table[table["PRM"] == _PRM]
+    signed = {
+        data: [_value(each) for each in chosen[chosen["data set"] == data]["signed error"]]
+        for data in (_MATH, _AIME)
+    }
+    assert signed[_MATH] == sorted(signed[_MATH], reverse=True), (
+        "it overestimates more for the weaker policies"
+    )
+    assert all(a > m for a, m in zip(signed[_AIME], signed[_MATH], strict=True)), "and more on nano-aime"
+    hard = chosen[chosen["data set"] == _AIME]
+    drawn = [_value(each) for each in hard["IAS samples, uncalibrated"]]
+    needed = [_value(each) for each in hard["samples needed"]]
+    text = _paragraph(
+        "The PRM was trained on success rates of the strong policy, and on long chains only on whether their steps",
+        "are right. On nano-math it overestimates more for the weaker policies, and for every policy it overestimates",
+        f"more on nano-aime than on nano-math. On nano-aime, IAS with its rewards draws {_span(drawn, 1)} samples",
+        f"where {_span(needed, 0)} are needed.",
+    )
+    return f"{markdown(chosen)}\n\n{text}"
+
+
+def _calibrators(figures: Figures) -> str:
+    table = figures.calibration
+    groups = [group for _, group in table.groupby(["dataset", "llm", "prm"], sort=False)]
+    lowest = [group.loc[group["brier_corrected"].idxmin(), "calibrator"] for group in groups]
+    brier = _against(table, "brier_corrected")
+    aime = _against(table[table["dataset"] == _AIME], "adaptive_ce")
+    math = _against(table[table["dataset"] == _MATH], "adaptive_ce")
+    return _paragraph(
+        "The paper's calibrator, `quantile-lora`, has the lowest Brier score in",
+        f"{lowest.count(_PAPERS)} of the {len(groups)} combinations of LLM, PRM and data set. In paired tests it is",
+        f"significantly better than the histogram in {brier('histogram')}, than isotonic regression in",
+        f"{brier('isotonic')} and than `ats` in {brier('ats')}. On nano-aime, its adaptive calibration error is",
+        f"significantly lower than that of isotonic regression in {aime('isotonic')}, than that of the histogram in",
+        f"{aime('histogram')} and than that of `ats` in {aime('ats')}. On nano-math it is significantly lower than",
+        f"that of isotonic regression in {math('isotonic')} and than that of the histogram in {math('histogram')}.",
+        "The run has one seed.",
+    )
+
+
+def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
+    """Return what tells in how many groups quantile-lora is significantly better, and worse, than a calibrator."""
+
+    def told(other: str) -> str:
+        better = worse = groups = 0
+        for _, group in table.groupby(["dataset", "llm", "prm"]):
+            rows = group.set_index("calibrator")
+            own, its = rows.loc[_PAPERS], rows.loc[other]
+            groups += 1
+            if not set(str(own[f"{metric}_letters"])) & set(str(its[f"{metric}_letters"])):
+                better += abs(own[metric]) < abs(its[metric])
+                worse += abs(own[metric]) > abs(its[metric])
+        return f"{better} of {groups}" + (f" (worse in {worse})" if worse else "")
+
+    return told
+
+
+def _verification(figures: Figures) -> str:
+    return markdown(figures.verification)
+
+
+def _overestimation(figures: Figures) -> str:
+    return markdown(figures.overestimation)
+
+
+def _best_of_n(figures: Figures) -> str:
+    table = figures.verification
+    gaps = {
+        (row[0], row[1], row[2]): _value(row[4]) - _value(row[3])
+        for row in table[["data set", "LLM", "PRM", "pass@1", "best-of-N"]].to_numpy()
+    }
+    own = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
+    twins = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
+    assert min(own) > 0.05, "best-of-64 with nano-prm is clearly above pass@1 everywhere"
+    return _paragraph(
+        f"With `nano-prm`, best-of-64 is {_span(own, 2)} above pass@1. With its twins the difference is",
+        f"{_span(twins, 2)}.",
+    )
+
+
+def _strategies(figures: Figures) -> str:
+    table = figures.scaling
+    math = table[(table["dataset"] == _MATH) & (table["prm"].isna() | (table["prm"] == _PRM))]
+    ias, fixed = "best-of-n + IAS", "fixed n of equal cost"
+    return _paragraph(
+        "On nano-math, for the weak, the middle and the strong policy: majority vote is right on",
+        f"{_listed(math, 'majority vote')} of the questions, since wrong answers here seldom agree. Best-of-64 has an",
+        f"accuracy of {_listed(math, 'best-of-n')}. IAS with `quantile-lora` has {_listed(math, ias, _PAPERS)} with",
+        f"{_listed(math, ias, _PAPERS, 'budget_ratio')} of the samples, and a fixed n of the same cost has",
+        f"{_listed(math, fixed, _PAPERS)}. IAS with the uncalibrated reward has {_listed(math, ias, _RAW)} with",
+        f"{_listed(math, ias, _RAW, 'budget_ratio')} of the samples.",
+    )
+
+
+def _searches(figures: Figures) -> str:
+    table = figures.scaling
+    searches = table[(table["dataset"] == _MATH) & table["strategy"].str.startswith("beam search")]
+    fixed = searches[searches["strategy"] == "beam search"]
+    adaptive = searches[searches["strategy"] != "beam search"]
+    ratios = {name: list(rows["budget_ratio"]) for name, rows in adaptive.groupby("calibrator")}
+    return _paragraph(
+        "A beam search asks the PRM after every step. This PRM sees mistakes where they are made, so few beams",
+        f"suffice: with 4 x 4 steps a round, the accuracy on nano-math is {_span(list(fixed['accuracy']), 2)}. With",
+        f"IAS of K or of M it is {_span(list(adaptive['accuracy']), 2)}, at {_span(ratios[_RAW], 2)} of the steps",
+        f"with the uncalibrated reward and at {_span(ratios[_PAPERS], 2)} with `quantile-lora`.",
+    )
+
+
+def _listed(
+    rows: pd.DataFrame, strategy: str, calibrator: str | None = None, metric: str = "accuracy"
+) -> str:
+    chosen = rows[rows["strategy"] == strategy]
+    chosen = chosen[chosen["calibrator"].isna() if calibrator is None else chosen["calibrator"] == calibrator]
+    by_llm = chosen.set_index("llm")[metric]
+    values = [f"{by_llm[f'nano-{each}']:.3f}" for each in ("weak", "middle", "strong")]
+    return f"{values[0]}, {values[1]} and {values[2]}"
+
+
+def _value(shown: str) -> float:
+    return float(shown.split()[0])
+
+
+def _span(values: list[float], digits: int) -> str:
+    low, high = (f"{each:.{digits}f}" for each in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _paragraph(*lines: str) -> str:
+    return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+PLACES: Mapping[str, Callable[[Figures], str]] = {
+    "best-of-n": _best_of_n,
+    "calibration-example": _calibration_example,
+    "calibrators": _calibrators,
+    "duration": _duration,
+    "overestimation": _overestimation,
+    "overestimation-of-the-prm": _overestimation_of_the_prm,
+    "scaling-example": _scaling_example,
+    "searches": _searches,
+    "strategies": _strategies,
+    "verification": _verification,
+}
+"""The text of each place, by its name."""

@@ -1,0 +1,28 @@
+"""How the tables of evidence show values: with their 95% intervals, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from prmcal.db.text.formats import markdown_grid
+
+__all__ = ["markdown", "measured", "with_interval"]
+
+
+def with_interval(value: float, low: float, high: float, digits: int = 3) -> str:
+    """Return a value with its interval as text."""
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def measured(cell: Mapping[str, Any], metric: str, digits: int = 3) -> str:
+    """Return a metric of a row of a leaderboard with its interval, as text."""
+    return with_interval(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"], digits)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table of text in Markdown."""
+    rows = [[str(value) for value in row] for row in table.itertuples(index=False)]
+    return markdown_grid(list(table.columns), rows, left=len(table.columns))
