@@ -4,8 +4,8 @@
 
 For each LLM and PRM of a finished run, all calibrators of its grid are fitted again to 7 of 10 calibration questions
 and measured on the others. The table also has `quantile-lora` with the mean squared error as loss, and with the other
-way to train its head. A line is the mean over seeds, if the calibrator has a seed. Differences of Brier scores are to `isotonic`, paired over
-the held-out questions.
+way to train its head. A line is the mean over seeds, if the calibrator has a seed. Differences of Brier scores are to
+`isotonic`, paired over the held-out questions.
 """
 
 from __future__ import annotations
