@@ -132,7 +132,14 @@ def test_gpu_hours_follow_from_sizes_and_tokens() -> None:
     assert prm.gpu_hours == pytest.approx(2 * 1.5e9 * read / (0.4 * 989e12) / 3600)
 
 
-def test_a_calibrator_that_trains_the_prm_costs_its_passes() -> None:
+@pytest.mark.parametrize(
+    ("batches", "read"),
+    [
+        ("trajectories", 150 + 0.4 * 256),
+        ("prefixes", 6 * (150 + 0.4 * 256 / 2)),
+    ],  # Half a solution on average.
+)
+def test_a_calibrator_that_trains_the_prm_costs_its_passes(batches: str, read: float) -> None:
     """An epoch reads 10 questions x 4 solutions of 0.4 x 256 tokens, each with 150 tokens of a question."""
     grid = read_grid(ROOT / "grids" / "nano.yaml").model_dump() | {
         "llms": [{"name": "llm", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}],
@@ -143,11 +150,12 @@ def test_a_calibrator_that_trains_the_prm_costs_its_passes() -> None:
     }
     tokens = []
     for epochs in (1, 6):
-        calibrator = {"name": "tuned", "plugin": "quantile-lora", "arguments": {"epochs": epochs}}
+        arguments = {"epochs": epochs, "batches": batches}
+        calibrator = {"name": "tuned", "plugin": "quantile-lora", "arguments": arguments}
         plan = build_plan(GridSpec.model_validate({**grid, "calibrators": [calibrator]}), stand_ins=True)
         (prm,) = model_costs(plan, ())
         tokens.append(prm.tokens)
-    assert tokens[1] - tokens[0] == pytest.approx(5 * 10 * 4 * (150 + 0.4 * 256))
+    assert tokens[1] - tokens[0] == pytest.approx(5 * 10 * 4 * read)
 
 
 def test_hidden_states_take_the_disk_by_their_width() -> None:

@@ -19,6 +19,7 @@ BUILT_IN = [
     *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
     calibrators.create("quantile-lora"),
     calibrators.create("quantile-lora", loss="mse"),
+    calibrators.create("quantile-lora", head="full", batches="prefixes"),
     calibrators.create("conformal", calibrator="isotonic"),
 ]
 
