@@ -36,8 +36,8 @@ def grid(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def run_arguments(path: Path, out: Path) -> list[object]:
-    return ["run", path, "--out", out, "--workers", 2, "--plugin", SYNTHETIC]
+def run_arguments(path: Path, out: Path, workers: int = 1) -> list[object]:
+    return ["run", path, "--out", out, "--workers", workers, "--plugin", SYNTHETIC]
 
 
 def exported(out: Path) -> str:
@@ -50,7 +50,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[
     """A grid file and the folder of its uninterrupted run."""
     folder = tmp_path_factory.mktemp("finished")
     path, out = grid(folder), folder / "out"
-    done = prmcal(*run_arguments(path, out))
+    done = prmcal(*run_arguments(path, out, workers=2))
     assert done.returncode == 0, done.stderr
     return path, out
 
@@ -60,21 +60,24 @@ def test_killed_five_times_the_leaderboard_is_the_same_to_the_byte(
 ) -> None:
     path, whole = finished
     out = tmp_path / "out"
-    moments = [random.uniform(0.5, 4.0) for _ in range(5)]
+    shards = len(list(whole.glob("artifacts/*/*/artifact.json")))
+    moments = sorted(random.sample(range(shards), 5))
     for moment in moments:
         process = subprocess.Popen(
-            command(*run_arguments(path, out)),
+            command(*run_arguments(path, out, workers=2)),
             env=environment(),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(moment)
+        while len(list(out.glob("artifacts/*/*/artifact.json"))) < moment and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(random.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)
         process.wait()
     resumed = prmcal(*run_arguments(path, out))
     assert resumed.returncode == 0, resumed.stderr
-    assert exported(out) == exported(whole), f"killed after {moments} s"
+    assert exported(out) == exported(whole), f"killed after {moments} shards"
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
     out = tmp_path / "out"
     slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
     process = subprocess.Popen(
-        command(*run_arguments(slow, out)),
+        command(*run_arguments(slow, out, workers=2)),
         env=environment(),
         cwd=ROOT,
         stderr=subprocess.PIPE,
@@ -147,7 +150,7 @@ def test_the_number_of_workers_changes_nothing(
 ) -> None:
     path, whole = finished
     out = tmp_path / "out"
-    alone = prmcal("run", path, "--out", out, "--workers", 1, "--plugin", SYNTHETIC)
+    alone = prmcal(*run_arguments(path, out, workers=1))
     assert alone.returncode == 0, alone.stderr
     assert exported(out) == exported(whole)
 
@@ -181,7 +184,7 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
     path = grid(
         tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
     )
-    done = prmcal(*run_arguments(path, tmp_path / "out"))
+    done = prmcal(*run_arguments(path, tmp_path / "out", workers=2))
     errors = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
