@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -39,10 +40,10 @@ def common_prefixes(source: Source, cell_a: str, cell_b: str) -> int | None:
         None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
     """
     with connection_of(source) as connection:
-        jobs_a, jobs_b = _input_jobs(connection, cell_a), _input_jobs(connection, cell_b)
-        if "success" not in jobs_a or jobs_a["success"] != jobs_b.get("success"):
+        a, b = _measured(connection, cell_a), _measured(connection, cell_b)
+        if "success" not in a.jobs or a.jobs["success"] != b.jobs.get("success"):
             return None
-        first, second = _errors(jobs_a), _errors(jobs_b)
+        first, second = _errors(a), _errors(b)
         both = first.join(second, same_prefix(first, second))
         count = connection.scalar(sa.select(sa.func.count()).select_from(both))
         return int(count) if count else None
@@ -100,9 +101,9 @@ def question_differences(source: Source, cell_a: str, cell_b: str, count: int = 
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     """Select question_id and the value by which the questions of a cell are compared."""
-    jobs = _input_jobs(connection, cell_id)
-    if "success" in jobs:
-        errors = _errors(jobs)
+    measured = _measured(connection, cell_id)
+    if "success" in measured.jobs:
+        errors = _errors(measured)
         mean = sa.func.avg(errors.c.squared_error).label("value")
         return sa.select(errors.c.question_id, mean).group_by(errors.c.question_id).subquery()
     return (
@@ -112,24 +113,38 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     )
 
 
-def _errors(jobs: dict[str, str]) -> sa.Subquery:
-    """Select the squared error of the point estimate of every prefix with follow-ups."""
-    counts = success_counts([jobs["success"]]).subquery()
+def _errors(measured: _Measured) -> sa.Subquery:
+    """Select the squared error of the point estimate of every prefix that the metrics of a cell count."""
+    counts = success_counts([measured.jobs["success"]]).subquery()
     error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
     return (
         sa.select(*(counts.c[name] for name in PREFIX), (error * error).label("squared_error"))
         .join(CalibratedReward, same_prefix(CalibratedReward, counts))
-        .where(CalibratedReward.job_key == jobs["calibrated"], CalibratedReward.level == MEDIAN)
+        .where(
+            CalibratedReward.job_key == measured.jobs["calibrated"],
+            CalibratedReward.level == MEDIAN,
+            sa.true() if measured.terminal else ~counts.c.terminal,
+        )
         .subquery()
     )
 
 
-def _input_jobs(connection: sa.Connection, cell_id: str) -> dict[str, str]:
-    """Return the keys of the jobs that the measuring job of a cell reads, by kind."""
+@dataclass(frozen=True)
+class _Measured:
+    """What a cell was measured on: the keys of the jobs, by kind, and whether terminal prefixes count."""
+
+    jobs: dict[str, str]
+    terminal: bool
+
+
+def _measured(connection: sa.Connection, cell_id: str) -> _Measured:
+    chosen = sa.select(Job.parameters).join(Cell, Cell.job_key == Job.job_key).where(Cell.cell_id == cell_id)
+    parameters = connection.scalar(chosen) or {}
     query = (
         sa.select(Job.kind, Job.job_key)
         .join(JobInput, JobInput.input_key == Job.job_key)
         .join(Cell, Cell.job_key == JobInput.job_key)
         .where(Cell.cell_id == cell_id)
     )
-    return {row.kind: row.job_key for row in connection.execute(query)}
+    jobs = {row.kind: row.job_key for row in connection.execute(query)}
+    return _Measured(jobs, bool(parameters.get("terminal")))

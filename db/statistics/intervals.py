@@ -130,14 +130,14 @@ def skewed_interval(values: NDArray[np.float64]) -> Ends:
     n, shape = len(values), values.shape[1:]
     if n < 2:
         return _no_interval(shape)
-    mean = values.mean(axis=0)
+    mean, size = values.mean(axis=0), np.ptp(values, axis=0)
     longer = np.concatenate([values, values.min(axis=0, keepdims=True), values.max(axis=0, keepdims=True)])
-    apart = longer - longer.mean(axis=0)
+    # In units of the range, since powers of very small numbers would be 0.
+    apart = np.divide(longer - longer.mean(axis=0), size, out=np.zeros(longer.shape), where=size > 0)
     variance = (apart**2).mean(axis=0)
-    variance = np.where(np.ptp(values, axis=0) > 0, variance, 0.0)
     cubes = (apart**3).mean(axis=0)
     skewness = np.divide(cubes, variance**1.5, out=np.zeros(shape), where=variance > 0)
-    error = np.sqrt(variance * len(longer) / (len(longer) - 1))
+    error = size * np.sqrt(variance * len(longer) / (len(longer) - 1))
     t = -stdtrit(n - 1, _TAIL)
     return mean - error * _without_skewness(t, skewness, n), mean + error * _without_skewness(t, -skewness, n)
 

@@ -68,7 +68,7 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
             for axes, after in zip(line, (False, True), strict=True):
                 draw(axes, dataset, prm, after)
             line[0].set_ylabel(wrapped(prm), fontweight="bold", fontsize=10)
-        for axes, title in zip(grid[0], (evidence.uncalibrated or "uncalibrated", method), strict=True):
+        for axes, title in zip(grid[0], (evidence.uncalibrated or "before calibration", method), strict=True):
             axes.set_title(f"{dataset}\n{title}", fontweight="bold", fontsize=10)
         picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
         picture.supylabel("prefixes (%)", fontsize=11)

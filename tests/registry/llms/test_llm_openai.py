@@ -85,7 +85,6 @@ def test_a_request_says_all_that_decides_the_text() -> None:
         ("length", {}, ("x",), "length"),
         ("stop", {}, (), "end"),
         ("stop", {}, ("x",), "stop"),  # The server does not say which of the two it was.
-        ("stop", {"text": ""}, ("x",), "end"),
         ("stop", {"stop_reason": None}, ("x",), "end"),
         ("stop", {"stop_reason": 151645}, ("x",), "end"),
         ("stop", {"stop_reason": "x"}, ("x",), "stop"),
@@ -99,6 +98,12 @@ def test_a_reply_says_whether_the_llm_or_a_stop_string_ended_it(
     with serving(lambda request: reply("a text", 3, reason, **details)) as server:
         ((found,),) = plugin(server.url).generate(PREFIXES[:1], 1, Sampling(stop=stop), 0)
     assert found.finish_reason == expected
+
+
+def test_an_empty_text_of_unknown_reason_has_ended() -> None:
+    with serving(lambda request: reply("", 0, "stop")) as server:
+        ((found,),) = plugin(server.url).generate(PREFIXES[:1], 1, Sampling(stop=("x",)), 0)
+    assert found.finish_reason == "end"
 
 
 def test_more_samples_begin_with_the_fewer_and_equal_prefixes_differ() -> None:
