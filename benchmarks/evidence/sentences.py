@@ -19,7 +19,7 @@ from prmcal.harness.commands.output import text_table
 
 __all__ = ["PLACES"]
 
-_WIDTH = 150
+_WIDTH, _CARD_WIDTH = 150, 120
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
 _PAPERS, _RAW = "quantile-lora", "uncalibrated"
 
@@ -139,6 +139,33 @@ def _best_of_n(figures: Figures) -> str:
     )
 
 
+def _reading(figures: Figures) -> str:
+    table, judged = figures.overestimation, figures.verification
+    signed = {
+        data: {
+            prm: [_value(each) for each in rows["signed error"]]
+            for prm, rows in table[table["data set"] == data].groupby("PRM")
+        }
+        for data in (_MATH, _AIME)
+    }
+    areas = [_value(each) for each in judged[judged["data set"] == _MATH]["AUC within a question"]]
+    far = [_value(each) for each in judged[judged["data set"] == _AIME]["AUC within a question"]]
+    assert min(areas) > 0.9, "the PRMs tell right from wrong on nano-math"
+    assert all(each == sorted(each, reverse=True) for each in signed[_MATH].values()), "more for the weaker"
+    hard = [each for values in signed[_AIME].values() for each in values]
+    assert min(hard) > 0, "they overestimate all policies on nano-aime"
+    drawn = [_value(each) for each in table[table["data set"] == _AIME]["IAS samples, uncalibrated"]]
+    passed = [_value(each) for each in table[table["data set"] == _AIME]["pass@1"]]
+    return _paragraph(
+        f"The AUC within a question is {_span(areas, 2)} on nano-math and {_span(far, 2)} on nano-aime.",
+        _best_of_n(figures),
+        "On nano-math, all three PRMs overestimate the weaker policies more. On nano-aime they overestimate every",
+        f"policy, by {_span(hard, 2)}: uncalibrated IAS draws {_span(drawn, 1)} samples, while {_span(passed, 2)} of",
+        "the samples succeed.",
+        width=_CARD_WIDTH,
+    )
+
+
 def _strategies(figures: Figures) -> str:
     table = figures.scaling
     math = table[(table["dataset"] == _MATH) & (table["prm"].isna() | (table["prm"] == _PRM))]
@@ -186,8 +213,8 @@ def _span(values: list[float], digits: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _paragraph(*lines: str) -> str:
-    return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)
+def _paragraph(*lines: str, width: int = _WIDTH) -> str:
+    return textwrap.fill(" ".join(lines), width, break_long_words=False, break_on_hyphens=False)
 
 
 PLACES: Mapping[str, Callable[[Figures], str]] = {
@@ -196,6 +223,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "calibrators": _calibrators,
     "duration": _duration,
     "overestimation": _overestimation,
+    "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
     "scaling-example": _scaling_example,
     "searches": _searches,
