@@ -13,9 +13,9 @@ from prmcal.registry.plugins import llms, prms
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 
 
-@pytest.mark.parametrize("name", ["weak", "middle", "strong"])
-def test_a_nano_policy_conforms(name: str, one_thread: None) -> None:
-    assert failures(llms.create("transformers", checkpoint=f"nano:{name}")) == []
+def test_a_nano_policy_conforms(one_thread: None) -> None:
+    # The three policies differ in their weights only.
+    assert failures(llms.create("transformers", checkpoint="nano:weak")) == []
 
 
 @pytest.mark.parametrize("markers", ["last", "every"])
