@@ -83,7 +83,7 @@ def record(directory: Path) -> None:
     about = {
         "keys": keys_of_the_nano_grid(),
         "cells": sum(len(tables[name]) for name in _METRICS),
-        "processor": last["hardware"],
+        "hardware": last["hardware"],
         "torch": last["packages"].get("torch"),
         "worker_seconds": {kind: round(float(value)) for kind, value in seconds.items()},
     }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, same_prefix, success_counts
+from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import (
     CalibratedReward,
@@ -40,10 +39,10 @@ def common_prefixes(source: Source, cell_a: str, cell_b: str) -> int | None:
         None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
     """
     with connection_of(source) as connection:
-        a, b = _measured(connection, cell_a), _measured(connection, cell_b)
-        if "success" not in a.jobs or a.jobs["success"] != b.jobs.get("success"):
+        jobs_a, jobs_b = _input_jobs(connection, cell_a), _input_jobs(connection, cell_b)
+        if "success" not in jobs_a or jobs_a["success"] != jobs_b.get("success"):
             return None
-        first, second = _errors(a), _errors(b)
+        first, second = _errors(cell_a, jobs_a), _errors(cell_b, jobs_b)
         both = first.join(second, same_prefix(first, second))
         count = connection.scalar(sa.select(sa.func.count()).select_from(both))
         return int(count) if count else None
@@ -101,9 +100,9 @@ def question_differences(source: Source, cell_a: str, cell_b: str, count: int = 
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     """Select question_id and the value by which the questions of a cell are compared."""
-    measured = _measured(connection, cell_id)
-    if "success" in measured.jobs:
-        errors = _errors(measured)
+    jobs = _input_jobs(connection, cell_id)
+    if "success" in jobs:
+        errors = _errors(cell_id, jobs)
         mean = sa.func.avg(errors.c.squared_error).label("value")
         return sa.select(errors.c.question_id, mean).group_by(errors.c.question_id).subquery()
     return (
@@ -113,38 +112,28 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     )
 
 
-def _errors(measured: _Measured) -> sa.Subquery:
+def _errors(cell_id: str, jobs: dict[str, str]) -> sa.Subquery:
     """Select the squared error of the point estimate of every prefix that the metrics of a cell count."""
-    counts = success_counts([measured.jobs["success"]]).subquery()
+    counts = success_counts([jobs["success"]]).subquery()
     error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
     return (
         sa.select(*(counts.c[name] for name in PREFIX), (error * error).label("squared_error"))
         .join(CalibratedReward, same_prefix(CalibratedReward, counts))
         .where(
-            CalibratedReward.job_key == measured.jobs["calibrated"],
+            CalibratedReward.job_key == jobs["calibrated"],
             CalibratedReward.level == MEDIAN,
-            sa.true() if measured.terminal else ~counts.c.terminal,
+            counted(counts.c.terminal, Cell.cell_id == cell_id),
         )
         .subquery()
     )
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What a cell was measured on: the keys of the jobs, by kind, and whether terminal prefixes count."""
-
-    jobs: dict[str, str]
-    terminal: bool
-
-
-def _measured(connection: sa.Connection, cell_id: str) -> _Measured:
-    chosen = sa.select(Job.parameters).join(Cell, Cell.job_key == Job.job_key).where(Cell.cell_id == cell_id)
-    parameters = connection.scalar(chosen) or {}
+def _input_jobs(connection: sa.Connection, cell_id: str) -> dict[str, str]:
+    """Return the keys of the jobs that the measuring job of a cell reads, by kind."""
     query = (
         sa.select(Job.kind, Job.job_key)
         .join(JobInput, JobInput.input_key == Job.job_key)
         .join(Cell, Cell.job_key == JobInput.job_key)
         .where(Cell.cell_id == cell_id)
     )
-    jobs = {row.kind: row.job_key for row in connection.execute(query)}
-    return _Measured(jobs, bool(parameters.get("terminal")))
+    return {row.kind: row.job_key for row in connection.execute(query)}

@@ -7,9 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from prmcal.db.tables import SuccessCount
+from prmcal.db.tables import Cell, Job, SuccessCount
 
-__all__ = ["MEDIAN", "PREFIX", "same_prefix", "success_counts"]
+__all__ = ["MEDIAN", "PREFIX", "counted", "same_prefix", "success_counts"]
 
 PREFIX = ("question_id", "trajectory", "step")
 """The columns that identify a prefix within a job."""
@@ -21,6 +21,21 @@ MEDIAN = 0.5
 def same_prefix(first: Any, second: Any) -> sa.ColumnElement[bool]:
     """Return the condition that rows of two tables or subqueries are about the same prefix."""
     return sa.and_(*(_column(first, name) == _column(second, name) for name in PREFIX))
+
+
+def counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition that the metrics of a calibration cell count a prefix.
+
+    Parameters
+    ----------
+    terminal : column
+        The column that tells whether the prefix contains its final answer.
+    *cell : conditions
+        They select the cell in the table ``cells``.
+    """
+    chosen = sa.func.json_extract_string(Job.parameters, "$.terminal") == "true"
+    measured = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen)
+    return sa.or_(~terminal, sa.exists().where(*measured, *cell))
 
 
 def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, int, int, bool]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from prmcal.db.queries.prefix_columns import PREFIX, counted
 from prmcal.db.reader import Source, frame
 from prmcal.db.statistics.bins import bin_edges, inner_bounds
 from prmcal.db.tables import Cell, Job, JobInput, Reward, SignedErrorBin, SuccessCount
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["error_histograms", "reward_errors"]
-
-_PREFIX = ("question_id", "trajectory", "step")
 
 
 def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
@@ -43,13 +42,13 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     counts = (
         sa.select(
             SuccessCount.job_key,
-            *(getattr(SuccessCount, name) for name in _PREFIX),
+            *(getattr(SuccessCount, name) for name in PREFIX),
             (
                 sa.cast(sa.func.sum(SuccessCount.successes), sa.Double) / sa.func.sum(SuccessCount.follow_ups)
             ).label("success_rate"),
             sa.func.bool_or(SuccessCount.terminal).label("terminal"),
         )
-        .group_by(SuccessCount.job_key, *(getattr(SuccessCount, name) for name in _PREFIX))
+        .group_by(SuccessCount.job_key, *(getattr(SuccessCount, name) for name in PREFIX))
         .cte("counts")
     )
     group = [score.c.llm, score.c.prm, score.c.dataset]
@@ -67,14 +66,14 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
             Reward,
             sa.and_(
                 Reward.job_key == score.c.job_key,
-                *(getattr(Reward, name) == counts.c[name] for name in _PREFIX),
+                *(getattr(Reward, name) == counts.c[name] for name in PREFIX),
             ),
         )
         .where(
             score.c.kind == "score",
             success.c.kind == "success",
             Reward.reward.is_not(None),
-            sa.or_(~counts.c.terminal, sa.exists().where(_counts_terminal(), *same_place)),
+            counted(counts.c.terminal, *same_place),
         )
         .cte("errors")
     )
@@ -108,12 +107,6 @@ def error_histograms(source: Source) -> pd.DataFrame:
         .order_by(*place, SignedErrorBin.bin)
     )
     return frame(source, query)
-
-
-def _counts_terminal() -> sa.ColumnElement[bool]:
-    """Return the condition that the metrics of a cell count terminal prefixes."""
-    chosen = sa.func.json_extract_string(Job.parameters, "$.terminal")
-    return sa.and_(Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen == "true")
 
 
 def _measured_inputs() -> sa.CTE:

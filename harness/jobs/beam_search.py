@@ -94,7 +94,7 @@ class Searched:
 
     @property
     def live(self) -> bool:
-        """Whether one of the kept prefixes is unfinished."""
+        """Tells whether one of the kept prefixes is unfinished."""
         return not all(beam.finished for beam in self.kept)
 
     @property

@@ -126,7 +126,7 @@ class ConformalBound(Calibrator):
 
     @property
     def trains_apart(self) -> bool:
-        """Whether the wrapped calibrator does."""
+        """Tells whether the wrapped calibrator trains the PRM on each prefix by itself."""
         return self.wrapped.trains_apart
 
     def check_arguments(self) -> None:

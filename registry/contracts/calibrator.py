@@ -76,7 +76,7 @@ class Calibrator(Plugin, ABC):
 
     @property
     def trains_apart(self) -> bool:
-        """Whether ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories with shared tokens.
+        """Tells whether ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories.
 
         Plans then count the tokens of every prefix.
         """

@@ -59,7 +59,7 @@ class _Promise:
 
     @property
     def cause(self) -> str:
-        """Whether N samples are enough for the promise: "limit" (no), "reward" (yes) or "open"."""
+        """Says whether N samples are enough for the promise: "limit" (no), "reward" (yes) or "open"."""
         ends = (None, None) if self.full is None else (self.full.low, self.full.high)
         verdict = _verdict(self.promised, *ends)
         return {"kept": "reward", "not kept": "limit"}.get(verdict or "", "open")

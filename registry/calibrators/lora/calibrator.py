@@ -247,7 +247,7 @@ class QuantileLora(Calibrator):
 
     @property
     def trains_apart(self) -> bool:
-        """Whether batches consist of single prefixes."""
+        """Tells whether batches consist of single prefixes."""
         return self.batches == "prefixes"
 
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from prmcal.db.metrics import with_terminal
 from prmcal.db.queries import catalog
+from prmcal.db.queries.common_questions import common_prefixes
 from prmcal.errors import DataError
 from prmcal.harness.jobs.features import without_terminal
 from tests.conftest import PLUGINS, Prmcal
@@ -72,11 +73,18 @@ def test_terminal_prefixes_are_left_out_of_the_metrics(counts: pd.DataFrame, wit
     assert (without["brier"] != without[with_terminal("brier")]).all()
 
 
-def test_a_grid_may_count_terminal_prefixes(without: pd.DataFrame, with_all: pd.DataFrame) -> None:
+def test_a_grid_may_count_terminal_prefixes(
+    folder: Path, without: pd.DataFrame, with_all: pd.DataFrame
+) -> None:
     shared = ["brier", "ece", "signed_error", "coverage_0.5"]
     both = without.loc["uncalibrated", [with_terminal(name) for name in shared]]
     assert both.to_list() == with_all.loc["uncalibrated", shared].to_list()
     assert with_all[with_terminal("brier")].isna().all()
+    # Pages and the report count the same prefixes as the metrics.
+    database, rows = folder / "out" / "leaderboard.duckdb", with_all.loc["uncalibrated", "rows"]
+    assert rows > without.loc["uncalibrated", "rows"]
+    assert catalog.reward_errors(database)["prefixes"].sum() == rows
+    assert common_prefixes(database, *with_all["cell_id"]) == rows
     # The calibrator was fitted again, to more prefixes.
     fitted = without.loc["histogram", with_terminal("brier")], with_all.loc["histogram", "brier"]
     assert fitted[0] != fitted[1]
