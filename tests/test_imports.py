@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "report": {"storage"},
     "site": {"storage", "report"},
     "commands": {"storage", "jobs", "planning", "costs", "machine", "execution"},
+    "cli": {"planning", "execution", "report", "site", "commands"},
 }
 
 

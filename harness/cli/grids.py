@@ -1,0 +1,100 @@
+"""Commands for grids: plan, run, status, rebuild, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prmcal.harness.cli.app import app
+from prmcal.harness.cli.options import GridArgument, LimitOption, PluginOption, RunArgument, read
+
+__all__: list[str] = []
+
+
+@app.command()
+def plan(
+    grid: GridArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="An output folder: its finished work is counted as done."),
+    ] = None,
+    limit: LimitOption = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show the jobs of a grid and what they cost.
+
+    The costs are samples, tokens, time and disk space. No model is loaded and nothing is downloaded.
+    """
+    from prmcal.harness.commands.plan import render_plan
+
+    typer.echo(render_plan(read(grid, limit, plugin), out))
+
+
+@app.command()
+def run(
+    grid: GridArgument,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
+    ],
+    limit: LimitOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
+        ),
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run a grid.
+
+    To continue an interrupted run, run the same command again: finished work is kept.
+    """
+    from prmcal.harness.commands.run import run_and_report
+
+    raise typer.Exit(run_and_report(read(grid, limit, plugin), out, workers, plugin or []))
+
+
+@app.command()
+def status(directory: RunArgument) -> None:
+    """Show the progress of a run.
+
+    It also works during the run.
+    """
+    from prmcal.harness.commands.status import render_status
+
+    typer.echo(render_status(directory))
+
+
+@app.command()
+def rebuild(directory: RunArgument) -> None:
+    """Rebuild the database from the artifacts."""
+    from prmcal.harness.execution.rebuild import rebuild_database
+
+    cells = rebuild_database(directory)
+    typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+
+
+@app.command()
+def doctor(
+    grid: Annotated[
+        str | None,
+        typer.Argument(metavar="GRID", help="A grid file (YAML), or the name of a shipped grid."),
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show what is installed and what a grid needs.
+
+    It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
+    """
+    from prmcal.harness.commands.doctor import grid_needs, machine_report
+
+    typer.echo(machine_report())
+    if grid is not None:
+        needs, ready = grid_needs(read(grid, None, plugin))
+        typer.echo(f"\n{needs}")
+        if not ready:
+            raise typer.Exit(2)

@@ -1,0 +1,65 @@
+"""Arguments and options that several commands share, and the reading of grids and plugin files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prmcal.harness.planning.shipped import find_grid, shipped_grids
+
+if TYPE_CHECKING:
+    from prmcal.harness.planning.grid import GridSpec
+
+__all__ = [
+    "DEFAULT_RUN",
+    "CellArgument",
+    "FormatOption",
+    "GridArgument",
+    "LimitOption",
+    "PluginOption",
+    "RunArgument",
+    "RunOption",
+    "load_plugins",
+    "read",
+]
+
+GridArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRID",
+        help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
+    ),
+]
+RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
+RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
+CellArgument = Annotated[str, typer.Argument(metavar="CELL", help="A cell id, as the leaderboard shows it.")]
+FormatOption = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="table, json, csv or markdown.")
+]
+PluginOption = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable."),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, help="Use only the first N questions of every data set."),
+]
+DEFAULT_RUN = Path("runs/nano")
+
+
+def load_plugins(files: list[Path] | None) -> None:
+    """Register the plugins of Python files."""
+    from prmcal.registry.plugins import load_plugin_file
+
+    for file in files or []:
+        load_plugin_file(file)
+
+
+def read(grid: str, limit: int | None, plugin_files: list[Path] | None) -> GridSpec:
+    """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
+    from prmcal.harness.planning.grid import read_grid
+
+    load_plugins(plugin_files)
+    return read_grid(find_grid(grid)).limited(limit)
