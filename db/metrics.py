@@ -13,6 +13,7 @@ __all__ = [
     "COSTS",
     "COVERAGE_LEVELS",
     "METRICS",
+    "RANKING_METRIC",
     "Better",
     "Leaderboard",
     "Metric",
@@ -24,6 +25,9 @@ Better = Literal["lower", "higher", "near zero"]
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
+
+RANKING_METRIC = "brier_corrected"
+"""The calibration metric by which calibrators are ranked."""
 
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples. They are never compared."""

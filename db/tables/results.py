@@ -71,7 +71,7 @@ class QuestionResult(Base):
     __table_args__ = (
         {
             "comment": "Measured values of single questions, whose mean is the result. A ratio of two sums over the "
-            "questions has linearised values."
+            "questions has linearised values. Calibration cells have only the metric that ranks calibrators."
         },
     )
 

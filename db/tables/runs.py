@@ -65,6 +65,7 @@ class Plugin(Base):
     identity: Mapped[dict[str, Any]] = mapped_column(
         comment="What determines its output, as part of job keys: version, hash of weights, ..."
     )
+    citation: Mapped[str] = mapped_column(default="", comment="Where it was published; empty if it was not")
     position: Mapped[int] = mapped_column(
         default=0, comment="Index in its list of the grid, from 0; rows are sorted by it"
     )

@@ -196,6 +196,7 @@ class Recorder:
                 plugin=plugin.reference.plugin,
                 arguments=dict(plugin.reference.arguments),
                 identity=dict(plugin.identity),
+                citation=plugin.built.citation,
                 position=position,
             )
             for kind, plugins in self.plan.plugins.items()

@@ -263,7 +263,7 @@ class CalibrationMetricsParameters(MeasuringParameters):
     """
 
     kind = "calibration_metrics"
-    version = 3
+    version = 4
     bins: int
     terminal: bool
     bootstrap: Resampling

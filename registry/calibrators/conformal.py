@@ -87,6 +87,7 @@ class ConformalBound(Calibrator):
     the bound.
     """
 
+    citation = "Romano et al. (2019), NeurIPS, arXiv:1905.03222"
     grouped = True
 
     def __init__(

@@ -35,6 +35,7 @@ class HistogramBinning(Calibrator):
         The prediction of each bin.
     """
 
+    citation = "Zadrozny and Elkan (2001), ICML"
     reads = "reward"
     version = "2"
 

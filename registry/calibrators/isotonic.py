@@ -28,6 +28,7 @@ class IsotonicCalibrator(Calibrator):
         success rates do not decrease.
     """
 
+    citation = "Zadrozny and Elkan (2002), KDD, doi:10.1145/775047.775151"
     reads = "reward"
 
     def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:

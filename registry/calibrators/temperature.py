@@ -34,6 +34,7 @@ class TemperatureScaling(Calibrator):
         are right. It is 1 if all logits are 0.
     """
 
+    citation = "Guo et al. (2017), ICML, arXiv:1706.04599"
     reads = "logit"
 
     def __init__(self, loss: Literal["likelihood", "brier"] = "likelihood") -> None:

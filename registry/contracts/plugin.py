@@ -21,6 +21,9 @@ class Plugin:
     ----------
     version : str
         Part of every job key. Raise it when the plugin's output changes for the same arguments.
+    citation : str
+        Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
+        if it was not.
     packages : tuple of str
         Packages that it imports and that prmcal does not require. `prmcal doctor` checks them.
     checkpoint : str
@@ -35,6 +38,7 @@ class Plugin:
     """
 
     version: ClassVar[str] = "1"
+    citation: ClassVar[str] = ""
     packages: ClassVar[tuple[str, ...]] = ()
     checkpoint: str = ""
     key_variable: str | None = None

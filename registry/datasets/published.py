@@ -146,6 +146,7 @@ class MATH500(_TestSet):
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
     """
 
+    citation = "Lightman et al. (2024), ICLR, arXiv:2305.20050"
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", (None,), "test")}
     sizes: ClassVar = {"test": 500}
 
@@ -168,6 +169,7 @@ class AIME24(_AIME):
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/aime_2024.
     """
 
+    citation = "Mathematical Association of America (2024)"
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", (None,), "train")}
 
 
@@ -181,6 +183,7 @@ class AIME25(_AIME):
         paper names: first those of AIME I, then those of AIME II, each in the order of the hub.
     """
 
+    citation = "Mathematical Association of America (2025)"
     tables: ClassVar = {
         "test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test"),
     }
@@ -195,6 +198,7 @@ class AIME2425(Dataset):
         Files of the questions of each year. By default they come from the hub, like `aime24` and `aime25`.
     """
 
+    citation = "Mathematical Association of America (2024, 2025)"
     grading: Grading = "integer"
 
     def __init__(self, aime24: str | None = None, aime25: str | None = None) -> None:
@@ -237,6 +241,7 @@ class MathCalibration(_PublishedDataset):
         every 15th problem.
     """
 
+    citation = "Hendrycks et al. (2021), NeurIPS, arXiv:2103.03874"
     splits = ("calibration",)
     tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
@@ -268,6 +273,7 @@ class GSM8K(_PublishedDataset):
         A file of the training questions, likewise.
     """
 
+    citation = "Cobbe et al. (2021), arXiv:2110.14168"
     splits = ("calibration", "test")
     tables: ClassVar = {
         "calibration": _HubTable("openai/gsm8k", ("main",), "train"),

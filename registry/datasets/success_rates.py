@@ -42,6 +42,8 @@ class SuccessRates(FollowedUpDataset):
         ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
     """
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+
     def __init__(self, files: dict[str, str | list[str]]) -> None:
         self.files = files
 

@@ -37,6 +37,7 @@ class QwenPRM(TransformersPRM):
         As in :class:`prmcal.TransformersPRM`.
     """
 
+    citation = "Zhang et al. (2025), arXiv:2501.07301"
     checkpoint = "Qwen/Qwen2.5-Math-PRM-7B"
     marker = "<extra_0>"
     system_prompt = "Please reason step by step, and put your final answer within \\boxed{}."

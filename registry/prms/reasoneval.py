@@ -51,6 +51,7 @@ class ReasonEvalPRM(TransformersPRM):
     34B .9360 .6813 .0720 .2811 .4531 .1122 .1328 .2026 .2265 .1163.
     """
 
+    citation = "Xia et al. (2025), AAAI, arXiv:2404.05692"
     checkpoint = "GAIR/ReasonEval-7B"
 
     def __init__(

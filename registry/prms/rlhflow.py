@@ -37,6 +37,7 @@ class RLHFlowPRM(AnswerPRM):
     the end. This is the position before the '+', which is the last token here.
     """
 
+    citation = "Xiong et al. (2024), github.com/RLHFlow/RLHF-Reward-Modeling"
     checkpoint = "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:

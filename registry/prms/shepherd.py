@@ -45,6 +45,7 @@ class ShepherdPRM(AnswerPRM):
     day ..."): .9955 .9958 .9983 .9957, and .9955 .9958 .9983 .0240 with 17 in place of 18 in step 4.
     """
 
+    citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
     marker = " ки"
 

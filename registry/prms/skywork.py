@@ -32,6 +32,7 @@ class SkyworkPRM(TransformersPRM):
         As in :class:`prmcal.TransformersPRM`.
     """
 
+    citation = "He et al. (2024), Skywork-o1 Open Series"
     checkpoint = "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
     marker = "\n"
 

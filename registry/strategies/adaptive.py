@@ -19,6 +19,7 @@ class BestOfNWithIAS(PoolStrategy):
     A question that is too long for the PRM has no reward and gets the whole budget N.
     """
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "rewards")
     targeted = True
 

@@ -14,10 +14,13 @@ __all__ = ["BeamSearch", "BeamSearchWithIASOfK", "BeamSearchWithIASOfM"]
 class BeamSearch(SearchStrategy):
     """Keep the K best prefixes, and draw M continuations of each (Snell et al., 2024; section 2 of the paper)."""
 
+    citation = "Snell et al. (2024), arXiv:2408.03314"
+
 
 class BeamSearchWithIASOfK(SearchStrategy):
     """Keep only as many of the best prefixes as the target needs, K_IAS, with a fixed M."""
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "rewards")
     targeted = True
 
@@ -30,6 +33,7 @@ class BeamSearchWithIASOfK(SearchStrategy):
 class BeamSearchWithIASOfM(SearchStrategy):
     """Draw as many continuations of each prefix as the worst kept prefix needs, M_IAS, with a fixed K."""
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "rewards")
     targeted = True
 

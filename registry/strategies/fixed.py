@@ -60,6 +60,7 @@ class PassAtN(FixedBudget):
 class BestOfN(FixedBudget):
     """Answer with the trajectory that has the highest score (Brown et al., 2024; section 2 of the paper)."""
 
+    citation = "Brown et al. (2024), arXiv:2407.21787"
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:

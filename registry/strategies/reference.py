@@ -24,6 +24,7 @@ class OracleIAS(PoolStrategy):
     with more follow-ups would spend its samples slightly better.
     """
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "success")
     targeted = True
 

@@ -24,6 +24,8 @@ _EQUAL_DIGITS = 9
 class MajorityVote(FixedBudget):
     """Answer with the most frequent answer of the samples (self-consistency, Wang et al., 2023). It needs no PRM."""
 
+    citation = "Wang et al. (2023), ICLR, arXiv:2203.11171"
+
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation exactly; see :meth:`prmcal.PoolStrategy.answer`."""
         count = self.count(setting)
@@ -42,6 +44,7 @@ class WeightedBestOfN(FixedBudget):
     draws with a fixed seed. The standard error is at most .016 for a question, and .0016 over 100 questions.
     """
 
+    citation = "Li et al. (2023), ACL, arXiv:2206.02336"
     reads = ("scores",)
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prmcal.db.metrics import with_terminal
-from prmcal.db.statistics.bootstrap import Statistic
+from prmcal.db.metrics import RANKING_METRIC, with_terminal
+from prmcal.db.statistics.bootstrap import Ratio, Statistic
 from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.features import PREFIX, require_prefixes, without_terminal
@@ -55,6 +56,7 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
     return Output(
         {
             "results": results,
+            "question_results": _question_results(metrics),
             "replicates": replicates,
             "reliability_bins": _bins_table(reliability_bins(rows, bins)),
             "signed_error_bins": _bins_table(signed_error_bins(rows)),
@@ -67,6 +69,16 @@ def _metrics(joined: pd.DataFrame, bins: int) -> dict[str, Statistic]:
     by_level = {level: _prefix_rows(table) for level, table in levels.items()}
     terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
     return calibration_metrics(by_level[_MEDIAN], bins) | coverage_metrics(by_level, terminal)
+
+
+def _question_results(metrics: Mapping[str, Statistic]) -> pd.DataFrame:
+    """Return the linearised values of the questions, by which calibrators are ranked over several cells."""
+    import pandas as pd
+
+    ranking = metrics[RANKING_METRIC]
+    assert isinstance(ranking, Ratio)
+    columns = {"question_id": ranking.question_ids, "metric": RANKING_METRIC, "value": ranking.linearised()}
+    return pd.DataFrame(columns)
 
 
 def _prefix_rows(table: pd.DataFrame) -> PrefixRows:

@@ -104,6 +104,7 @@ class AdaptiveTemperatureScaling(Calibrator):
     alone and in a batch agree to within 1e-12.
     """
 
+    citation = "Xie et al. (2024), EMNLP, arXiv:2409.19817"
     reads = "hidden"
 
     def __init__(

@@ -101,6 +101,7 @@ class QuantileLora(Calibrator):
     (Chernozhukov, Fernandez-Val and Galichon, 2010).
     """
 
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = "prm"
     adapter_: dict[str, torch.Tensor]
     config_: LoraConfig
