@@ -1,4 +1,4 @@
-"""Durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
+"""Numbers, durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
 
 Names and reasons must be escaped because they come from grids and plugins.
 """
@@ -8,7 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["duration", "escape_latex", "escape_markdown", "latex_line", "markdown_grid", "tabular"]
+__all__ = [
+    "DIGITS",
+    "duration",
+    "escape_latex",
+    "escape_markdown",
+    "fixed",
+    "latex_line",
+    "markdown_grid",
+    "tabular",
+    "with_interval",
+]
+
+DIGITS = 3
+"""Decimal places of a measured value."""
 
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -57,6 +70,21 @@ def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> st
             r"\end{tabular}",
         ]
     )
+
+
+def fixed(value: float, digits: int = DIGITS, *, sign: bool = False) -> str:
+    """Return a number with a fixed number of decimal places. A number that rounds to 0 has no sign."""
+    text = f"{value:z.{digits}f}"
+    return f"+{text}" if sign and value > 0 and float(text) != 0 else text
+
+
+def with_interval(
+    value: float, low: float | None, high: float | None, digits: int = DIGITS, *, sign: bool = False
+) -> str:
+    """Return a number with its interval, such as ``0.191 [0.177, 0.208]``; without one if it has none (None, NaN)."""
+    ends = [fixed(end, digits, sign=sign) for end in (low, high) if end is not None and end == end]
+    text = fixed(value, digits, sign=sign)
+    return f"{text} [{ends[0]}, {ends[1]}]" if len(ends) == 2 else text
 
 
 def duration(seconds: float) -> str:

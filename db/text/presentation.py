@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from prmcal.db.metrics import METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.text.formats import DIGITS
 
 __all__ = [
     "COORDINATE_TITLES",
@@ -25,9 +26,6 @@ __all__ = [
     "metrics_of",
     "standings_legend",
 ]
-
-DIGITS = 3
-"""Decimal places of a measured value."""
 
 COORDINATE_TITLES = {
     "dataset": "Data set",
