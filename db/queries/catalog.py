@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from prmcal.db.cell_names import cell_numbers
+from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import curve_areas, curve_points, frontier, references, risk_points, searches
@@ -44,6 +45,7 @@ __all__ = [
     "jobs",
     "leaderboard",
     "measurements",
+    "overview",
     "planned_shards",
     "plugins",
     "prefixes",

@@ -9,19 +9,16 @@ import re
 from collections.abc import Sequence
 
 __all__ = [
-    "DIGITS",
+    "counted",
     "duration",
     "escape_latex",
     "escape_markdown",
-    "fixed",
+    "interval",
     "latex_line",
     "markdown_grid",
+    "number",
     "tabular",
-    "with_interval",
 ]
-
-DIGITS = 3
-"""Decimal places of a measured value."""
 
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -34,6 +31,24 @@ _LATEX_SPECIAL = {
     "β": r"\ensuremath{\beta}",
     **{each: f"\\{each}" for each in "&%$#_{}"},
 }
+
+
+def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return a number with some decimal places, and with a plus sign if `signed`. A rounded 0 has no minus sign."""
+    text = f"{value:{'+' if signed else ''},.{digits}f}"
+    return text if float(text.replace(",", "")) else text.replace("-", "+" if signed else "")
+
+
+def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return ``[low, high]``; empty if the ends are NaN."""
+    if low != low or high != high:
+        return ""
+    return f"[{number(low, digits, signed=signed)}, {number(high, digits, signed=signed)}]"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return ``1 place`` or ``18 places``."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def escape_markdown(text: str) -> str:
@@ -70,21 +85,6 @@ def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> st
             r"\end{tabular}",
         ]
     )
-
-
-def fixed(value: float, digits: int = DIGITS, *, sign: bool = False) -> str:
-    """Return a number with a fixed number of decimal places. A number that rounds to 0 has no sign."""
-    text = f"{value:z.{digits}f}"
-    return f"+{text}" if sign and value > 0 and float(text) != 0 else text
-
-
-def with_interval(
-    value: float, low: float | None, high: float | None, digits: int = DIGITS, *, sign: bool = False
-) -> str:
-    """Return a number with its interval, such as ``0.191 [0.177, 0.208]``; without one if it has none (None, NaN)."""
-    ends = [fixed(end, digits, sign=sign) for end in (low, high) if end is not None and end == end]
-    text = fixed(value, digits, sign=sign)
-    return f"{text} [{ends[0]}, {ends[1]}]" if len(ends) == 2 else text
 
 
 def duration(seconds: float) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.metrics import MAIN_METRICS, METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.formats import DIGITS
 
 __all__ = [
     "COORDINATE_TITLES",
@@ -26,6 +25,9 @@ __all__ = [
     "metrics_of",
     "standings_legend",
 ]
+
+DIGITS = 3
+"""Decimal places of a measured value."""
 
 COORDINATE_TITLES = {
     "dataset": "Data set",
@@ -63,13 +65,13 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
     "calibration": LeaderboardText(
         "Calibration",
         "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
-        ("brier_corrected", "adaptive_ce", "signed_error"),
+        MAIN_METRICS["calibration"],
         "Prefixes",
     ),
     "scaling": LeaderboardText(
         "Scaling",
         "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
-        ("accuracy", "budget_ratio", "pass_at_n"),
+        MAIN_METRICS["scaling"],
         "Trajectories",
     ),
 }

@@ -12,13 +12,14 @@ from prmcal.db.metrics import COSTS, Leaderboard
 from prmcal.db.text.formats import (
     escape_latex,
     escape_markdown,
-    fixed,
+    interval,
     markdown_grid,
+    number,
     tabular,
-    with_interval,
 )
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
+    DIGITS,
     LEADERBOARDS,
     MARKS,
     metric_title,
@@ -114,7 +115,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     rows = [
         [
             *_identity(row, names),
-            "" if missing(row["accuracy"]) else fixed(row["accuracy"]),
+            "" if missing(row["accuracy"]) else number(row["accuracy"], DIGITS),
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -158,7 +159,8 @@ def _count(value: Any) -> str:
 def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
-    value = with_interval(row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
+    low, high = row[f"{metric}_low"], row[f"{metric}_high"]
+    ends = "" if missing(low) else f" {interval(low, high, DIGITS)}"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{value}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{number(row[metric], DIGITS)}{ends}{mark}{'' if missing(letters) else f' {letters}'}"
