@@ -128,34 +128,31 @@ def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
 
 
 def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:
+    """Sort values by their cells in the order of the grid, then by metrics in the order of columns."""
+    import numpy as np
+
     place = {(kind, name): position for kind, name, position in positions.itertuples(index=False)}
 
-    def key(row: Any) -> tuple[Any, ...]:
-        plugins = {
-            kind: (name is not None, place.get((kind, name), len(place)), name or "")
-            for kind, name in (
-                (kind, _or_none(getattr(row, kind)))
-                for kind in ("dataset", "llm", "prm", "strategy", "calibrator")
-            )
-        }
-        metric = _or_none(row.metric) or ""
+    def named(kind: str, name: Any) -> tuple[bool, int, str]:
+        known = isinstance(name, str)
+        return known, place.get((kind, name), len(place)) if known else len(place), name if known else ""
+
+    def key(cell: dict[str, Any]) -> tuple[Any, ...]:
         return (
-            plugins["dataset"],
-            plugins["llm"],
-            plugins["prm"],
-            plugins["strategy"],
-            _or_none(row.target) or 0.0,
-            _or_none(row.level) or 0.0,
-            plugins["calibrator"],
-            row.cell_id,
-            list(METRICS).index(metric) if metric in METRICS else len(METRICS),
-            metric,
+            *(named(kind, cell[kind]) for kind in ("dataset", "llm", "prm", "strategy")),
+            *(_or_zero(cell[kind]) for kind in ("target", "level")),
+            named("calibrator", cell["calibrator"]),
+            cell["cell_id"],
         )
 
-    rows = list(found.itertuples(index=False))
-    order = sorted(range(len(rows)), key=lambda index: key(rows[index]))
+    cells = found.drop_duplicates("cell_id")[["cell_id", *COORDINATES]].to_dict("records")
+    place_of_cell = {cell["cell_id"]: number for number, cell in enumerate(sorted(cells, key=key))}
+    place_of_metric = {metric: number for number, metric in enumerate(METRICS)}
+    others = sorted(set(found["metric"].dropna()) - set(METRICS))
+    place_of_metric |= {metric: len(METRICS) + number for number, metric in enumerate(others)}
+    order = np.lexsort((found["metric"].map(place_of_metric), found["cell_id"].map(place_of_cell)))
     return found.iloc[order].reset_index(drop=True)
 
 
-def _or_none(value: Any) -> Any:
-    return None if value is None or value != value else value
+def _or_zero(value: float | None) -> float:
+    return 0.0 if value is None or value != value else value
