@@ -106,4 +106,4 @@ def _plain_frame(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) 
         raise sa.exc.DBAPIError(str(query), {}, error) from error
     # As in the other frames, a missing text is None in a column without texts.
     empty = [name for name in found.columns if found[name].isna().all()]
-    return found.astype(dict.fromkeys(empty, object)).replace(dict.fromkeys(empty, {float("nan"): None}))
+    return found.astype(dict.fromkeys(empty, object)).replace({name: {float("nan"): None} for name in empty})

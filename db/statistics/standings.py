@@ -6,7 +6,7 @@ import string
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def standings(
 
 
 def _real_differences(compared: pd.DataFrame) -> dict[tuple[str, str], dict[str, bool]]:
-    """Return for each metric and cell the cells that it was compared with, and whether the difference is significant."""
+    """Return the cells that each cell was compared with in a metric, and whether the difference is significant."""
     real: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     columns = (compared[name].tolist() for name in ("metric", "cell_a", "cell_b", "p_adjusted"))
     for metric, a, b, p_value in zip(*columns, strict=True):
@@ -144,17 +144,11 @@ def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
     if wins is None:
         return set()
     worse = table[table[f"{metric}_standing"] == "worse"]
-    groups = worse[["cell_id", *_GROUP]].assign(value=worse[metric]).groupby(_GROUP, dropna=False)
-    return {list(_by_merit(group, wins))[-1] for _, group in groups}
+    places = worse[["cell_id", *_GROUP]].assign(merit=merit(worse[metric].astype(float), wins))
+    places = places.sort_values(["merit", "cell_id"], ascending=[True, False])
+    return set(places.drop_duplicates(_GROUP)["cell_id"])
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:
     """Return values by which larger is better."""
     return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
-
-
-def _by_merit(group: pd.DataFrame, wins: str) -> dict[str, Any]:
-    """Return the row of each cell of a group, the best first. Ties are ordered by the cell's id."""
-    merits = -merit(group["value"], wins)
-    ordered = sorted(zip(merits, group["cell_id"], group.index, strict=True), key=lambda row: row[:2])
-    return {cell: row for _, cell, row in ordered}

@@ -23,6 +23,7 @@ __all__ = [
     "leaderboard_legend",
     "metric_title",
     "metrics_of",
+    "number",
     "standings_legend",
 ]
 
@@ -117,6 +118,11 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
         f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
         "significantly. A value without a mark or letter was not compared."
     )
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """Format a number with a true minus sign, which a number that is rounded to 0 does not get."""
+    return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def metric_title(name: str) -> str:

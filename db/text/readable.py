@@ -102,7 +102,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     rows = [
         [
             *(_name(row[name]) for name in names),
-            "" if missing(row["accuracy"]) else f"{row['accuracy']:.{DIGITS}f}",
+            "" if missing(row["accuracy"]) else f"{row['accuracy']:z.{DIGITS}f}",
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -137,7 +137,7 @@ def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
     value, low, high = (row[name] for name in (metric, f"{metric}_low", f"{metric}_high"))
-    interval = "" if missing(low) else f" [{low:.{DIGITS}f}, {high:.{DIGITS}f}]"
+    interval = "" if missing(low) else f" [{low:z.{DIGITS}f}, {high:z.{DIGITS}f}]"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{value:.{DIGITS}f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{value:z.{DIGITS}f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
