@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -68,7 +69,7 @@ def rows() -> Iterator[Base]:
         board = cell_id("calibration", llm, dataset, prm=prm, calibrator=calibrator)
         yield Cell(cell_id=board, leaderboard="calibration", **done)
         for target in TARGETS:
-            where = {"strategy": STRATEGY, "target": target, "level": 0.1}
+            where: dict[str, Any] = {"strategy": STRATEGY, "target": target, "level": 0.1}
             board = cell_id("scaling", llm, dataset, prm=prm, calibrator=calibrator, **where)
             yield Cell(cell_id=board, leaderboard="scaling", **where, **done)
 

@@ -1,9 +1,11 @@
-"""What the dashboard and the static site show in the browser alike: data, script and style.
+"""What the dashboard and the static site show in the same way: HTML, its styles and its scripts.
 
+    overview              the overview as HTML
     table                 a leaderboard as data for the browser
-    table.js, table.css   the script and the style that show the data as a table
+    table.js, table.css   the script and the style that show these data as a table
 
-The page that shows a table gives it a host, which reads and writes its state in the address and makes its links.
+The page that shows a table gives it a host, which keeps its state in the address and makes its links. Words belong in
+`prmcal.db.text`; pages belong in `prmcal.dashboard` and `prmcal.harness.site`.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ function mountTable(root, table, host) {
     }
     return scales.get(metric.name);
   };
-  const toNumber = (text) => Number(text.replace("\u2212", "-"));
+  const toNumber = (text) => Number(text.replace("\u2212", "-").replaceAll(",", ""));
 
   const valueCell = (metric, row) => {
     const value = metric.value[row];

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from prmcal.db.metrics import METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import last_places, merit
+from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
@@ -18,7 +19,6 @@ from prmcal.db.text.presentation import (
     direction,
     leaderboard_legend,
     metric_title,
-    number,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CountColumn", "MetricColumn", "NameColumn", "TableData", "leaderboard_table", "table_json"]
 
+_MINUS = "\N{MINUS SIGN}"
 _NAMES = {
     "calibration": ("calibrator", "dataset", "llm", "prm"),
     "scaling": ("strategy", "calibrator", "target", "level", "dataset", "llm", "prm"),
@@ -156,7 +157,7 @@ def _count_column(frame: pd.DataFrame, name: str, title: str) -> CountColumn:
 
 
 def _texts(values: Iterable[float]) -> list[str | None]:
-    return [number(value) if value == value else None for value in values]
+    return [number(value).replace("-", _MINUS) if value == value else None for value in values]
 
 
 def _places(worth: pd.Series) -> list[int | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.metrics import MAIN_METRICS, METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import SIGNIFICANCE
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "leaderboard_legend",
     "metric_title",
     "metrics_of",
-    "number",
     "standings_legend",
 ]
 
@@ -66,13 +65,13 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
     "calibration": LeaderboardText(
         "Calibration",
         "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
-        ("brier_corrected", "adaptive_ce", "signed_error"),
+        MAIN_METRICS["calibration"],
         "Prefixes",
     ),
     "scaling": LeaderboardText(
         "Scaling",
         "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
-        ("accuracy", "budget_ratio", "pass_at_n"),
+        MAIN_METRICS["scaling"],
         "Trajectories",
     ),
 }
@@ -118,11 +117,6 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
         f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
         "significantly. A value without a mark or letter was not compared."
     )
-
-
-def number(value: float, digits: int = DIGITS) -> str:
-    """Format a number with a true minus sign, which a number that is rounded to 0 does not get."""
-    return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def metric_title(name: str) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import COSTS, Leaderboard
-from prmcal.db.text.formats import escape_latex, escape_markdown, markdown_grid, tabular
+from prmcal.db.text.formats import escape_latex, escape_markdown, interval, markdown_grid, number, tabular
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
-    DIGITS,
     LEADERBOARDS,
     MARKS,
     metric_title,
@@ -102,7 +101,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     rows = [
         [
             *(_name(row[name]) for name in names),
-            "" if missing(row["accuracy"]) else f"{row['accuracy']:z.{DIGITS}f}",
+            "" if missing(row["accuracy"]) else number(row["accuracy"]),
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -137,7 +136,7 @@ def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
     value, low, high = (row[name] for name in (metric, f"{metric}_low", f"{metric}_high"))
-    interval = "" if missing(low) else f" [{low:z.{DIGITS}f}, {high:z.{DIGITS}f}]"
+    ends = "" if missing(low) else f" {interval(low, high)}"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{value:z.{DIGITS}f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{number(value)}{ends}{mark}{'' if missing(letters) else f' {letters}'}"

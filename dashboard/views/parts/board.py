@@ -19,9 +19,10 @@ __all__ = ["show_board"]
 
 # The colours of the page's theme under the names that table.css uses.
 _COLOURS = """
-.leaderboard { --ink: var(--st-text-color); --paper: var(--st-background-color); --link: var(--st-link-color);
-  --band: var(--st-secondary-background-color); --line: color-mix(in srgb, var(--ink) 20%, var(--paper)); font-family: var(--st-font);
-  --soft: color-mix(in srgb, var(--ink) 78%, var(--paper)); --bad: var(--st-red-text-color, var(--ink)); }
+.leaderboard { font-family: var(--st-font);
+  --ink: var(--st-text-color); --paper: var(--st-background-color); --band: var(--st-secondary-background-color);
+  --link: var(--st-link-color); --bad: var(--st-red-text-color, var(--ink));
+  --line: color-mix(in srgb, var(--ink) 20%, var(--paper)); --soft: color-mix(in srgb, var(--ink) 78%, var(--paper)); }
 """
 
 # The state of the table is in the address and nowhere else. Streamlit sends the address with each rerun, so it stays.
