@@ -4,13 +4,12 @@
  * Show a leaderboard as a table that sorts, searches, filters and turns pages in the browser.
  *
  * `root` is an empty element. `table` is TableData of table.py. `host` belongs to the page:
- *   read()          the state of the table in the address, as an object of texts by name
- *   write(state)    writes this state into the address
- *   link(place, name)  the address behind a name of a row, or null; `name` is the column, such as "calibrator"
- *   compare(a, b)   the address of the comparison of two cells; without this function no rows can be ticked
+ *   read()            the state of the table in the address: an object with a list of texts for each name
+ *   write(state)      writes such a state into the address; an empty list removes a name from it
+ *   link(cell, name)  the address behind a name of a row, or null; `name` is the column, such as "calibrator"
+ *   compare(a, b)     the address of the comparison of two cells; without this function no rows can be ticked
  *
- * Returns { update(table), restore(), empty() }: show another table, or the state of the address, in the same place, and
- * the state without any choice.
+ * Returns { update(table), restore() }: show another table, or the state of the address, in the same place.
  */
 function mountTable(root, table, host) {
   const ROWS = 50; // of a page
@@ -107,50 +106,49 @@ function mountTable(root, table, host) {
   /* State: in this object and in the address. */
 
   const visible = () => table.metrics.filter((each) => (own.columns ? own.columns.includes(each.name) : each.main));
-  const list = (text) => text.split(",").filter(Boolean).map(decodeURIComponent);
-  const joined = (names) => names.map(encodeURIComponent).join(",");
 
   const restore = () => {
     const state = host.read();
+    const first = (name) => state[name]?.[0] ?? "";
     const titles = table.metrics.map((each) => each.name);
-    own.sort = [...titles, ...table.names.map((each) => each.name)].includes((state.sort ?? "").replace(/^-/, "")) ? state.sort : "";
-    own.search = state.search ?? "";
-    own.columns = state.columns === undefined ? null : list(state.columns).filter((name) => titles.includes(name));
-    own.page = Math.max(1, Number.parseInt(state.page ?? "1", 10) || 1);
-    own.row = table.cells.includes(state.row) ? state.row : "";
+    const sortable = [...titles, ...table.names.map((each) => each.name)];
+    own.sort = sortable.includes(first("sort").replace(/^-/, "")) ? first("sort") : "";
+    own.search = first("search");
+    own.columns = state.columns?.length ? titles.filter((name) => state.columns.includes(name)) : null;
+    own.page = Math.max(1, Number.parseInt(first("page") || "1", 10) || 1);
+    own.row = table.cells.includes(first("row")) ? first("row") : "";
     own.only = {};
     for (const each of table.names) {
-      const chosen = list(state[`only.${each.name}`] ?? "").filter((value) => each.values.includes(value));
+      const chosen = each.values.filter((value) => each.filter && state[each.filter]?.includes(value));
       if (chosen.length) own.only[each.name] = chosen;
     }
-    search.value = own.search;
+    if (search.value !== own.search) search.value = own.search;
     sorted();
-    if (own.row && shown.includes(table.cells.indexOf(own.row))) {
-      own.page = 1 + Math.floor(shown.indexOf(table.cells.indexOf(own.row)) / ROWS);
-    }
+    const place = own.row ? shown.indexOf(table.cells.indexOf(own.row)) : -1;
+    if (place >= 0) own.page = 1 + Math.floor(place / ROWS);
     draw();
-    if (own.row) body.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
+    if (place >= 0) body.querySelector("[aria-current]").scrollIntoView({ block: "center" });
   };
 
   const choose = (changes, again = true) => {
     Object.assign(own, again ? { page: 1 } : {}, changes);
     if (again) sorted();
     draw();
-    host.write({
-      ...empty(),
-      sort: own.sort,
-      search: own.search,
-      columns: own.columns === null ? "" : joined(own.columns),
-      page: own.page > 1 ? String(own.page) : "",
-      row: own.row,
-      ...Object.fromEntries(Object.entries(own.only).map(([name, chosen]) => [`only.${name}`, joined(chosen)])),
-    });
+    const state = {
+      sort: own.sort ? [own.sort] : [],
+      search: own.search ? [own.search] : [],
+      columns: own.columns === null ? [] : own.columns.length ? own.columns : ["none"],
+      page: own.page > 1 ? [String(own.page)] : [],
+      row: own.row ? [own.row] : [],
+    };
+    for (const each of table.names) if (each.filter) state[each.filter] = own.only[each.name] ?? [];
+    host.write(state);
   };
 
   /* Rows: which, and in which order. */
 
   const nameOf = (column, row) => (column.codes[row] < 0 ? "" : column.values[column.codes[row]]);
-  const titled = (column, name) => (["target", "level"].includes(column.name) && name ? `${column.title}=${name}` : name);
+  const titled = (column, name) => (name && !column.filter ? `${column.title}=${name}` : name);
 
   const sorted = () => {
     const words = own.search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -204,7 +202,7 @@ function mountTable(root, table, host) {
     const column = (each, isMetric) =>
       element(
         "th",
-        { scope: "col", class: isMetric ? "number" : null, "data-name": each.name },
+        { scope: "col", "data-name": each.name },
         element("span", {}, element("button", { type: "button", class: "sort", onclick: () => sortBy(each.name) }, each.title), isMetric && each.description ? about(each) : null),
         isMetric && each.better ? element("small", {}, each.better) : "",
       );
@@ -232,19 +230,20 @@ function mountTable(root, table, host) {
 
   const valueCell = (metric, row) => {
     const value = metric.value[row];
-    if (value === null) return element("td", { class: "number" }, "\u2013");
+    if (value === null) return element("td", {}, "\u2013");
     const [low, high] = [metric.low[row], metric.high[row]];
     const best = metric.best.has(row);
-    const parts = [element(best ? "strong" : "span", { class: "value" }, metric.marks[row] ? `${value} ${metric.marks[row]}` : value)];
+    const text = metric.marks[row] ? `${value} ${metric.marks[row]}` : value;
+    const parts = [element(best ? "strong" : "span", { class: "value" }, text)];
     if (low !== null) {
       const scale = scaleOf(metric);
-      const at = (text) => `${(100 * (toNumber(text) - scale.low)) / scale.span}%`;
+      const at = (end) => `${(100 * (toNumber(end) - scale.low)) / scale.span}%`;
       const bar = element("span", { class: "interval-bar", "aria-hidden": "true" });
-      for (const [name, text] of Object.entries({ low, high, value })) bar.style.setProperty(`--at-${name}`, at(text));
+      for (const [name, end] of Object.entries({ low, high, value })) bar.style.setProperty(`--at-${name}`, at(end));
       if (scale.low < 0 && scale.low + scale.span > 0) bar.style.setProperty("--at-zero", at("0"));
-      parts.push(bar, element("span", { class: "interval" }, `[${low}, ${high}]`));
+      parts.push(" ", element("span", { class: "interval" }, `[${low}, ${high}]`), bar);
     }
-    return element("td", { class: "number" }, ...parts);
+    return element("td", {}, element("div", { class: "estimate" }, ...parts));
   };
 
   const drawRow = (names, metrics, row) => {
@@ -293,7 +292,7 @@ function mountTable(root, table, host) {
   };
 
   const drawFilters = () => {
-    const offered = used().filter((column) => !["target", "level"].includes(column.name) && column.values.length > 1);
+    const offered = used().filter((column) => column.filter && column.values.length > 1);
     filters.replaceChildren(
       ...offered.flatMap((column) => {
         const filter = panelButton(column.title, () =>
@@ -356,9 +355,6 @@ function mountTable(root, table, host) {
     restore();
   };
 
-  const empty = () =>
-    Object.fromEntries(["sort", "search", "columns", "page", "row", ...table.names.map((each) => `only.${each.name}`)].map((name) => [name, ""]));
-
   update(table);
-  return { update, restore, empty };
+  return { update, restore };
 }

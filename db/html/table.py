@@ -24,7 +24,15 @@ from prmcal.db.text.presentation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CountColumn", "MetricColumn", "NameColumn", "TableData", "leaderboard_table", "table_json"]
+__all__ = [
+    "FILTERS",
+    "CountColumn",
+    "MetricColumn",
+    "NameColumn",
+    "TableData",
+    "leaderboard_table",
+    "table_json",
+]
 
 _MINUS = "\N{MINUS SIGN}"
 _NAMES = {
@@ -34,11 +42,25 @@ _NAMES = {
 """The coordinates of each leaderboard, in the order of columns. The first one names the row."""
 
 
+FILTERS = {
+    "dataset": "datasets",
+    "llm": "llms",
+    "prm": "prms",
+    "calibrator": "calibrators",
+    "strategy": "strategies",
+}
+"""The parameters of an address that filter rows, by the coordinate whose names they keep."""
+
+
 class NameColumn(TypedDict):
-    """A coordinate of the cells. Row i has the name ``values[codes[i]]``, or none if the code is -1."""
+    """A coordinate of the cells. Row i has the name ``values[codes[i]]``, or none if the code is -1.
+
+    ``filter`` is the parameter of the address with the names that are shown. It is empty for a number.
+    """
 
     name: str
     title: str
+    filter: str
     values: list[str]
     codes: list[int]
 
@@ -119,7 +141,13 @@ def _name_column(names: pd.Series, name: str) -> NameColumn:
         codes = [-1 if code < 0 else order[value] for code, value in zip(codes, names.tolist(), strict=True)]
         values = order
     texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
-    return {"name": name, "title": COORDINATE_TITLES[name], "values": texts, "codes": codes}
+    return {
+        "name": name,
+        "title": COORDINATE_TITLES[name],
+        "filter": FILTERS.get(name, ""),
+        "values": texts,
+        "codes": codes,
+    }
 
 
 def _metric_column(frame: pd.DataFrame, name: str, main: bool) -> MetricColumn:
