@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from prmcal.db.cell_names import cell_numbers
 from prmcal.db.queries.provenance import cell_row
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import Cell, Job, JobInput, Plugin
+from prmcal.db.tables import Cell, Job, JobInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CellJobs", "calibration_cell", "calibration_cells", "grid_order", "jobs_of"]
+__all__ = ["CellJobs", "calibration_cell", "calibration_cells", "jobs_of"]
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ def calibration_cells(source: Source) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns cell_id, llm, prm, calibrator, dataset, status and reason.
+        Columns cell_id, number (the short number), llm, prm, calibrator, dataset, status and reason.
     """
+    numbers = cell_numbers()
     kinds = ("llm", "prm", "calibrator", "dataset")
-    columns = [getattr(Cell, name) for name in ("cell_id", *kinds, "status", "reason")]
-    order = grid_order("dataset", "llm", "prm", "calibrator")
-    return frame(
-        source, sa.select(*columns).where(Cell.leaderboard == "calibration").order_by(*order, Cell.cell_id)
+    columns = [getattr(Cell, name) for name in (*kinds, "status", "reason")]
+    query = sa.select(Cell.cell_id, numbers.c.number, *columns).join(
+        numbers, numbers.c.cell_id == Cell.cell_id
     )
+    return frame(source, query.where(Cell.leaderboard == "calibration").order_by(numbers.c.number))
 
 
 def calibration_cell(source: Source, cell_id: str) -> str:
@@ -112,22 +114,14 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
     if row["leaderboard"] == "calibration":
         return row
     named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    numbers = cell_numbers()
     query = (
         sa.select(Cell.__table__)
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
         .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
         .where(*named)
-        .order_by(*grid_order("prm", "calibrator"))
+        .order_by(numbers.c.number)
         .limit(1)
     )
     found = connection.execute(query).mappings().one_or_none()
     return row if found is None else dict(found)
-
-
-def grid_order(*kinds: str) -> list[sa.ScalarSelect[Any]]:
-    """Return columns that order cells as the grid orders its plugins of these kinds."""
-    return [
-        sa.select(Plugin.position)
-        .where(Plugin.kind == kind, Plugin.name == getattr(Cell, kind))
-        .scalar_subquery()
-        for kind in kinds
-    ]
