@@ -7,12 +7,12 @@ import sys
 import typer
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import files, grids, plugins, results
+from prmcal.harness.cli import documents, files, grids, plugins, results
 from prmcal.harness.cli.app import app
 
 __all__ = ["main"]
 
-COMMANDS = (grids, results, files, plugins)
+COMMANDS = (grids, results, files, plugins, documents)
 """The modules whose import adds the commands, in the order of the help."""
 
 
