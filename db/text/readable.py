@@ -20,7 +20,6 @@ from prmcal.db.text.formats import (
 )
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
-    DIGITS,
     LEADERBOARDS,
     MARKS,
     metric_title,
@@ -116,7 +115,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     rows = [
         [
             *_identity(row, names),
-            "" if missing(row["accuracy"]) else number(row["accuracy"], DIGITS),
+            "" if missing(row["accuracy"]) else number(row["accuracy"]),
             *(
                 "" if missing(row[name]) else f"{amount(row[name])} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -131,13 +130,13 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
 def estimate(metric: str, value: float, low: float, high: float, *, signed: bool = False) -> str:
     """Return a value of a metric with its interval; without one if its ends are missing.
 
-    Costs have four significant digits, other metrics :data:`prmcal.db.text.presentation.DIGITS` decimal places.
+    Costs have four significant digits, other metrics three decimal places.
     """
     if metric in ("samples", *COSTS):
         sign = "+" if signed and value > 0 else ""
         return f"{sign}{amount(value)}" + ("" if missing(low) else f" [{amount(low)}, {amount(high)}]")
-    ends = "" if missing(low) else f" {interval(low, high, DIGITS, signed=signed)}"
-    return f"{number(value, DIGITS, signed=signed)}{ends}"
+    ends = "" if missing(low) else f" {interval(low, high, signed=signed)}"
+    return f"{number(value, signed=signed)}{ends}"
 
 
 def missing(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -122,7 +123,9 @@ def compare(
 
 @app.command()
 def dashboard(
-    directory: RunArgument,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="The output folders of one or more runs.")
+    ],
     port: Annotated[
         int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
     ] = 8501,
@@ -139,10 +142,10 @@ def dashboard(
     ] = "",
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
-    """Open the results of a run in a browser.
+    """Open the results in a browser.
 
-    The folder may be empty: the pages fill up when a run writes into it.
+    A folder may be empty: the pages fill up when a run writes into it.
     """
     from prmcal.harness.commands.dashboard import serve
 
-    serve(directory, host=host, port=port, base_path=base_path, headless=headless)
+    serve(directories, host=host, port=port, base_path=base_path, headless=headless)

@@ -101,7 +101,7 @@ def _markdown(found: CellComparison, cells: list[str]) -> str:
 
 def _metric_columns(found: CellComparison, *, whole_names: bool = False) -> list[Column]:
     names = [each.metric for each in found.metrics]
-    shown = names if whole_names else [name.removesuffix(_SECTION) for name in names]
+    shown = names if whole_names or not _sections(found) else [name.removesuffix(_SECTION) for name in names]
     return [
         Column("metric", tuple(shown)),
         Column(
@@ -124,9 +124,10 @@ def _difference(each: MetricComparison) -> str:
 
 
 def _sections(found: CellComparison) -> dict[int, str]:
-    """Return the heading above the metrics that count terminal prefixes. They are the last ones."""
-    rows = [row for row, each in enumerate(found.metrics) if each.metric.endswith(_SECTION)]
-    return {rows[0]: f"With terminal prefixes (METRIC{_SECTION})"} if rows else {}
+    """Return the heading above the metrics that count terminal prefixes, if they are the last ones."""
+    ends = [each.metric.endswith(_SECTION) for each in found.metrics]
+    first = len(ends) - sum(ends)
+    return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
 
 
 def _legend(found: CellComparison) -> list[str]:
@@ -134,18 +135,21 @@ def _legend(found: CellComparison) -> list[str]:
     if any(each.from_zero for each in found.metrics):
         lines.append("†: difference of the distances from 0, the best value.")
     pairs = sorted({each.pairs for each in found.metrics if each.pairs is not None})
-    if len(pairs) < len({each.pairs for each in found.metrics}):
-        lines.append(
-            f"significant: p < {SIGNIFICANCE}. These cells do not compete on a leaderboard, so p is not adjusted for "
-            "the number of comparisons."
+    if not pairs:
+        adjusted = (
+            "These cells do not compete on a leaderboard, so p is not adjusted for the number of comparisons."
         )
     else:
+        names = [each.metric for each in found.metrics if each.pairs is not None]
+        those = "" if len(names) == len(found.metrics) else f" of {', '.join(names)}"
         counts = " or ".join(map(str, pairs))
-        lines.append(
-            f"significant: p < {SIGNIFICANCE}. p is adjusted by Holm's correction over all pairs of cells of the "
-            f"group ({counts} {'pair' if counts == '1' else 'pairs'})."
+        adjusted = (
+            f"p{those} is adjusted by Holm's correction over all pairs of cells of the group "
+            f"({counts} {'pair' if counts == '1' else 'pairs'})."
         )
-    return lines
+        if those:
+            adjusted += " Other metrics are not compared on a leaderboard, and their p is not adjusted."
+    return [*lines, f"significant: p < {SIGNIFICANCE}. {adjusted}"]
 
 
 def _questions_title(found: CellComparison) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from prmcal.harness.terminal.size import terminal_width
 
-__all__ = ["cell_width", "cut", "one_line", "printable", "wrapped"]
+__all__ = ["broken", "cell_width", "cut", "one_line", "printable", "wrapped"]
 
 _CONSOLE = Console(width=80, color_system=None)
 
@@ -31,16 +31,17 @@ def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: s
     lines: list[str] = []
     for line in printable(text).split("\n"):
         if not lines and hanging:
-            first = _broken(line, space)[0]
+            first = broken(line, space)[0]
             lines.append(first)
             line = line[len(first) :].lstrip()
             if not line:
                 continue
-        lines += [hanging + part for part in _broken(line, space - cell_len(hanging))]
+        lines += [hanging + part for part in broken(line, space - cell_len(hanging))]
     return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
-def _broken(line: str, space: int) -> list[str]:
+def broken(line: str, space: int) -> list[str]:
+    """Return a line without control characters as lines of at most `space` columns, broken at words if possible."""
     return [part.plain.rstrip() for part in Text(line).wrap(_CONSOLE, space, overflow="fold")] or [""]
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rich import box
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
 
-from prmcal.harness.terminal.prose import cut, one_line
+from prmcal.harness.terminal.prose import broken, cut, one_line
 from prmcal.harness.terminal.size import terminal_width
 
 __all__ = ["Column", "Fitted", "fit", "text_table"]
 
 _GAP = "  "
+_NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 _LEAST_TEXT, _LEAST_NAME = 20, 6
 
 
@@ -104,15 +103,17 @@ def fit(
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return all columns of a small table with a rule below the head. Texts that are too wide are wrapped."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in head:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    buffer = io.StringIO()
     space = terminal_width() if width is None else width
-    Console(file=buffer, width=space, markup=False, highlight=False, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).strip("\n")
+    columns = [
+        Column(title, tuple(row[place] for row in rows), whole=all(map(_NUMBER.fullmatch, column)))
+        for place, (title, column) in enumerate(zip(head, zip(*rows, strict=True), strict=True))
+    ]
+    widths = _widths(columns, space)
+    lines = _head(columns, widths)
+    for row in rows:
+        parts = [broken(one_line(text), size) for text, size in zip(row, widths, strict=True)]
+        lines += [_line(each, widths) for each in itertools.zip_longest(*parts, fillvalue="")]
+    return "\n".join(lines)
 
 
 def _aligned(column: Column) -> tuple[str, ...]:
