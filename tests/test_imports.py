@@ -23,6 +23,7 @@ SHARED = {"errors", "steps"}
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
+    "terminal": set(),
     "jobs": {"storage", "metrics"},
     "planning": {"storage", "jobs"},
     "machine": {"planning"},
@@ -30,8 +31,8 @@ ROOMS: dict[str, set[str]] = {
     "execution": {"storage", "jobs", "planning", "costs", "machine"},
     "report": {"storage"},
     "site": {"storage", "report"},
-    "commands": {"storage", "jobs", "planning", "costs", "machine", "execution"},
-    "cli": {"planning", "execution", "report", "site", "commands"},
+    "commands": {"storage", "jobs", "planning", "costs", "machine", "execution", "terminal"},
+    "cli": {"terminal", "planning", "execution", "report", "site", "commands"},
 }
 
 
