@@ -90,8 +90,12 @@ class Registry(Generic[P]):
         DuplicatePluginError
             If the name is taken.
         InvalidPluginError
-            If the class does not derive from the contract or lacks one of its methods.
+            If the class does not derive from the contract or lacks one of its methods, or the decorator has no name.
         """
+        if not isinstance(name, str) or not name:
+            raise InvalidPluginError(
+                f'The decorator needs a name. Write @{self.kind}("my-{self.kind}") above the class.'
+            )
 
         def decorate(cls: type[P]) -> type[P]:
             self._check_contract(name, cls)
@@ -182,14 +186,25 @@ class Registry(Generic[P]):
 
     def _check_contract(self, name: str, cls: Any) -> None:
         if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
+            own = [
+                kind
+                for kind, each in KINDS.items()
+                if inspect.isclass(cls) and issubclass(cls, each.contract)
+            ]
+            hint = f' Write @{own[0]}("{name}") above it.' if own else ""
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
-                f"from prmcal.{self.contract.__name__}."
+                f"from prmcal.{self.contract.__name__}.{hint}"
             )
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
+            forms = (
+                f"def {each}({', '.join(inspect.signature(getattr(cls, each)).parameters)})"
+                for each in missing
+            )
             raise InvalidPluginError(
-                f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. "
+                f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. Write "
+                f"{' and '.join(forms)}. "
                 f"See prmcal.{self.contract.__name__} for the contract."
             )
 

@@ -19,7 +19,6 @@ from prmcal.db.text.formats import (
 )
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
-    DIGITS,
     LEADERBOARDS,
     MARKS,
     metric_title,
@@ -115,7 +114,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     rows = [
         [
             *_identity(row, names),
-            "" if missing(row["accuracy"]) else number(row["accuracy"], DIGITS),
+            "" if missing(row["accuracy"]) else number(row["accuracy"]),
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -160,7 +159,7 @@ def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
     low, high = row[f"{metric}_low"], row[f"{metric}_high"]
-    ends = "" if missing(low) else f" {interval(low, high, DIGITS)}"
+    ends = "" if missing(low) else f" {interval(low, high)}"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{number(row[metric], DIGITS)}{ends}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{number(row[metric])}{ends}{mark}{'' if missing(letters) else f' {letters}'}"

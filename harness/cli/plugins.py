@@ -61,4 +61,4 @@ def check(
     report, passed = check_plugins(name, kind, argument or [], weights)
     typer.echo(report)
     if not passed:
-        raise typer.Exit(2)
+        raise typer.Exit(4)
