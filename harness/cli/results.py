@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -59,11 +60,16 @@ def compare(
 
 @app.command()
 def dashboard(
-    directory: RunArgument,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
+    ],
     port: Annotated[int, typer.Option(metavar="PORT", help="The port on this machine.")] = 8501,
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
-    """Open the leaderboard in a browser."""
+    """Open the leaderboard in a browser.
+
+    With several runs, the pages have a switch and show the differences between runs.
+    """
     from prmcal.harness.commands.dashboard import serve
 
-    serve(directory, port, headless)
+    serve(directories, port, headless)

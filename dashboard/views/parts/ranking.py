@@ -10,7 +10,8 @@ import streamlit as st
 
 from prmcal.dashboard.charts.intervals import interval_chart
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
-from prmcal.dashboard.controls.address import bound, link
+from prmcal.dashboard.controls.address import bound, bound_several
+from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.controls.downloads import show_downloads
 from prmcal.dashboard.controls.options import SELECT_WIDTH, choose_metric
 from prmcal.dashboard.controls.paging import rows_of_page
@@ -52,7 +53,7 @@ def show_ranking(path: Path, grid: GridNames, table: Leaderboard) -> None:
     if len(done) and metrics:
         _charts(done, metrics, grid)
     cells = _sorted(cells, metrics)
-    _table(cells, metrics, table)
+    _table(context_of(path), cells, metrics, table)
     show_downloads(table, cells, readable_leaderboard(cells, table, [metric.name for metric in metrics]))
     _failures(cells)
 
@@ -62,8 +63,9 @@ def _choose_metrics(table: Leaderboard) -> list[Metric]:
     selected = st.sidebar.multiselect(
         "Metrics",
         list(known),
-        default=list(map(metric_title, LEADERBOARDS[table].main_metrics)),
-        **bound(f"{table}_metrics"),
+        **bound_several(
+            f"{table}_metrics", list(known), list(map(metric_title, LEADERBOARDS[table].main_metrics))
+        ),
     )
     return [metric for title, metric in known.items() if title in selected]
 
@@ -100,7 +102,7 @@ def _charts(cells: pd.DataFrame, metrics: list[Metric], grid: GridNames) -> None
 
 def _sorted(cells: pd.DataFrame, metrics: list[Metric]) -> pd.DataFrame:
     orders = {_GRID_ORDER: None, **{metric.title: metric for metric in metrics}}
-    metric = orders[st.selectbox("Sort by", list(orders), width=SELECT_WIDTH, **bound("sort"))]
+    metric = orders[st.selectbox("Sort by", list(orders), width=SELECT_WIDTH, **bound("sort", list(orders)))]
     if metric is None:
         return cells
     value = cells[metric.name]
@@ -109,15 +111,15 @@ def _sorted(cells: pd.DataFrame, metrics: list[Metric]) -> pd.DataFrame:
     return cells.loc[order].reset_index(drop=True)
 
 
-def _table(cells: pd.DataFrame, metrics: list[Metric], table: Leaderboard) -> None:
+def _table(context: Context, cells: pd.DataFrame, metrics: list[Metric], table: Leaderboard) -> None:
     found = {kind: cells[kind].dropna().unique() for kind in ("dataset", "llm", "prm")}
     columns = coordinates(cells, *(kind for kind, values in found.items() if len(values) > 1))
     if table == "scaling":
         columns |= coordinates(cells, "strategy", "target", "level", "calibrator")
     else:
-        pairs = zip(cells["calibrator"], cells["cell_id"], strict=True)
+        places = cells[list(CHOICES)].to_dict("records")
         columns[COORDINATE_TITLES["calibrator"]] = [
-            f"[{escaped(name)}]({link('calibration', cell=cell)})" for name, cell in pairs
+            f"[{escaped(each['calibrator'])}]({context.link('calibration', **each)})" for each in places
         ]
     for metric in metrics:
         last = last_places(cells, metric.name, metric.better)
