@@ -12,6 +12,7 @@ __all__ = [
     "COORDINATES",
     "COSTS",
     "COVERAGE_LEVELS",
+    "MAIN_METRICS",
     "METRICS",
     "RANKING_METRIC",
     "Better",
@@ -25,6 +26,12 @@ Better = Literal["lower", "higher", "near zero"]
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
+
+MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
+    "calibration": ("brier_corrected", "adaptive_ce", "signed_error"),
+    "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
+}
+"""The metrics of each leaderboard that are shown unless the reader chooses others."""
 
 RANKING_METRIC = "brier_corrected"
 """The calibration metric by which calibrators are ranked."""

@@ -16,12 +16,13 @@ from prmcal.db.tables import Plugin
 
 __all__ = ["Role", "with_role"]
 
-Role = Literal["baseline", "reference", "recomputed"]
+Role = Literal["baseline", "reference", "recomputed", "full budget"]
 """Role of a plugin.
 
 baseline: a calibrator that leaves rewards unchanged.
 reference: a strategy that needs the truth, and so cannot be used in practice.
 recomputed: a strategy that :mod:`prmcal.db.queries.exact_curves` computes for any target C.
+full budget: a strategy that answers with the trajectory of the highest score among a fixed number of samples.
 """
 
 # Strategies that read success counts are also recognized by their jobs (prmcal.db.queries.curves.references). That
@@ -30,6 +31,7 @@ _REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
     "baseline": ("calibrator", ("uncalibrated",)),
     "reference": ("strategy", ("oracle IAS", "pass@N")),
     "recomputed": ("strategy", ("best-of-n + IAS",)),
+    "full budget": ("strategy", ("best-of-n",)),
 }
 
 

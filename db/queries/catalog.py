@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells, grid_order
+from prmcal.db.grid_order import grid_order
+from prmcal.db.overview.query import overview
+from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import curve_areas, curve_points, frontier, references, risk_points, searches
 from prmcal.db.queries.exact_curves import exact_curves
@@ -45,6 +47,7 @@ __all__ = [
     "jobs",
     "leaderboard",
     "measurements",
+    "overview",
     "planned_shards",
     "plugins",
     "prefixes",

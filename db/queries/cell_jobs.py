@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from prmcal.db.grid_order import grid_order
 from prmcal.db.queries.provenance import cell_row
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import Cell, Job, JobInput, Plugin
+from prmcal.db.tables import Cell, Job, JobInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CellJobs", "calibration_cell", "calibration_cells", "grid_order", "jobs_of"]
+__all__ = ["CellJobs", "calibration_cell", "calibration_cells", "jobs_of"]
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,3 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
     )
     found = connection.execute(query).mappings().one_or_none()
     return row if found is None else dict(found)
-
-
-def grid_order(*kinds: str) -> list[sa.ScalarSelect[Any]]:
-    """Return columns that order cells as the grid orders its plugins of these kinds."""
-    return [
-        sa.select(Plugin.position)
-        .where(Plugin.kind == kind, Plugin.name == getattr(Cell, kind))
-        .scalar_subquery()
-        for kind in kinds
-    ]

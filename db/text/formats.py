@@ -1,4 +1,4 @@
-"""Durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
+"""Numbers, durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
 
 Names and reasons must be escaped because they come from grids and plugins.
 """
@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["duration", "escape_latex", "escape_markdown", "latex_line", "markdown_grid", "tabular"]
+__all__ = [
+    "counted",
+    "duration",
+    "escape_latex",
+    "escape_markdown",
+    "interval",
+    "latex_line",
+    "markdown_grid",
+    "number",
+    "tabular",
+]
 
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -21,6 +31,24 @@ _LATEX_SPECIAL = {
     "β": r"\ensuremath{\beta}",
     **{each: f"\\{each}" for each in "&%$#_{}"},
 }
+
+
+def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return a number with some decimal places, and with a plus sign if `signed`. A rounded 0 has no minus sign."""
+    text = f"{value:{'+' if signed else ''},.{digits}f}"
+    return text if float(text.replace(",", "")) else text.replace("-", "+" if signed else "")
+
+
+def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return ``[low, high]``; empty if the ends are NaN."""
+    if low != low or high != high:
+        return ""
+    return f"[{number(low, digits, signed=signed)}, {number(high, digits, signed=signed)}]"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return ``1 place`` or ``18 places``."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def escape_markdown(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.metrics import MAIN_METRICS, METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import SIGNIFICANCE
 
 __all__ = [
@@ -65,13 +65,13 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
     "calibration": LeaderboardText(
         "Calibration",
         "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
-        ("brier_corrected", "adaptive_ce", "signed_error"),
+        MAIN_METRICS["calibration"],
         "Prefixes",
     ),
     "scaling": LeaderboardText(
         "Scaling",
         "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
-        ("accuracy", "budget_ratio", "pass_at_n"),
+        MAIN_METRICS["scaling"],
         "Trajectories",
     ),
 }

@@ -1,0 +1,182 @@
+"""What IAS gains with the rewards of each calibrator: against best-of-N, and against a fixed n of equal cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy as sa
+
+from prmcal.db.overview.averages import PLACE, mean_over_places
+from prmcal.db.overview.types import Gain, Quantity
+from prmcal.db.reader import frame
+from prmcal.db.roles import with_role
+from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Gains", "read_gains"]
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The gains of all calibrators, for the highest target C of the grid.
+
+    Attributes
+    ----------
+    target : float or None
+        The target C; None if no cell of best-of-n + IAS is done.
+    most : int or None
+        N, the samples per question of best-of-N; None if it is not known.
+    by_calibrator : dict of str to Gain
+    """
+
+    target: float | None
+    most: int | None
+    by_calibrator: dict[str, Gain]
+
+
+def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
+    """Read what IAS gains at some places.
+
+    Parameters
+    ----------
+    connection : Connection
+    places : DataFrame
+        Columns dataset, llm and prm.
+    """
+    adaptive = _cells(connection, "recomputed", places)
+    adaptive = adaptive[adaptive["target"].notna()]
+    if adaptive.empty:
+        return Gains(None, None, {})
+    target = float(adaptive["target"].max())
+    adaptive = adaptive[adaptive["target"] == target]
+    lowest = adaptive.groupby("calibrator")["level"].transform("min")
+    adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
+    full = _cells(connection, "full budget", places)
+    values = _values(connection, [*adaptive["cell_id"], *full["cell_id"]])
+    most = _most(full, values)
+    fixed = None if most is None else _of_cells(full, values["accuracy"])
+    spent = _of_cells(adaptive, values["samples"])
+    right = _of_cells(adaptive, values["accuracy"])
+    equal = _at_equal_cost(connection, spent, right)
+    found = {}
+    for calibrator, own in adaptive.groupby("calibrator", sort=False):
+        here = right[right["calibrator"] == calibrator]
+        if here.empty:
+            continue
+        samples = _mean(spent, calibrator, most or 1)
+        found[str(calibrator)] = Gain(
+            level=float(own["level"].iloc[0]),
+            accuracy=mean_over_places(here, bounded_interval),
+            samples=samples,
+            share=Quantity(*(end / (most or 1) for end in (samples.value, samples.low, samples.high))),
+            to_best_of_n=None if fixed is None else _difference(here, fixed),
+            to_equal_cost=_mean_if_any(equal[equal["calibrator"] == calibrator], len(here)),
+            places=len(here[PLACE].drop_duplicates()),
+        )
+    return Gains(target, most, found)
+
+
+def _cells(connection: sa.Connection, role: str, places: pd.DataFrame) -> pd.DataFrame:
+    """Return the finished cells of the strategies with a role at these places."""
+    names = with_role(connection, "recomputed" if role == "recomputed" else "full budget")
+    query = (
+        sa.select(Cell.cell_id, Cell.dataset, Cell.llm, Cell.prm, Cell.calibrator, Cell.target, Cell.level)
+        .where(Cell.leaderboard == "scaling", Cell.status == "done", Cell.strategy.in_(names))
+        .order_by(Cell.cell_id)
+    )
+    return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
+
+
+def _values(connection: sa.Connection, cells: list[str]) -> dict[str, pd.DataFrame]:
+    """Return accuracy and samples of the questions of cells, by metric: cell_id, question_id and value."""
+    query = sa.select(
+        QuestionResult.cell_id, QuestionResult.metric, QuestionResult.question_id, QuestionResult.value
+    ).where(QuestionResult.cell_id.in_(cells), QuestionResult.metric.in_(("accuracy", "samples")))
+    table = frame(connection, query)
+    return {name: table[table["metric"] == name].drop(columns="metric") for name in ("accuracy", "samples")}
+
+
+def _of_cells(cells: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Return dataset, llm, prm, calibrator, question_id and value, in an order that depends on the names only."""
+    joined = cells[["cell_id", *PLACE, "calibrator"]].merge(values, on="cell_id")
+    return joined.sort_values([*PLACE, "calibrator", "question_id"], ignore_index=True)
+
+
+def _most(full: pd.DataFrame, values: dict[str, pd.DataFrame]) -> int | None:
+    """Return N. If best-of-n was run with several n, its cells are reduced to those with the largest."""
+    samples = values["samples"].groupby("cell_id")["value"].max()
+    own = full["cell_id"].map(samples)
+    if own.dropna().empty:
+        return None
+    most = own.max()
+    full.drop(full.index[own != most], inplace=True)
+    return int(most)
+
+
+def _mean(values: pd.DataFrame, calibrator: object, most: int) -> Quantity:
+    return mean_over_places(
+        values[values["calibrator"] == calibrator], partial(bounded_interval, upper=float(most))
+    )
+
+
+def _difference(values: pd.DataFrame, fixed: pd.DataFrame) -> Quantity | None:
+    keys = [*PLACE, "question_id"]
+    both = values.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
+    return _mean_if_any(both.assign(value=both["value"] - both["value_fixed"]), len(values))
+
+
+def _mean_if_any(values: pd.DataFrame, expected: int) -> Quantity | None:
+    """Return the mean over places, or None if some of the questions that it is compared on have no value."""
+    return mean_over_places(values) if len(values) == expected and expected else None
+
+
+def _at_equal_cost(connection: sa.Connection, spent: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
+
+    A mean that is not whole is reached by drawing one sample more for a random part of the questions. The accuracy of
+    the fixed n then lies between those of the next smaller and the next larger number. The mean is an estimate, too: a
+    question that costs more than the mean raises the accuracy of the fixed n by the slope of its curve, so this is
+    subtracted from the question's value.
+    """
+    import pandas as pd
+
+    keys = [*PLACE, "calibrator"]
+    cost = spent.groupby(keys)["value"].mean().rename("mean").reset_index()
+    cost["lower"] = np.floor(cost["mean"] + 1e-9).astype(int)
+    curves = _accuracies(connection, cost)
+    joined = right.merge(spent, on=[*keys, "question_id"], suffixes=("", "_spent")).merge(cost, on=keys)
+    for name, step in (("below", 0), ("above", 1)):
+        at = curves.rename(columns={"accuracy": name}).assign(lower=curves["samples"] - step)
+        columns = [*PLACE, "question_id", "lower"]
+        joined = joined.merge(at[[*columns, name]], on=columns, how="left")
+    # With N samples there is no larger number, and none is needed.
+    joined["above"] = joined["above"].fillna(joined["below"])
+    part = joined["mean"] - joined["lower"]
+    fixed = joined["below"] + part * (joined["above"] - joined["below"])
+    slope = (joined["above"] - joined["below"]).groupby([joined[name] for name in keys]).transform("mean")
+    value = joined["value"] - fixed - slope * (joined["value_spent"] - joined["mean"])
+    return pd.DataFrame({**{name: joined[name] for name in (*keys, "question_id")}, "value": value}).dropna()
+
+
+def _accuracies(connection: sa.Connection, cost: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of best-of-n on each question for the numbers around the mean costs."""
+    keys = frame(
+        connection,
+        sa.select(Job.job_key, Job.dataset, Job.llm, Job.prm).where(
+            Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
+        ),
+    ).merge(cost[PLACE].drop_duplicates(), on=PLACE)
+    needed = sorted({*cost["lower"], *(cost["lower"] + 1)})
+    query = sa.select(
+        SampleAccuracy.job_key, SampleAccuracy.question_id, SampleAccuracy.samples, SampleAccuracy.accuracy
+    ).where(
+        SampleAccuracy.job_key.in_(list(keys["job_key"])),
+        SampleAccuracy.samples.in_([int(number) for number in needed]),
+    )
+    return frame(connection, query).astype({"samples": "int64"}).merge(keys, on="job_key")

@@ -1,0 +1,194 @@
+"""The query of the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import aliased
+
+from prmcal.db.grid_order import grid_order
+from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
+from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places, relative_cut
+from prmcal.db.overview.gains import read_gains
+from prmcal.db.overview.ranking import rank_calibrators
+from prmcal.db.overview.types import Overview, Quantity, Standing
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.roles import with_role
+from prmcal.db.statistics.standings import SIGNIFICANCE, standings
+from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["overview"]
+
+
+def overview(
+    source: Source,
+    *,
+    llm: Sequence[str] | None = None,
+    prm: Sequence[str] | None = None,
+    dataset: Sequence[str] | None = None,
+) -> Overview:
+    """Rank the calibrators of a grid, and measure what IAS gains with each.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    llm, prm, dataset : sequence of str, optional
+        Keep only places with these names.
+    """
+    with connection_of(source) as connection:
+        cells = _cells(connection)
+        for name, values in (("llm", llm), ("prm", prm), ("dataset", dataset)):
+            if values is not None:
+                cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
+        calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
+        baseline = next(iter(with_role(connection, "baseline")), None)
+        results = _results(connection, calibration)
+        compared = _comparisons(connection, calibration)
+        gains = read_gains(connection, calibration[PLACE])
+        values = _question_values(connection, calibration)
+        plugins = frame(
+            connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "calibrator")
+        )
+        fits = _fit_seconds(connection, llm, prm)
+        tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
+        running = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
+    shown = _with_values(calibration, results, compared, baseline)
+    done = shown[shown["status"] == "done"]
+    citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
+    ranking = []
+    for name, rank in rank_calibrators(values).items():
+        own = values[values["calibrator"] == name]
+        base = values[values["calibrator"] == baseline]
+        wins, ties, losses = _tests(name, compared)
+        ranking.append(
+            Standing(
+                calibrator=name,
+                citation=citations.get(name, ""),
+                **vars(rank),
+                wins=wins,
+                ties=ties,
+                losses=losses,
+                brier=mean_over_places(own),
+                cut=None if name == baseline or base.empty else relative_cut(own, base),
+                errors=_errors(results, own),
+                gain=gains.by_calibrator.get(name),
+                fit_seconds=fits.get(name),
+            )
+        )
+    counts = cells["status"].value_counts()
+    return Overview(
+        places=len(done[PLACE].drop_duplicates()),
+        questions={
+            name: int(number)
+            for name, number in zip(tested["name"], tested["questions"], strict=True)
+            if name in set(calibration["dataset"])
+        },
+        counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
+        running=running == "running",
+        llms=tuple(calibration["llm"].unique()),
+        prms=tuple(calibration["prm"].unique()),
+        datasets=tuple(calibration["dataset"].unique()),
+        baseline=baseline,
+        target=gains.target,
+        most=gains.most,
+        ranking=tuple(ranking),
+        cells=shown,
+    )
+
+
+def _cells(connection: sa.Connection) -> pd.DataFrame:
+    columns = [getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status")]
+    order = grid_order("dataset", "llm", "prm", "calibrator")
+    return frame(connection, sa.select(*columns).order_by(*order, Cell.cell_id))
+
+
+def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the main metrics of the finished cells: cell_id, place, calibrator, metric, value, low and high."""
+    query = sa.select(Result.cell_id, Result.metric, Result.value, Result.low, Result.high).where(
+        Result.metric.in_((RANKING_METRIC, *MAIN_METRICS["calibration"])),
+        Result.question_level.is_(None),
+    )
+    done = cells[cells["status"] == "done"]
+    return done[["cell_id", *PLACE, "calibrator"]].merge(frame(connection, query), on="cell_id")
+
+
+def _question_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranking metric of each question of the finished cells, in an order that depends on the names only."""
+    query = sa.select(QuestionResult.cell_id, QuestionResult.question_id, QuestionResult.value).where(
+        QuestionResult.metric == RANKING_METRIC
+    )
+    done = cells.loc[cells["status"] == "done", ["cell_id", *PLACE, "calibrator"]]
+    joined = done.merge(frame(connection, query), on="cell_id").drop(columns="cell_id")
+    return joined.sort_values([*PLACE, "calibrator", "question_id"], ignore_index=True)
+
+
+def _comparisons(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the tests of the ranking metric between the calibrators of a place."""
+    first, second = aliased(Cell), aliased(Cell)
+    query = (
+        sa.select(
+            Comparison.metric,
+            Comparison.cell_a,
+            Comparison.cell_b,
+            Comparison.difference,
+            Comparison.p_adjusted,
+            first.calibrator.label("first"),
+            second.calibrator.label("second"),
+        )
+        .join(first, sa.and_(first.cell_id == Comparison.cell_a, first.status == "done"))
+        .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
+        .where(Comparison.leaderboard == "calibration", Comparison.metric == RANKING_METRIC)
+    )
+    return frame(connection, query).merge(cells[["cell_id"]], left_on="cell_a", right_on="cell_id")
+
+
+def _tests(calibrator: str, compared: pd.DataFrame) -> tuple[int, int, int]:
+    """Count the tests that a calibrator wins, that find no significant difference, and that it loses."""
+    tests = compared.dropna(subset=["p_adjusted"])
+    first, second = tests["first"] == calibrator, tests["second"] == calibrator
+    own = tests[first | second]
+    real = own["p_adjusted"] < SIGNIFICANCE
+    lower = (own["difference"] < 0) == (own["first"] == calibrator)
+    return int((real & lower).sum()), int((~real).sum()), int((real & ~lower).sum())
+
+
+def _errors(results: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, Quantity]:
+    """Average the other main metrics of a calibrator over the places where it is ranked."""
+    own = results.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
+    return {
+        metric: mean_of_ends(own[own["metric"] == metric])
+        for metric in MAIN_METRICS["calibration"]
+        if metric != RANKING_METRIC and (own["metric"] == metric).any()
+    }
+
+
+def _with_values(
+    cells: pd.DataFrame, results: pd.DataFrame, compared: pd.DataFrame, baseline: str | None
+) -> pd.DataFrame:
+    measured = results[results["metric"] == RANKING_METRIC].reset_index(drop=True)
+    better = {RANKING_METRIC: METRICS[RANKING_METRIC].better}
+    measured["standing"] = standings(measured, compared, better)["standing"]
+    columns = ["cell_id", "value", "low", "high", "standing"]
+    shown = cells.merge(measured[columns], on="cell_id", how="left")
+    base = shown[shown["calibrator"] == baseline].set_index(PLACE)["value"]
+    of_place = shown.merge(base.rename("baseline"), left_on=PLACE, right_index=True, how="left")["baseline"]
+    return shown.assign(ratio=shown["value"] / of_place.to_numpy())
+
+
+def _fit_seconds(
+    connection: sa.Connection, llm: Sequence[str] | None, prm: Sequence[str] | None
+) -> dict[str, float]:
+    """Return the mean seconds of a fit of each calibrator."""
+    conditions: list[Any] = [Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)]
+    conditions += [
+        column.in_(list(names)) for column, names in ((Job.llm, llm), (Job.prm, prm)) if names is not None
+    ]
+    query = sa.select(Job.calibrator, sa.func.avg(Job.seconds).label("seconds")).where(*conditions)
+    found = frame(connection, query.group_by(Job.calibrator))
+    return {name: float(seconds) for name, seconds in found.itertuples(index=False)}

@@ -1,0 +1,156 @@
+"""What an overview consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Gain", "Overview", "Quantity", "Standing"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value with its 95% interval over questions; the interval is NaN if there are too few questions."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the whole interval lies on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What best-of-n + IAS achieves with the rewards of one calibrator, averaged over places.
+
+    Attributes
+    ----------
+    level : float
+        The quantile level beta: the lowest one that the grid has for this calibrator.
+    accuracy, samples : Quantity
+        Share of questions answered correctly, and mean samples of a question.
+    share : Quantity
+        Samples divided by N, the samples of best-of-N.
+    to_best_of_n : Quantity or None
+        Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n.
+    to_equal_cost : Quantity or None
+        Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown.
+    places : int
+        Number of places behind the means.
+    """
+
+    level: float
+    accuracy: Quantity
+    samples: Quantity
+    share: Quantity
+    to_best_of_n: Quantity | None
+    to_equal_cost: Quantity | None
+    places: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of the ranking: one calibrator over all places where it was measured.
+
+    Attributes
+    ----------
+    calibrator : str
+        The name in the grid.
+    citation : str
+        Where it was published; empty if it was not.
+    places : int
+        Number of places where it is ranked.
+    rank : int
+        Its place in the ranking, from 1.
+    rank_low, rank_high : int
+        The smallest and the largest rank that are plausible: 95% of the resamples lie between them.
+    mean_rank : Quantity
+        Mean over places of the rank of its corrected Brier score, where 1 is the lowest score.
+    lowest : int
+        Number of places where its score is the lowest.
+    wins, ties, losses : int
+        Numbers of paired tests against another calibrator at the same place that it wins, that find no significant
+        difference, and that it loses.
+    brier : Quantity
+        Corrected Brier score, averaged over places.
+    cut : Quantity or None
+        The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself.
+    errors : mapping of str to Quantity
+        The other main metrics of the calibration leaderboard, averaged over places.
+    gain : Gain or None
+        What IAS achieves with its rewards; None if the grid has no such cell.
+    fit_seconds : float or None
+        Mean seconds of a fit; None if it was not fitted in this run.
+    """
+
+    calibrator: str
+    citation: str
+    places: int
+    rank: int
+    rank_low: int
+    rank_high: int
+    mean_rank: Quantity
+    lowest: int
+    wins: int
+    ties: int
+    losses: int
+    brier: Quantity
+    cut: Quantity | None
+    errors: Mapping[str, Quantity]
+    gain: Gain | None
+    fit_seconds: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """The ranking of the calibrators of a grid, and the cells behind it.
+
+    Attributes
+    ----------
+    places : int
+        Number of places with at least one measured calibrator.
+    questions : mapping of str to int
+        Number of test questions of each data set.
+    counts : mapping of str to int
+        Number of cells of both leaderboards by status: done, failed, pending.
+    running : bool
+        Whether the run is in progress, so that all numbers are provisional.
+    llms, prms, datasets : tuple of str
+        The names that the places consist of, in the order of the grid.
+    baseline : str or None
+        The calibrator that leaves rewards unchanged; None if the grid has none.
+    target : float or None
+        The target probability C of the gains.
+    most : int or None
+        N, the samples per question of best-of-N.
+    ranking : tuple of Standing
+        The calibrators, the lowest mean rank first.
+    cells : DataFrame
+        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, value, low and
+        high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by that of
+        the baseline at the same place).
+    """
+
+    places: int
+    questions: Mapping[str, int]
+    counts: Mapping[str, int]
+    running: bool
+    llms: tuple[str, ...]
+    prms: tuple[str, ...]
+    datasets: tuple[str, ...]
+    baseline: str | None
+    target: float | None
+    most: int | None
+    ranking: tuple[Standing, ...]
+    cells: pd.DataFrame
+
+    def standing(self, calibrator: str | None) -> Standing | None:
+        """Return the row of a calibrator; None if it has none."""
+        return next((each for each in self.ranking if each.calibrator == calibrator), None)

@@ -1,0 +1,290 @@
+"""The words of the overview: one sentence, four tiles, the ranking, and what to read next.
+
+The command line, the dashboard, the site and the report all show these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
+from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
+from prmcal.db.text.formats import counted, duration, interval, number
+from prmcal.db.text.presentation import direction, metric_title
+from prmcal.db.text.readable import Readable
+
+__all__ = [
+    "PURPOSE",
+    "SCORE",
+    "Column",
+    "Tile",
+    "measured",
+    "placed",
+    "ranking_columns",
+    "ranking_legend",
+    "ranking_table",
+    "tiles",
+]
+
+PURPOSE = (
+    "prmcal measures how far the scores of process reward models lie from the true chance of a right answer, corrects "
+    "them with calibrators, and shows how many samples this saves."
+)
+"""What prmcal is, in one sentence."""
+
+SCORE = "corrected Brier score"
+"""The metric that ranks calibrators, as it is named in a sentence."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One finding.
+
+    Attributes
+    ----------
+    title : str
+        What was measured.
+    figure : str
+        The number or the name that answers it.
+    detail : str
+        What the figure means, with its interval.
+    """
+
+    title: str
+    figure: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the ranking.
+
+    Attributes
+    ----------
+    title : str
+    meaning : str
+        What it shows and which values are better.
+    values : tuple of str
+        One text for each calibrator.
+    weight : int
+        How important it is, from 1. Narrow tables leave out those with the largest numbers.
+    """
+
+    title: str
+    meaning: str
+    values: tuple[str, ...]
+    weight: int
+
+
+def measured(found: Overview) -> str:
+    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ..."."""
+    sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
+    counts = [counted(len(found.llms), "LLM"), counted(len(found.prms), "PRM")]
+    text = (
+        f"{counted(len(found.ranking), 'calibrator')} at {counted(found.places, 'place')}: "
+        f"{' and '.join(counts)} on {counted(len(found.datasets), 'data set')} ({sets})."
+    )
+    unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
+    if unfinished:
+        text += f" {counted(found.counts['done'], 'cell')} done, {', '.join(unfinished)}."
+    if found.running:
+        text += " The run is in progress: all numbers are provisional."
+    return text
+
+
+def tiles(found: Overview) -> tuple[Tile, ...]:
+    """Return the four findings. A finding that the grid cannot show says why."""
+    best = found.ranking[0] if found.ranking else None
+    base = found.standing(found.baseline)
+    gain = best.gain if best else None
+    return (
+        _overestimation(base, best),
+        _winner(found, best),
+        _saved(found, best, gain),
+        _accuracy(found, best, gain),
+    )
+
+
+def _overestimation(base: Standing | None, best: Standing | None) -> Tile:
+    title = "Overestimation"
+    if base is None or best is None or "signed_error" not in base.errors:
+        return Tile(title, "unknown", "The grid has no uncalibrated rewards to compare with.")
+    before, after = base.errors["signed_error"], best.errors["signed_error"]
+    if base is best:
+        return Tile(
+            title, number(before.value, signed=True), f"mean signed error, {base.calibrator} {_ends(before)}"
+        )
+    return Tile(
+        title,
+        f"{number(before.value, signed=True)} → {number(after.value, signed=True)}",
+        f"mean signed error: {base.calibrator} {_ends(before)}, {best.calibrator} {_ends(after)}",
+    )
+
+
+def _winner(found: Overview, best: Standing | None) -> Tile:
+    title = "Best calibrator"
+    if best is None:
+        return Tile(title, "unknown", "No place has two measured calibrators yet.")
+    shared = [each.calibrator for each in found.ranking[1:] if each.rank_low == 1]
+    text = (
+        f"lowest Brier score at {best.lowest} of {counted(best.places, 'place')}; paired tests: "
+        f"{counted(best.wins, 'win')}, {counted(best.ties, 'tie')}, {counted(best.losses, 'loss', 'losses')}"
+    )
+    if shared:
+        text += f". Not clearly better than {', '.join(shared)}"
+    return Tile(title, best.calibrator, text)
+
+
+def _saved(found: Overview, best: Standing | None, gain: Gain | None) -> Tile:
+    title = "Samples saved"
+    if best is None or gain is None or found.most is None:
+        return Tile(title, "unknown", "The grid has no best-of-n with and without IAS.")
+    saved = Quantity(1 - gain.share.value, 1 - gain.share.high, 1 - gain.share.low)
+    return Tile(
+        title,
+        _percent(saved.value),
+        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {found.most} samples a question "
+        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}",
+    )
+
+
+def _accuracy(found: Overview, best: Standing | None, gain: Gain | None) -> Tile:
+    title = "Accuracy of IAS"
+    if best is None or gain is None:
+        return Tile(title, "unknown", "The grid has no best-of-n + IAS.")
+    parts = [
+        f"{_points(difference)} against {what}: {_verdict(difference)}"
+        for difference, what in (
+            (gain.to_best_of_n, f"best-of-{found.most}"),
+            (gain.to_equal_cost, "a fixed n of equal cost"),
+        )
+        if difference is not None
+    ]
+    return Tile(
+        title, _percent(gain.accuracy.value, 1), "; ".join(parts) or "There is nothing to compare it with."
+    )
+
+
+def ranking_columns(found: Overview) -> tuple[Column, ...]:
+    """Return the columns of the ranking in their order. The first two name the rank and the calibrator."""
+    rows = found.ranking
+    gains = [each.gain for each in rows]
+    most = f" (of {found.most})" if found.most else ""
+    columns = [
+        Column(
+            "Rank",
+            "Range of plausible ranks: 95% of resamples of the questions.",
+            tuple(map(placed, rows)),
+            1,
+        ),
+        Column("Calibrator", "Name in the grid.", tuple(each.calibrator for each in rows), 1),
+        Column(
+            "Mean rank",
+            f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
+            tuple(_estimate(each.mean_rank, 2) for each in rows),
+            2,
+        ),
+        Column(
+            "Wins-ties-losses",
+            "Paired tests against the other calibrators at the same place (p < 0.05 after Holm's correction).",
+            tuple(f"{each.wins}-{each.ties}-{each.losses}" for each in rows),
+            2,
+        ),
+        Column(
+            "Brier cut",
+            f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better.",
+            tuple("" if each.cut is None else _percents(each.cut) for each in rows),
+            3,
+        ),
+        *(
+            Column(
+                metric_title(metric),
+                f"{METRICS[metric].description} Mean over places; {direction(metric)}.",
+                tuple(_estimate(each.errors[metric]) if metric in each.errors else "" for each in rows),
+                weight,
+            )
+            for metric, weight in zip(_other_metrics(), (5, 6), strict=False)
+        ),
+        Column(
+            "IAS accuracy",
+            "Accuracy of best-of-n + IAS with its rewards. Higher is better.",
+            tuple("" if gain is None else _percents(gain.accuracy, 1) for gain in gains),
+            3,
+        ),
+        Column(
+            f"IAS samples{most}",
+            "Mean samples of a question with IAS. Fewer are cheaper.",
+            tuple("" if gain is None else _estimate(gain.samples, 1) for gain in gains),
+            3,
+        ),
+        Column(
+            "To equal cost",
+            "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
+            "points. Higher is better.",
+            tuple(
+                "" if gain is None or gain.to_equal_cost is None else _points(gain.to_equal_cost)
+                for gain in gains
+            ),
+            4,
+        ),
+        Column(
+            "Fit",
+            "Mean time of a fit.",
+            tuple("" if each.fit_seconds is None else duration(each.fit_seconds) for each in rows),
+            7,
+        ),
+        Column("Source", "Where the method was published.", tuple(each.citation for each in rows), 8),
+    ]
+    return tuple(column for column in columns if any(column.values))
+
+
+def ranking_table(found: Overview) -> Readable:
+    """Return the ranking as a table of text with all columns."""
+    columns = ranking_columns(found)
+    rows = [list(row) for row in zip(*(column.values for column in columns), strict=True)]
+    return Readable([column.title for column in columns], rows, 2, (ranking_legend(),))
+
+
+def ranking_legend() -> str:
+    """Explain the ranking in a few sentences."""
+    return (
+        f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
+        "Values are means over places with 95% intervals over questions."
+    )
+
+
+def placed(standing: Standing) -> str:
+    """Return the rank of a calibrator, or the range of its plausible ranks."""
+    low, high = standing.rank_low, standing.rank_high
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def _other_metrics() -> list[str]:
+    return [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
+
+
+def _verdict(difference: Quantity) -> str:
+    if not difference.excludes_zero:
+        return "no clear difference"
+    return "a gain" if difference.value > 0 else "a loss"
+
+
+def _estimate(value: Quantity, digits: int = 3) -> str:
+    return f"{number(value.value, digits)} {_ends(value, digits)}".rstrip()
+
+
+def _ends(value: Quantity, digits: int = 3) -> str:
+    return interval(value.low, value.high, digits)
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{number(100 * share, digits)}%"
+
+
+def _percents(value: Quantity, digits: int = 0) -> str:
+    return f"{_percent(value.value, digits)} {interval(100 * value.low, 100 * value.high, digits)}".rstrip()
+
+
+def _points(value: Quantity) -> str:
+    ends = interval(100 * value.low, 100 * value.high, 1, signed=True)
+    return f"{number(100 * value.value, 1, signed=True)} points {ends}".rstrip()
