@@ -68,28 +68,30 @@ def main() -> None:
     show_links(pages, page, context_of(path))
     choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
-    follow_run(path)
-    _show(page, path)
+    _show(page, path, follow_run(path))
 
 
-def _show(page: StreamlitPage, path: Path) -> None:
+def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
         if page.url_path != _RUNS and ask(path, "cells").empty:
             _show_no_results(
-                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress."
+                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
+                follows,
             )
         else:
             page.run()
     except MissingDatabaseError:
         _show_no_results(
-            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this folder."
+            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this "
+            "folder.",
+            follows,
         )
     except DatabaseError as error:
         st.title("The results cannot be read")
         st.error(escaped(str(error)))
 
 
-def _show_no_results(reason: str) -> None:
+def _show_no_results(reason: str, follows: bool) -> None:
     st.title("No results yet")
-    st.info(f"{reason} This page updates by itself as results come in.")
+    st.info(f"{reason} This page updates by itself as results come in." if follows else reason)

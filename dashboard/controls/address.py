@@ -41,7 +41,7 @@ _PAGE_OF_APP = "prmcal page"
 _T = TypeVar("_T")
 
 
-def link(page: str, **state: str | Sequence[str] | None) -> str:
+def link(page: str, /, **state: str | Sequence[str] | None) -> str:
     """Return the address of a page in a given state, relative to the other pages, so that it holds below any base path.
 
     Parameters

@@ -70,7 +70,7 @@ class Context:
         """Return the names that pages show first, by kind: the chosen one, or those that a filter keeps."""
         return {**self.filters, **{kind: [name] for kind, name in self.choice.items()}}
 
-    def link(self, page: str, **state: str | Sequence[str] | None) -> str:
+    def link(self, page: str, /, **state: str | Sequence[str] | None) -> str:
         """Return the address of a page that shows this context, changed by some parameters."""
         return link(page, **{**self.parameters(), **state})
 

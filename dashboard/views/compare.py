@@ -13,7 +13,7 @@ from prmcal.dashboard.controls.address import bound, given
 from prmcal.dashboard.controls.cells import pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, rival_of, place_with
+from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, place_with, rival_of
 from prmcal.dashboard.text.formats import (
     MISSING,
     escaped,

@@ -19,15 +19,22 @@ from prmcal.errors import DatabaseError
 __all__ = ["follow_run", "show_progress"]
 
 
-def follow_run(path: Path) -> None:
+def follow_run(path: Path) -> bool:
     """Show on top of every page that results are provisional while a run writes to the folder, and its progress.
 
     The page is drawn again when the run publishes results, and when it ends. Nothing asks again after that. A folder
     without results waits for its first run.
+
+    Returns
+    -------
+    bool
+        Whether the page is drawn again by itself.
     """
     running, seen = is_running(path.parent), fingerprint(path)
-    if running or seen is None:
+    follows = running or seen is None
+    if follows:
         st.fragment(_follow, run_every=REFRESH_SECONDS)(path, running, seen)
+    return follows
 
 
 def show_progress(path: Path) -> None:
