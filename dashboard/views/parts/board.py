@@ -9,6 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from prmcal.dashboard.controls.address import address_of, write_address
+from prmcal.dashboard.controls.context import RUN
 from prmcal.dashboard.data import ask
 from prmcal.db.html import asset
 from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
@@ -19,7 +21,7 @@ __all__ = ["show_board"]
 
 _KEY = "leaderboard_table"
 _STATE = ("sort", "search", "columns", "page", "row", *FILTERS.values())
-_SHARED = ("run", *FILTERS.values())  # what links to other pages keep
+_SHARED = (RUN, *FILTERS.values())  # what links to other pages keep
 
 # The colours of the page's theme under the names that table.css uses.
 _COLOURS = """
@@ -75,7 +77,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 def show_board(path: Path, leaderboard: Leaderboard) -> None:
     """Show a leaderboard of a published database. Its search, filters, order, columns and page are in the address."""
-    address = {name: st.query_params.get_all(name) for name in st.query_params}
+    address = address_of()
     _component()(
         data={
             "table": _data(str(path), fingerprint(path), leaderboard),
@@ -89,8 +91,7 @@ def show_board(path: Path, leaderboard: Leaderboard) -> None:
 
 def _write_address() -> None:
     chosen: dict[str, list[str]] = st.session_state[_KEY]["chosen"] or {}
-    address = {name: st.query_params.get_all(name) for name in st.query_params}
-    st.query_params.from_dict({name: values for name, values in {**address, **chosen}.items() if values})
+    write_address(chosen)
 
 
 @functools.cache
