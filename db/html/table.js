@@ -157,8 +157,9 @@ function mountTable(root, table, host) {
       // A row without a name of this kind, such as a strategy without a PRM, is a baseline for all of them.
       if (!kept.every(([column, chosen]) => column.codes[row] < 0 || chosen.includes(nameOf(column, row)))) return false;
       if (!words.length) return true;
-      const text = table.names.map((column) => titled(column, nameOf(column, row))).join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
+      const names = table.names.map((column) => titled(column, nameOf(column, row)));
+      const text = `${names.join(" ")} ${table.numbers[row]} `.toLowerCase();
+      return words.every((word) => text.includes(/^#\d+$/.test(word) ? ` ${word} ` : word));
     });
     if (!own.sort) return;
     const name = own.sort.replace(/^-/, "");
@@ -268,7 +269,8 @@ function mountTable(root, table, host) {
         })
       : null;
     names.forEach((column, place) => {
-      made.append(place === 0 ? element("th", { scope: "row" }, tick, content(column)) : element("td", {}, content(column)));
+      const number = element("small", {}, ` ${table.numbers[row]}`);
+      made.append(place === 0 ? element("th", { scope: "row" }, tick, content(column), number) : element("td", {}, content(column)));
     });
     const reason = table.reasons[row];
     if (reason !== undefined) {

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import last_places, merit
 from prmcal.db.text.formats import number
@@ -94,11 +95,12 @@ class CountColumn(TypedDict):
 
 
 class TableData(TypedDict):
-    """A leaderboard. ``reasons`` has a text for each row that is not done."""
+    """A leaderboard. ``numbers`` are the short numbers of the cells; ``reasons`` has a text for each row without values."""
 
     title: str
     legend: str
     cells: list[str]
+    numbers: list[str]
     reasons: dict[str, str]
     names: list[NameColumn]
     metrics: list[MetricColumn]
@@ -114,6 +116,7 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableDat
         "title": f"{text.title} leaderboard",
         "legend": leaderboard_legend(SYMBOLS),
         "cells": frame["cell_id"].tolist(),
+        "numbers": [cell_number(each) for each in frame["number"].tolist()],
         "reasons": {
             str(row): status if not isinstance(reason, str) else f"{status}: {reason}"
             for row, status, reason in zip(waiting.index, waiting["status"], waiting["reason"], strict=True)
