@@ -20,8 +20,18 @@ def main() -> None:
         "--port", type=int, default=8501, help="port of the web server (default: %(default)s)"
     )
     parser.add_argument("--headless", action="store_true", help="open no browser window")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address that the server listens at (default: %(default)s)"
+    )
+    parser.add_argument("--base-path", default="", help="path below which a proxy serves the pages")
     arguments = parser.parse_args()
-    launch(arguments.directories, arguments.port, arguments.headless)
+    launch(
+        arguments.directories,
+        arguments.port,
+        arguments.headless,
+        host=arguments.host,
+        base_path=arguments.base_path,
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from benchmarks.evidence.shown import markdown
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
-from prmcal.harness.commands.output import text_table
+from prmcal.harness.terminal.size import UNLIMITED
+from prmcal.harness.terminal.tables import text_table
 
 __all__ = ["PLACES"]
 
@@ -38,7 +39,7 @@ def _scaling_example(figures: Figures) -> str:
 
 def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
     found = readable_leaderboard(rows, name, LEADERBOARDS[name].main_metrics)
-    lines = textwrap.dedent(text_table(found.head, found.rows).strip("\n")).splitlines()
+    lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 

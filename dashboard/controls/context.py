@@ -24,8 +24,9 @@ from pathlib import Path
 import pandas as pd
 
 from prmcal.dashboard.controls.address import address_of, given, link
-from prmcal.dashboard.controls.selection import FILTERS, grid_names
+from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
+from prmcal.db.html.table import FILTERS
 from prmcal.errors import DatabaseError
 
 __all__ = ["CELLS", "CHOICES", "RUN", "Context", "context_of", "page_parameters"]

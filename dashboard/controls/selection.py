@@ -10,15 +10,13 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.data import ask
+from prmcal.db.html.table import FILTERS
 from prmcal.db.text.presentation import COORDINATE_TITLES
 
-__all__ = ["FILTERS", "KINDS", "GridNames", "filter_by", "grid_names"]
+__all__ = ["KINDS", "GridNames", "filter_by", "grid_names"]
 
-KINDS = ("dataset", "llm", "prm", "calibrator", "strategy")
+KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""
-
-FILTERS = dict(zip(KINDS, ("datasets", "llms", "prms", "calibrators", "strategies"), strict=True))
-"""The query parameter with the names that a filter of this kind keeps."""
 
 
 @dataclass(frozen=True)

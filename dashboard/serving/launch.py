@@ -15,7 +15,6 @@ _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
-    "server.address": "127.0.0.1",
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": "false",
     "theme.light.primaryColor": "#0072B2",
@@ -23,8 +22,15 @@ _OPTIONS = {
 }
 
 
-def launch(directories: Sequence[Path], port: int = 8501, headless: bool = False) -> NoReturn:
-    """Replace this process by a web server that only this machine can reach.
+def launch(
+    directories: Sequence[Path],
+    port: int = 8501,
+    headless: bool = False,
+    *,
+    host: str = "127.0.0.1",
+    base_path: str = "",
+) -> NoReturn:
+    """Replace this process by a web server. By default, only this machine can reach it.
 
     Parameters
     ----------
@@ -34,6 +40,10 @@ def launch(directories: Sequence[Path], port: int = 8501, headless: bool = False
         The port of the server.
     headless : bool
         Whether to open no browser window.
+    host : str
+        The address that the server listens at. With ``0.0.0.0``, other machines can reach it.
+    base_path : str
+        The path below which a proxy serves the pages; empty for none.
 
     Raises
     ------
@@ -44,7 +54,13 @@ def launch(directories: Sequence[Path], port: int = 8501, headless: bool = False
         raise SystemExit(
             "The dashboard needs Streamlit and Altair. Install them: pip install 'prmcal[dashboard]'"
         )
-    options = {**_OPTIONS, "server.port": str(port), "server.headless": str(headless).lower()}
+    options = {
+        **_OPTIONS,
+        "server.address": host,
+        "server.baseUrlPath": base_path.strip("/"),
+        "server.port": str(port),
+        "server.headless": str(headless).lower(),
+    }
     flags = [f"--{name}={value}" for name, value in options.items()]
     script = Path(__file__).with_name("script") / "prmcal_dashboard.py"
     command = [

@@ -15,10 +15,10 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
 from prmcal.dashboard.text.formats import escaped
 
-__all__ = ["show_overview"]
+__all__ = ["show_small_multiples"]
 
 
-def show_overview(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show a reliability diagram for each LLM and data set."""
     place = choose_of(path, ("prm", "calibrator"))
     if place is None:
