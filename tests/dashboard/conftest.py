@@ -146,6 +146,15 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
 
 
+def board_rows(page: Page) -> list[list[str]]:
+    """The cells of the table of a leaderboard as text, the head first."""
+    page.locator(".leaderboard tbody td").first.wait_for()
+    texts = page.locator(".leaderboard table").evaluate(
+        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
+    )
+    return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
+
+
 def as_shown(value: float, low: float, high: float) -> str:
     """A value and its interval, as tables show them."""
     return estimate(value, low, high).replace("\N{NO-BREAK SPACE}", " ")

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
 
-import pandas as pd
 import pytest
 
 from prmcal.dashboard.controls.address import link
@@ -19,7 +18,6 @@ from prmcal.db.queries import catalog
 from prmcal.db.queries.reported import reported
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell
-from prmcal.db.text.formats import escape_markdown
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import SECONDS, as_shown, rows, run_in_progress
 from tests.db import factory, parquet_files
@@ -29,110 +27,6 @@ from playwright.sync_api import Page, TimeoutError, expect
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 CLICKS = 12
-
-
-def test_the_leaderboard_shows_the_numbers_of_the_database(
-    page: Page, address: str, run_folder: Path
-) -> None:
-    page.goto(address)
-    head, *shown = rows(page)
-    stored = catalog.leaderboard(published_path(run_folder))
-    assert head == [
-        "Data set",
-        "LLM",
-        "Calibrator",
-        "Brier, corrected",
-        "Adaptive CE",
-        "Signed error",
-        "Questions",
-        "Prefixes",
-    ]
-    assert len(shown) == len(stored)
-    for row, cell in zip(shown, stored.to_dict("records"), strict=True):
-        assert row[:3] == [cell["dataset"], cell["llm"], cell["calibrator"]]
-        if cell["status"] == "failed":
-            assert row[3:] == ["failed"] * 3 + [MISSING] * 2
-            continue
-        # In each group, only the uncalibrated cell is significantly worse than the best, so it is the worst.
-        marks = {"best": " ●", "tied": " ○", "worse": " ▼"}
-        for text, metric in zip(row[3:6], ("brier_corrected", "adaptive_ce", "signed_error"), strict=True):
-            expected = as_shown(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"])
-            mark = marks.get(cell[f"{metric}_standing"], "")
-            letters = f" {cell[f'{metric}_letters']}" if mark else ""
-            assert text == expected.replace(" [", f"{mark}{letters} [")
-        assert row[6:] == ["100", "1,234"]
-    assert {mark for row in shown for mark in "●○▼" if mark in row[3]} == set("●○▼")
-    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(
-        len(factory.DATASETS), timeout=1000 * SECONDS
-    )
-
-
-def test_rows_are_sorted_by_keyboard_best_first_and_the_address_has_the_order(
-    page: Page, address: str, run_folder: Path
-) -> None:
-    page.goto(address)
-    rows(page)
-    by = page.get_by_role("combobox", name="Sort by")
-    by.press_sequentially("Signed")
-    by.press("Enter")
-    page.wait_for_url("**/?sort=Signed+error")
-    stored = catalog.leaderboard(published_path(run_folder))["signed_error"].abs().dropna().sort_values()
-    first = page.get_by_test_id("stTable").first.locator("tbody tr").first
-    expect(first).to_contain_text(f"{stored.iloc[0]:.3f}")
-    values = [float(row[5].split()[0]) for row in rows(page)[1:] if row[5] != "failed"]
-    assert values == [round(value, 3) for value in stored]
-    assert rows(page)[-1][5] == "failed"
-
-
-def test_a_failed_cell_shows_its_reason_as_text(page: Page, address: str) -> None:
-    page.goto(address)
-    rows(page)
-    assert rows(page, 1) == [["Cell", "Reason"], [factory.FAILED_CELL, factory.REASON]]
-
-
-def test_the_scaling_table_shows_the_numbers_of_the_database(
-    page: Page, address: str, run_folder: Path
-) -> None:
-    page.goto(f"{address}/?table=Scaling&llms=weak&datasets=nano-math")
-    head, *shown = rows(page)
-    stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
-    for row, cell in zip(shown, stored.to_dict("records"), strict=True):
-        named = dict(zip(head, row, strict=True))
-        assert named["Strategy"] == cell["strategy"]
-        assert named["Accuracy"] == as_shown(cell["accuracy"], cell["accuracy_low"], cell["accuracy_high"])
-    settings = [[row[head.index(name)] for name in ("Strategy", "C", "β", "Calibrator")] for row in shown]
-    assert ["best-of-n + IAS", "0.99", "0.1", "isotonic"] in settings
-    assert ["beam search", *[MISSING] * 3] in settings
-
-
-def test_a_filter_keeps_its_rows_and_is_written_to_the_address(page: Page, address: str) -> None:
-    page.goto(address)
-    rows(page)
-    page.get_by_test_id("stSidebar").get_by_role("combobox", name="LLM").click()
-    page.get_by_role("option", name="weak").click()
-    page.wait_for_url("**/?llms=weak")
-    lines = page.get_by_test_id("stTable").first.locator("tbody tr")
-    expect(lines).to_have_count(6, timeout=1000 * SECONDS)
-    page.get_by_text("LLM: weak. PRM: qwen. Values with 95% intervals").wait_for()
-
-
-def test_downloads_have_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(f"{address}/?llms=weak&calibration_metrics=Brier")
-    rows(page)
-    stored = catalog.leaderboard(published_path(run_folder), llm=["weak"])
-    files = {}
-    for title in ("CSV", "Parquet", "Markdown", "LaTeX"):
-        with page.expect_download() as download:
-            page.get_by_role("button", name=title).click()
-        files[title] = Path(download.value.path())
-    assert files["CSV"].read_text() == stored.to_csv(index=False)
-    read = pd.read_parquet(files["Parquet"])
-    assert list(read["brier"]) == list(stored["brier"])
-    brier = f"{stored['brier'][0]:.3f} [{stored['brier_low'][0]:.3f}, {stored['brier_high'][0]:.3f}]"
-    assert escape_markdown(brier) in files["Markdown"].read_text()
-    lines = files["LaTeX"].read_text().splitlines()
-    assert sum(line.endswith(r"\\") for line in lines) == len(stored) + 1
-    assert any(brier in line for line in lines)
 
 
 def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
