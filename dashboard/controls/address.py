@@ -27,6 +27,7 @@ __all__ = [
     "bound_text",
     "enter_page",
     "given",
+    "given_names",
     "link",
     "note",
     "seed",
@@ -64,6 +65,14 @@ def enter_page(url_path: str) -> None:
 def given(parameter: str) -> list[str]:
     """Return the values of a query parameter: none if the address does not have it."""
     return list(st.query_params.get_all(parameter))
+
+
+def given_names(parameter: str, options: Sequence[str]) -> list[str]:
+    """Return those values of a query parameter that are options. A note names the others."""
+    unknown = [value for value in given(parameter) if value and value not in options]
+    if unknown:
+        note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
+    return [value for value in given(parameter) if value in options]
 
 
 def address_of() -> dict[str, list[str]]:
@@ -128,10 +137,7 @@ def bound_several(
     """Return the same for a widget with several values. An empty parameter means that no value is chosen."""
 
     def read(values: list[str]) -> list[str]:
-        unknown = [value for value in values if value and value not in options]
-        if unknown:
-            note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
-        known = [value for value in values if value in options]
+        known = given_names(parameter, options)
         return known if known or "" in values else list(default)
 
     return _binding(parameter, read, list(default), lambda chosen: chosen or [""], resets)
