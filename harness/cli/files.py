@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption
 
@@ -61,7 +62,9 @@ def export_prm(
     cell: Annotated[
         str,
         typer.Argument(
-            metavar="CELL", help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora."
+            metavar="CELL",
+            help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
+            autocompletion=complete.cells,
         ),
     ],
     out: Annotated[

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import GridArgument, LimitOption, PluginOption, RunArgument, read
 
 __all__: list[str] = []
@@ -82,7 +84,11 @@ def rebuild(directory: RunArgument) -> None:
 def doctor(
     grid: Annotated[
         str | None,
-        typer.Argument(metavar="GRID", help="A grid file (YAML), or the name of a shipped grid."),
+        typer.Argument(
+            metavar="GRID",
+            help="A grid file (YAML), or the name of a shipped grid.",
+            autocompletion=complete.grids,
+        ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -97,4 +103,4 @@ def doctor(
         needs, ready = grid_needs(read(grid, None, plugin))
         typer.echo(f"\n{needs}")
         if not ready:
-            raise typer.Exit(2)
+            raise typer.Exit(ExitCode.FAILED_CHECKS)

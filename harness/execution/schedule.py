@@ -90,6 +90,11 @@ class Schedule:
         """Shards that are handed out and not finished."""
         return list(self._running.values())
 
+    @property
+    def unfinished(self) -> list[Shard[Parameters]]:
+        """Shards that are running or waiting, each after its inputs."""
+        return [*self._running.values(), *self.waiting.values()]
+
     def take(self, loaded: str = "") -> Shard[Parameters] | None:
         """Return the next shard for a worker that has the model `loaded`; None if no shard is ready."""
         if not self._ready:

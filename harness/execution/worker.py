@@ -25,7 +25,7 @@ __all__ = ["run_shard", "serve"]
 
 def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
     """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
-    begin = time.perf_counter()
+    begin, models = time.perf_counter(), context.models_loaded
     try:
         output = compute(shard, context)
         figures = {
@@ -34,6 +34,7 @@ def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
             "samples": output.samples,
             "generated_tokens": output.generated_tokens,
             "scored_tokens": output.scored_tokens,
+            "loading": context.models_loaded > models,
         }
         manifest = context.store.write(
             shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures

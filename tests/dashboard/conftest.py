@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,12 +14,13 @@ import pytest
 
 from prmcal.dashboard.serving.background import background_server
 from prmcal.dashboard.text.formats import estimate
+from prmcal.db.run_folder import LOCK_FILE
 from tests.db import factory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
-SECONDS = 240
+SECONDS = 25
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -32,10 +34,18 @@ FLAGS = [
 
 
 @contextmanager
-def server(directory: Path) -> Iterator[str]:
-    """Start a dashboard for a folder; yield its address."""
+def run_in_progress(directory: Path) -> Iterator[None]:
+    """Hold the lock of a folder, as a run does while it writes."""
+    with (directory / LOCK_FILE).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def server(*directories: Path) -> Iterator[str]:
+    """Start a dashboard for some folders; yield its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with background_server(directory) as address:
+    with background_server(*directories) as address:
         yield address
 
 

@@ -19,7 +19,7 @@ from prmcal.db.queries.reported import reported
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import SECONDS, as_shown, rows
+from tests.dashboard.conftest import SECONDS, as_shown, rows, run_in_progress
 from tests.db import factory, parquet_files
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -30,7 +30,7 @@ CLICKS = 12
 
 
 def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(f"{address}/?table=Costs&llm=weak&dataset=nano-math&costs=in+total")
+    page.goto(f"{address}/?table=Costs&llms=weak&datasets=nano-math&costs=in+total")
     head, *shown = rows(page)
     stored = catalog.costs(published_path(run_folder))
     stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
@@ -39,7 +39,7 @@ def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) ->
 
 
 def test_reported_numbers_are_shown_beside_measured_ones_and_are_not_ranked(page: Page, address: str) -> None:
-    page.goto(f"{address}/?table=Paper&paper=Best-of-n,+Qwen-PRM-7B")
+    page.goto(f"{address}/?table=Paper&paper=bon_qwen")
     head, *shown = rows(page)
     paper = reported(table="bon_qwen")
     assert [row[head.index("Reported")] for row in shown] == [
@@ -69,7 +69,7 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
 
 
 def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(address + link("calibration", view="Calibrators", llm="strong", metric="ECE"))
+    page.goto(f"{address}/" + link("calibration", view="Calibrators", llm="strong", metric="ece"))
     _, *shown = rows(page)
     stored = catalog.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
     numbers = stored[["ece", "ece_low", "ece_high"]].itertuples(index=False)
@@ -81,7 +81,7 @@ def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_fol
 
 
 def test_every_llm_and_data_set_has_its_diagram(page: Page, address: str) -> None:
-    page.goto(address + link("calibration", view="All LLMs and data sets", calibrator="isotonic"))
+    page.goto(f"{address}/" + link("calibration", view="All LLMs and data sets", calibrator="isotonic"))
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3)
     page.get_by_text("strong: failed").wait_for()
 
@@ -106,23 +106,19 @@ def test_every_page_follows_a_run_from_nothing_to_damage(
     directory, address = live
     page.goto(address)
     everywhere(page, "There are no results in")
-    Writer(database_path(directory)).publish()
-    everywhere(page, "has started but has not measured anything yet", runs="This database has no runs")
-    shutil.copy(database_path(run_folder), database_path(directory))
-    writer = Writer(database_path(directory))
-    writer.publish()
-    page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
-    here = {
-        "leaderboard": "calibration",
-        "llm": "new",
-        "prm": "qwen",
-        "calibrator": "isotonic",
-        "dataset": "nano-math",
-        "status": "pending",
-    }
-    writer.record([Cell(cell_id="calibration/new", **here)])
-    writer.publish()
-    page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
+    with run_in_progress(directory):
+        Writer(database_path(directory)).publish()
+        page.get_by_text("Provisional, the run is in progress").wait_for()
+        everywhere(page, "has started but has not measured anything yet", runs="This database has no runs")
+        shutil.copy(database_path(run_folder), database_path(directory))
+        writer = Writer(database_path(directory))
+        writer.publish()
+        page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+        here = {"leaderboard": "calibration", "dataset": "nano-math", "llm": "new", "status": "pending"}
+        writer.record([Cell(cell_id="calibration/new", **here)])
+        writer.publish()
+        page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
+    expect(page.get_by_text("Provisional")).to_have_count(0)
     for version, message in ((99, "was written by a newer version"), (1, "was written by an older version")):
         with engine_for(writer.path).begin() as connection:
             connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
@@ -154,16 +150,17 @@ def test_every_page_is_shown_while_a_run_is_writing(
             writer.record([cell])
             writer.publish()
 
-    page.goto(address)
-    page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
-    run = Thread(target=write)
-    run.start()
-    try:
-        while written < 7:
-            everywhere(page, writing=True)
-    finally:
-        stop.set()
-        run.join()
+    with run_in_progress(directory):
+        page.goto(address)
+        page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+        run = Thread(target=write)
+        run.start()
+        try:
+            while written < 7:
+                everywhere(page, writing=True)
+        finally:
+            stop.set()
+            run.join()
     page.get_by_text(f"11 of {12 + written} cells done · 1 failed · {written} pending").wait_for()
 
 
@@ -189,9 +186,9 @@ def open_page(page: Page, title: str) -> None:
     While a run publishes, an open page is drawn again every two seconds. If Streamlit gets the request to draw it again
     after a click on another page and before it has handled the click, it forgets the click.
     """
-    address = f"**/{'' if title == 'Leaderboard' else title.lower()}"
+    address = f"**/{title.lower()}"
     for _ in range(CLICKS):
-        page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+        page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
         with suppress(TimeoutError):
             page.wait_for_url(address, timeout=1000 * SECONDS / CLICKS)
             return

@@ -56,11 +56,8 @@ def cells(page: Page, board: str = "calibration") -> list[str]:
 
 def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
-    boards: tuple[tuple[Leaderboard, str], ...] = (
-        ("calibration", "brier_corrected"),
-        ("scaling", "accuracy"),
-    )
-    for name, metric in boards:
+    boards: dict[Leaderboard, str] = {"calibration": "brier_corrected", "scaling": "accuracy"}
+    for name, metric in boards.items():
         frame = catalog.leaderboard(published_path(run_folder), name)
         assert cells(page, name) == list(frame["cell_id"])[:50]
         for row in frame[frame["status"] == "done"].head(3).to_dict("records"):

@@ -34,8 +34,7 @@ def grid(folder: Path, port: int) -> Path:
         "base_url": f"http://127.0.0.1:{port}/v1",
         "model": "synthetic",
         "chat_template": "{{ messages[-1]['content'] }}" + PARTING,
-        "attempts": 2,
-        "backoff": 0.05,
+        "patience": 0.5,
     }
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
         "llms": [{"name": "served", "plugin": "openai", "arguments": arguments}],
