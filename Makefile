@@ -10,7 +10,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-vllm install lint nano benchmarks screenshots clean
+.PHONY: demo test test-vllm install lint docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -44,6 +44,11 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Build the documentation into build/docs. A warning, such as a dead link, is an error. No network is used.
+docs: install
+	$(BIN)/python -m sphinx -q -W --keep-going --fresh-env docs build/docs
+	@echo "Open build/docs/index.html"
 
 # Train the nano models again, into build/nano/models. This takes about three and a half hours on one core.
 nano: install

@@ -16,6 +16,7 @@ PACKAGES: dict[str, set[str]] = {
     "db": set(),
     "harness": {"registry", "db"},
     "dashboard": {"db"},
+    "docs": {"registry", "db", "harness"},
 }
 SHARED = {"errors", "steps"}
 # For each room of the harness the other rooms that it may import.

@@ -7,13 +7,13 @@ import sys
 import typer
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import files, grids, plugins, results
+from prmcal.harness.cli import documents, files, grids, plugins, results
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
 
 __all__ = ["main"]
 
-COMMANDS = (grids, results, files, plugins)
+COMMANDS = (grids, results, files, plugins, documents)
 """The modules whose import adds the commands. The order of the help is in `app`."""
 
 

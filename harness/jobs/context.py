@@ -58,7 +58,7 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     try:
         yield
     except PluginFailedError as error:
-        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {error}") from error
+        raise type(error)(f"The {kind} '{name}' failed to {action}: {error}") from error
     except PrmcalError:
         raise
     except Exception as error:

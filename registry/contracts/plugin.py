@@ -67,7 +67,7 @@ class Plugin:
         known: dict[str, Any] = {
             "plugin": self.plugin_name or cls.__qualname__,
             "version": self.version,
-            "arguments": self.arguments,
+            "arguments": {name: value for name, value in self.arguments.items() if name != "patience"},
         }
         if not cls.__module__.startswith("prmcal."):
             known["source"] = _source_hash(inspect.getfile(cls))

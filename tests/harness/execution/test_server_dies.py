@@ -34,8 +34,7 @@ def grid(folder: Path, port: int) -> Path:
         "base_url": f"http://127.0.0.1:{port}/v1",
         "model": "synthetic",
         "chat_template": "{{ messages[-1]['content'] }}" + PARTING,
-        "attempts": 2,
-        "backoff": 0.05,
+        "patience": 0.5,
     }
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
         "llms": [{"name": "served", "plugin": "openai", "arguments": arguments}],
@@ -71,6 +70,7 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     assert f" {len(kept)} reused, 0 cells failed" in resumed.stderr
     assert " 0 reused" in whole.stderr
     tables = [
-        prmcal("leaderboard", tmp_path / out, "--format", "csv").stdout for out in ("interrupted", "whole")
+        prmcal("leaderboard", tmp_path / out, "--table", "calibration", "--format", "csv").stdout
+        for out in ("interrupted", "whole")
     ]
     assert tables[0] == tables[1] != ""

@@ -14,7 +14,7 @@ from tests.conftest import ROOT, Prmcal
 
 def test_every_grid_of_the_project_is_shipped_under_its_name() -> None:
     shipped = shipped_grids()
-    assert set(shipped) == {path.stem for path in (ROOT / "grids").iterdir()}
+    assert set(shipped) == {path.stem for path in (ROOT / "grids").glob("*.yaml")}
     assert {name: read_grid(find_grid(name)).name for name in shipped} == {name: name for name in shipped}
 
 
