@@ -57,6 +57,9 @@ __all__ = [
 
 P = TypeVar("P", bound=Plugin)
 
+_CONTENT = "__prmcal_content__"
+"""The name under which the module of a plugin file keeps the hash of the file that it was loaded from."""
+
 
 class Registry(Generic[P]):
     """The plugins of one kind, by their names.
@@ -108,6 +111,11 @@ class Registry(Generic[P]):
             return cls
 
         return decorate
+
+    def forget(self, module: str) -> None:
+        """Remove the plugins that a module registered."""
+        kept = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
+        self._registered = kept
 
     def names(self) -> dict[str, str]:
         """Return ``module:Class`` of every plugin, sorted by name.
@@ -304,7 +312,7 @@ strategy = strategies.register
 def load_plugin_file(path: Path) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
-    The same file is executed only once.
+    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again.
 
     Raises
     ------
@@ -317,12 +325,18 @@ def load_plugin_file(path: Path) -> None:
     if not path.is_file():
         raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if module_name in sys.modules:
-        return
+    content = hashlib.sha256(path.read_bytes()).hexdigest()
+    loaded = sys.modules.get(module_name)
+    if loaded is not None:
+        if vars(loaded)[_CONTENT] == content:
+            return
+        for registry in KINDS.values():
+            registry.forget(module_name)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
     module = importlib.util.module_from_spec(spec)
+    vars(module)[_CONTENT] = content
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)

@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "execution": {"storage", "jobs", "planning", "costs", "machine"},
     "report": {"storage"},
     "site": {"storage", "report"},
+    "notebook": {"storage", "planning", "machine", "execution", "report", "site"},
     "commands": {"storage", "jobs", "planning", "costs", "machine", "execution", "terminal"},
     "cli": {"terminal", "planning", "execution", "report", "site", "commands"},
 }

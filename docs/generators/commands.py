@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import PurePath
 from typing import Any
 
@@ -15,12 +16,16 @@ __all__ = ["commands_reference"]
 
 
 def commands_reference() -> str:
-    """Return a section for each command, in the order of ``prmcal --help``."""
-    assert COMMANDS  # Their import adds the commands to the application.
+    """Return a section for each command, in the order of the modules that add them."""
     group: Any = typer.main.get_command(app)
-    return "\n".join(
-        _section(name, command) for name, command in group.commands.items() if not command.hidden
-    )
+    modules = [module.__name__ for module in COMMANDS]
+    commands = sorted(group.commands.items(), key=lambda item: modules.index(_module(item[1])))
+    return "\n".join(_section(name, command) for name, command in commands if not command.hidden)
+
+
+def _module(command: Any) -> str:
+    """Return the module that adds a command. The callback is a wrapper of the function there."""
+    return str(inspect.unwrap(command.callback).__module__)
 
 
 def _section(name: str, command: Any) -> str:

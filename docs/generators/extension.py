@@ -16,6 +16,7 @@ from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.grid_file import grid_reference
 from prmcal.docs.generators.mathml import visit_block, visit_inline
 from prmcal.docs.generators.plugins import metrics_table, models_table, plugin_details, plugin_table
+from prmcal.harness.cli.exit_codes import EXPLANATION
 
 __all__ = ["PARTS", "filled", "setup"]
 
@@ -24,6 +25,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "calibrators": partial(plugin_table, "calibrator"),
     "commands": commands_reference,
     "datasets": partial(plugin_table, "dataset"),
+    "exit codes": lambda: EXPLANATION,
     "grid file": grid_reference,
     "llms": partial(plugin_table, "llm"),
     "metrics": metrics_table,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 from prmcal.harness.execution.schedule import Outcome, Schedule
@@ -116,7 +118,10 @@ class LocalExecutor:
     def _start(self, place: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        before = dict(os.environ)
+        # A worker needs nothing of the program that started it. It would import it again, and with it a script that
+        # runs a grid would run the grid again.
+        before, program = dict(os.environ), sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
         os.environ.update(_WORKER_ENVIRONMENT | gpu_environment(self.workers, place))
         # The coordinator handles Ctrl-C: it records what is done and then stops the workers. Workers start with SIGINT
         # blocked, because a worker that is still starting would print a traceback.
@@ -131,6 +136,7 @@ class LocalExecutor:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            sys.modules["__main__"] = program
             os.environ.clear()
             os.environ.update(before)
         theirs.close()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from prmcal.errors import StorageError
 from prmcal.harness.costs.estimate import CostModel
@@ -52,6 +53,7 @@ def run_grid(
     workers: int,
     plugin_files: Sequence[Path] = (),
     executor: Executor | None = None,
+    stream: TextIO | None = None,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
 
@@ -66,6 +68,8 @@ def run_grid(
         Plugin files. They must be loaded already, and every worker loads them.
     executor : Executor, optional
         Runs the shards; by default on this machine.
+    stream : text file, optional
+        Where the progress is written; by default standard error.
 
     Raises
     ------
@@ -96,7 +100,7 @@ def run_grid(
         recorder.begin(done)
         schedule = Schedule(plan, done)
         cost = CostModel(plan, store.all_manifests())
-        progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers))
+        progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
         _execute(
             schedule, recorder, executor or LocalExecutor(directory, workers, plugin_files), cost, progress
         )

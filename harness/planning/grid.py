@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -29,6 +29,7 @@ __all__ = [
     "PluginSpec",
     "SamplingSpec",
     "StrategySpec",
+    "grid_of",
     "read_grid",
 ]
 
@@ -336,10 +337,21 @@ def read_grid(path: Path) -> GridSpec:
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
+    return grid_of(data, f"The grid file {path}")
+
+
+def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:
+    """Check the data of a grid. `origin` names it in messages.
+
+    Raises
+    ------
+    GridError
+        If the data does not fit the schema. The message says where and what is wrong.
+    """
     try:
-        return GridSpec.model_validate(data)
+        return GridSpec.model_validate(dict(data))
     except ValidationError as error:
-        raise GridError(f"The grid file {path}: {_first_problem(error)}") from error
+        raise GridError(f"{origin}: {_first_problem(error)}") from error
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -29,6 +29,8 @@ from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
+FILES = re.compile(r"runs/|mine\.yaml|my_plugins\.py|site|success\.")
+"""The names of files and folders that the commands of the tutorials read and write."""
 
 
 def blocks(language: str, *pages: Path) -> list[str]:
@@ -174,29 +176,36 @@ def test_commands_on_the_pages_have_these_arguments_and_options(line: str) -> No
         command.make_context(name, arguments)
 
 
-def test_the_first_two_tutorials_work_as_they_are_printed(tmp_path: Path, prmcal: Prmcal) -> None:
-    score, add = (ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("score-my-prm", "add-a-calibrator"))
+def test_the_first_two_tutorials_and_what_follows_work_as_they_are_printed(
+    tmp_path: Path, prmcal: Prmcal
+) -> None:
+    folder = ROOT / "docs"
+    score, add = (folder / "tutorials" / name for name in ("score-my-prm.md", "add-a-calibrator.md"))
+    later = [folder / "tutorials" / "read-the-leaderboard.md"]
+    later += [folder / "how-to" / name for name in ("disk-and-time.md", "publish.md", "resume.md")]
+    # The grid has the calibrator of the second tutorial from the beginning, so one run of two questions is enough.
     grid = yaml.safe_load(blocks("yaml", score)[0]) | yaml.safe_load(blocks("yaml", add)[0])
     grid["measurement"]["replicates"] = 200
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
     (tmp_path / "my_plugins.py").write_text(blocks("python", add)[0], encoding="utf-8")
-    # The grid has the calibrator of the second tutorial from the beginning, so one run of two questions is enough.
-    lines = [
-        *commands(add),
-        *(
-            line
-            for line in commands(score)
-            if not line.startswith(("prmcal run", "prmcal plan", "prmcal doctor"))
-        ),
-    ]
-    assert sum(line.startswith("prmcal run") for line in lines) == 1
-    for line in lines:
-        words = [
-            str(tmp_path / each) if re.match(r"(runs/|mine\.yaml|my_plugins\.py)", each) else each
-            for each in shlex.split(line)[1:]
-        ]
+
+    def typed(line: str) -> str:
+        """Type a command in the folder. The run of the whole nano grid is that of the tutorials here."""
+        line = (
+            line.replace("runs/nano", "runs/mine")
+            .replace("nano-prm", "my-prm")
+            .replace("quantile-lora", "platt")
+        )
+        words = [str(tmp_path / each) if FILES.match(each) else each for each in shlex.split(line)[1:]]
         done = prmcal(*words, *(["--limit", 2, "--workers", 1] if words[0] == "run" else []))
         assert done.returncode == 0, f"{line}: {done.stderr}"
+        return words[0]
+
+    typed_commands = [typed(line) for line in commands(add)]
+    quick = ("leaderboard", "status", "show", "compare", "export", "export-success", "rebuild")
+    lines = dict.fromkeys([*commands(score), *(line for page in later for line in commands(page))])
+    typed_commands += [typed(line) for line in lines if line.split()[1] in quick]
+    assert set(typed_commands) >= {"check", "run", "leaderboard", "compare", "show", "export", "rebuild"}
 
 
 def test_the_documentation_is_built_once_for_a_version(built: Path, cache: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_plugin_that_needs_arguments_does_not_end_the_check_of_its_file(
     given = prmcal("check", path, "--argument", "folder=here")
     assert given.returncode == 0, given.stdout
     assert "2 plugins: 2 passed" in given.stdout
-    assert "2 plugins: 1 needs arguments, 1 passed" in " ".join(prmcal("check", path).stdout.split())
+    assert "2 plugins: 1 passed, 1 needs arguments" in " ".join(prmcal("check", path).stdout.split())
     wrong = prmcal("check", path, "--argument", "foldr=here")
     assert wrong.returncode == 2
     assert "has an argument 'foldr'. Did you mean 'folder'?" in wrong.stderr
