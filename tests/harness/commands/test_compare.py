@@ -104,7 +104,9 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
     prefixes = int(rows.loc[RAW, "rows"])
     assert f"Paired over the same 40 questions and the same {prefixes} prefixes." in lines
-    brier, _ = [line for line in lines if line.startswith("brier ")]  # without terminal prefixes, and with them
+    brier, _ = [
+        line for line in lines if line.startswith("brier ")
+    ]  # without terminal prefixes, and with them
     difference = rows.loc[RAW, "brier"] - rows.loc[FITTED, "brier"]
     assert f" {difference:+.3f} [" in brier
     assert " yes " in brier and "Holm's correction over all pairs of cells of the group (1 pair)" in " ".join(
