@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,14 +23,19 @@ _OPTIONS = {
 
 
 def launch(
-    directory: Path, port: int = 8501, headless: bool = False, *, host: str = "127.0.0.1", base_path: str = ""
+    directories: Sequence[Path],
+    port: int = 8501,
+    headless: bool = False,
+    *,
+    host: str = "127.0.0.1",
+    base_path: str = "",
 ) -> NoReturn:
     """Replace this process by a web server. By default, only this machine can reach it.
 
     Parameters
     ----------
-    directory : Path
-        The output folder of a run. It may be empty: the pages update when the run publishes results.
+    directories : sequence of Path
+        The output folders of one or more runs. They may be empty: the pages update when a run publishes results.
     port : int
         The port of the server.
     headless : bool
@@ -67,6 +73,6 @@ def launch(
         *flags,
         "--",
         "--dir",
-        str(directory.resolve()),
+        *(str(directory.resolve()) for directory in directories),
     ]
     os.execv(sys.executable, command)

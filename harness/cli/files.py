@@ -36,7 +36,9 @@ def report(
 
 @app.command()
 def export(
-    directory: RunArgument,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
+    ],
     html: Annotated[
         Path,
         typer.Option(
@@ -46,11 +48,12 @@ def export(
 ) -> None:
     """Write the leaderboards as a static site.
 
-    A browser can open its files without a server, and GitHub Pages can host it.
+    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
+    compares them.
     """
     from prmcal.harness.site import write_site
 
-    files = write_site(directory, html)
+    files = write_site(directories, html)
     typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
 
 

@@ -144,7 +144,8 @@ def dashboard(
 ) -> None:
     """Open the results in a browser.
 
-    A folder may be empty: the pages fill up when a run writes into it.
+    A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
+    show the differences between runs.
     """
     from prmcal.harness.commands.dashboard import serve
 

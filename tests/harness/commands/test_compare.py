@@ -18,6 +18,7 @@ from scipy.stats import ttest_rel
 
 from prmcal.db.queries import catalog
 from prmcal.errors import ArtifactError, IncomparableCellsError, PrmcalError, UnknownCellError
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.commands.compare import render_comparison
 from tests.conftest import PLUGINS, Prmcal
 
@@ -73,7 +74,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     path.write_text(yaml.safe_dump(grid))
     plugins = ["--plugin", PLUGINS / "synthetic.py", "--plugin", short_sighted]
     done = prmcal("run", path, "--out", out, "--workers", 1, *plugins)
-    assert done.returncode == 2, done.stderr  # the broken calibrator's cells
+    assert done.returncode == 3, done.stderr  # the broken calibrator's cells
     assert all("no slope" in line for line in done.stderr.splitlines() if "error" in line), done.stderr
     return out
 
