@@ -231,7 +231,9 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
     said = " ".join(done.stderr.split())
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--format", "json").stdout)
+    rows = json.loads(
+        prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout
+    )
     assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
     assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
     scaling = [
@@ -266,7 +268,7 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
     out = tmp_path / "out"
     done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == ExitCode.FAILED_CELLS
-    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
+    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
     found = {row["calibrator"]: row["status"] for row in rows}
     assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
     state = prmcal("status", out)
