@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import bound, bound_number
 from prmcal.dashboard.frames.cells import MEDIAN
 from prmcal.db.queries.exact_curves import ExactCurves
 
@@ -19,10 +19,9 @@ def choose_target_and_level(pool: ExactCurves) -> tuple[float, float]:
         "Target probability C",
         0.01,
         0.999,
-        0.99,
-        0.001,
+        step=0.001,
         format="%.3f",
-        **bound("C"),
+        **bound_number("C", 0.01, 0.999, 0.99),
         help="IAS draws so many samples that at least one of them is correct with probability C",
     )
     return target, choose_level(pool, right)
@@ -36,8 +35,7 @@ def choose_level(pool: ExactCurves, container: DeltaGenerator) -> float:
     level = container.select_slider(
         "Quantile level β",
         levels,
-        levels[0],
-        **bound("beta"),
+        **bound("beta", levels, text="{:g}".format),
         help="IAS uses this quantile of the success probability. Calibrators without it use their point estimate",
     )
     return float(level)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import streamlit as st
 
+from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_view
-from prmcal.dashboard.controls.selection import choose_group, grid_names
+from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.budget import show_budget
 from prmcal.dashboard.views.parts.difficulty import show_difficulty
@@ -21,10 +22,10 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Scaling")
     grid = grid_names(path)
-    if not (grid.dataset and grid.llm and grid.prm):
+    group = choose_group(path)
+    if group is None:
         st.info("This run has no scaling cells.")
         return
-    group = choose_group(grid)
     pool: ExactCurves | None = ask(path, "exact_curves", **group)
     views = {"Budget": show_budget, "Difficulty": show_difficulty, "Risk and coverage": show_risk}
     view = choose_view(list(views))

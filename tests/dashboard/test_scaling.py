@@ -33,7 +33,7 @@ def expected_accuracy(run_folder: Path, target: float) -> str:
 def test_the_target_of_the_address_is_computed_and_moved_by_keyboard(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, C="0.01"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, C="0.01"))
     name = "best-of-n + IAS, uncalibrated"
     assert shown_accuracy(page, name) == expected_accuracy(run_folder, 0.01)
     slider = page.get_by_role("slider")
@@ -48,11 +48,11 @@ def test_the_target_of_the_address_is_computed_and_moved_by_keyboard(
 def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, cost="generated tokens"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, cost="generated tokens"))
     head, *shown = rows(page)
     assert head == ["Strategy", "Generated tokens", "Accuracy", "Pareto-optimal"]
     assert [row[3] for row in shown] == ["●"]  # the factory's other strategies have no tokens
-    page.goto(address + link("scaling", **GROUP))
+    page.goto(f"{address}/" + link("scaling", **GROUP))
     stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     pass_at_1 = stored[stored["strategy"] == "pass@1"].iloc[0]
     numbers = (pass_at_1[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))
@@ -60,7 +60,7 @@ def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
 
 
 def test_oracles_and_searches_are_not_on_the_frontier(page: Page, address: str) -> None:
-    page.goto(address + link("scaling", **GROUP))
+    page.goto(f"{address}/" + link("scaling", **GROUP))
     head, *shown = rows(page)
     marks = {row[0]: row[head.index("Pareto-optimal")] for row in shown}
     assert marks["oracle IAS"] == ""
@@ -72,7 +72,7 @@ def test_oracles_and_searches_are_not_on_the_frontier(page: Page, address: str) 
 def test_questions_of_each_difficulty_have_numbers_of_their_own(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, view="Difficulty"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Difficulty"))
     page.get_by_text("Numbers", exact=True).click()
     _, *shown = rows(page)
     pool = catalog.exact_curves(published_path(run_folder), **GROUP)
@@ -84,5 +84,5 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
 
 
 def test_risk_and_coverage_are_explained(page: Page, address: str) -> None:
-    page.goto(address + link("scaling", **GROUP, view="Risk and coverage"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Risk and coverage"))
     page.get_by_text("Best-of-N answers only the questions whose calibrated reward").wait_for()
