@@ -11,6 +11,7 @@ from prmcal.dashboard.charts.intervals import NOT_SIGNIFICANT, SIGNIFICANT, diff
 from prmcal.dashboard.charts.style import draw
 from prmcal.dashboard.controls.address import bound, link
 from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.findings import compared
 from prmcal.dashboard.text.formats import (
     MISSING,
     escaped,
@@ -78,7 +79,7 @@ def _chart(found: CellComparison) -> None:
             "significance": [SIGNIFICANT if each.real else NOT_SIGNIFICANT for each in shown],
         }
     )
-    draw(difference_chart(rows), "Differences with 95% intervals; the table below has the numbers")
+    draw(difference_chart(rows), compared(shown))
 
 
 def _table(found: CellComparison) -> None:

@@ -8,10 +8,12 @@ import streamlit as st
 
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.selection import choose_group, grid_names
+from prmcal.dashboard.controls.sliders import connect_sliders
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.views.parts.budget import show_budget
-from prmcal.dashboard.views.parts.difficulty import show_difficulty
-from prmcal.dashboard.views.parts.risk import show_risk
+from prmcal.dashboard.views.parts.scaling.budget import show_budget
+from prmcal.dashboard.views.parts.scaling.difficulty import show_difficulty
+from prmcal.dashboard.views.parts.scaling.equal_cost import show_equal_cost
+from prmcal.dashboard.views.parts.scaling.risk import show_risk
 from prmcal.db.queries.exact_curves import ExactCurves
 
 __all__ = ["show"]
@@ -24,11 +26,19 @@ def show(path: Path) -> None:
     if not (grid.dataset and grid.llm and grid.prm):
         st.info("This run has no scaling cells.")
         return
-    group = choose_group(grid)
-    pool: ExactCurves | None = ask(path, "exact_curves", **group)
-    views = {"Budget": show_budget, "Difficulty": show_difficulty, "Risk and coverage": show_risk}
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        group = choose_group(grid)
+    views = {
+        "Budget": show_budget,
+        "Equal cost": show_equal_cost,
+        "Difficulty": show_difficulty,
+        "Risk and coverage": show_risk,
+    }
     view = choose_view(list(views))
+    pool: ExactCurves | None = ask(path, "exact_curves", **group)
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")
         return
-    views[view](path, grid, group, pool)
+    views[view](path, grid, group, pool, row)
+    connect_sliders()

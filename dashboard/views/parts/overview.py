@@ -13,6 +13,7 @@ from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
+from prmcal.dashboard.text.findings import reliable
 from prmcal.dashboard.text.formats import escaped
 
 __all__ = ["show_overview"]
@@ -35,7 +36,6 @@ def show_overview(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
                 bins = ask(path, "reliability", cell_id=row.cell_id)
                 draw(
                     small_reliability_diagram(bins, colours, shape_scale(grid.llm, [row.llm]), row.llm),
-                    f"Reliability diagram of {row.llm} on {dataset}",
-                    wide=False,
+                    f"{row.llm} on {dataset}: {reliable(bins)}",
                 )
     st.caption(f"{RELIABILITY} {BINS}")
