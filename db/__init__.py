@@ -6,6 +6,7 @@ writer        the only writer: short transactions, bulk loads from Parquet, publ
 reader        short read-only connections to the published copy
 replicates    the bootstrap replicates that artifacts keep
 cells         the identifiers of cells
+cell_names    their short numbers, and the cell that a reader means
 metrics       the metrics of the leaderboards: titles, directions, descriptions
 roles         the few plugins that need special treatment
 tables        all tables, with descriptions

@@ -28,7 +28,7 @@ COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrat
 """The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
 
 MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
-    "calibration": ("brier_corrected", "adaptive_ce", "signed_error"),
+    "calibration": ("brier_corrected", "adaptive_ce_corrected", "signed_error"),
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
 }
 """The metrics of each leaderboard that are shown unless the reader chooses others."""
@@ -93,21 +93,42 @@ _ALL = (
         "ECE",
         "calibration",
         "lower",
-        "Calibration error over bins of equal width, weighted by count.",
+        "Calibration error over bins of equal width, weighted by count. Noise increases it.",
+    ),
+    Metric(
+        "ece_corrected",
+        "ECE, corrected",
+        "calibration",
+        "lower",
+        "ECE without the increase by noise. A value below 0 is shown as 0.",
     ),
     Metric(
         "adaptive_ce",
         "Adaptive CE",
         "calibration",
         "lower",
-        "Calibration error over bins of equal mass.",
+        "Calibration error over bins of equal mass. Noise increases it.",
+    ),
+    Metric(
+        "adaptive_ce_corrected",
+        "Adaptive CE, corrected",
+        "calibration",
+        "lower",
+        "Adaptive CE without the increase by noise. A value below 0 is shown as 0.",
     ),
     Metric(
         "average_ce",
         "Average CE",
         "calibration",
         "lower",
-        "Unweighted mean of the calibration error over the bins that are not empty.",
+        "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it.",
+    ),
+    Metric(
+        "average_ce_corrected",
+        "Average CE, corrected",
+        "calibration",
+        "lower",
+        "Average CE without the increase by noise. A value below 0 is shown as 0.",
     ),
     Metric(
         "signed_error",

@@ -28,6 +28,8 @@ Source = Path | sa.Connection
 # connection at a time, each connection opens the current file.
 _one_at_a_time = threading.RLock()
 
+_PLAIN = (sa.String, sa.Integer, sa.Float, sa.Boolean)
+
 
 def fingerprint(path: Path) -> tuple[int, int, int] | None:
     """Return (modification time in ns, size, inode), which change when a run publishes; None if there is no file."""
@@ -80,14 +82,28 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
     """Return the rows of a query. Integer columns have the dtype ``Int64``, which allows missing values."""
     import pandas as pd
 
-    whole = {
-        column.name: "Int64"
-        for column in query.selected_columns
-        if isinstance(column, sa.ColumnElement) and isinstance(column.type, sa.Integer)
-    }
+    columns = [column for column in query.selected_columns if isinstance(column, sa.ColumnElement)]
+    whole = {column.name: "Int64" for column in columns if isinstance(column.type, sa.Integer)}
+    plain = all(isinstance(column.type, _PLAIN) for column in columns)
     with connection_of(source) as connection:
+        if plain:
+            return _plain_frame(connection, query).astype(whole)
         try:
             return pd.read_sql(query, connection).astype(whole)
         except pd.errors.DatabaseError as error:
             # Pandas hides the driver's error, which `reading` translates.
             raise (error.__cause__ or error) from None
+
+
+def _plain_frame(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
+    """Return the rows of a query whose values need no conversion, by way of Arrow: ten times as fast as row by row."""
+    import duckdb
+
+    cursor: Any = connection.execute(query).cursor
+    try:
+        found: pd.DataFrame = cursor.to_arrow_table().to_pandas()
+    except duckdb.Error as error:
+        raise sa.exc.DBAPIError(str(query), {}, error) from error
+    # As in the other frames, a missing text is None in a column without texts.
+    empty = [name for name in found.columns if found[name].isna().all()]
+    return found.astype(dict.fromkeys(empty, object)).replace({name: {float("nan"): None} for name in empty})

@@ -25,7 +25,8 @@ from prmcal.harness.jobs.context import Context, successes_of
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
-from prmcal.harness.metrics.calibration import AdaptiveCE, brier_corrected
+from prmcal.harness.metrics.bin_errors import AdaptiveCE
+from prmcal.harness.metrics.calibration import brier_corrected
 from prmcal.harness.metrics.rows import PrefixRows
 from prmcal.harness.planning.again import plan_again
 from prmcal.harness.storage.folder import RunFolder

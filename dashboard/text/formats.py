@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from prmcal.db.text import formats
 from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
 
 __all__ = [
@@ -50,7 +51,7 @@ def number(value: float | None, digits: int = DIGITS) -> str:
     """Format a number with a true minus sign. A missing value gives :data:`MISSING`."""
     if value is None or pd.isna(value):
         return MISSING
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return formats.number(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def integer(value: float | None) -> str:

@@ -19,7 +19,9 @@ from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Gains", "read_gains"]
+__all__ = ["Gains", "against_equal_cost", "mean_costs", "read_gains"]
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
     full = _cells(connection, "full budget", places)
     values = _values(connection, [*adaptive["cell_id"], *full["cell_id"]])
-    most = _most(full, values)
+    full, most = _with_most_samples(full, values)
     fixed = None if most is None else _of_cells(full, values["accuracy"])
     spent = _of_cells(adaptive, values["samples"])
     right = _of_cells(adaptive, values["accuracy"])
-    equal = _at_equal_cost(connection, spent, right)
+    equal = against_equal_cost(spent, right, _accuracies(connection, mean_costs(spent)))
     found = {}
     for calibrator, own in adaptive.groupby("calibrator", sort=False):
         here = right[right["calibrator"] == calibrator]
@@ -108,15 +110,14 @@ def _of_cells(cells: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return joined.sort_values([*PLACE, "calibrator", "question_id"], ignore_index=True)
 
 
-def _most(full: pd.DataFrame, values: dict[str, pd.DataFrame]) -> int | None:
-    """Return N. If best-of-n was run with several n, its cells are reduced to those with the largest."""
-    samples = values["samples"].groupby("cell_id")["value"].max()
-    own = full["cell_id"].map(samples)
+def _with_most_samples(
+    full: pd.DataFrame, values: dict[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, int | None]:
+    """Return the cells of best-of-N and N. If best-of-n was run with several n, N is the largest."""
+    own = full["cell_id"].map(values["samples"].groupby("cell_id")["value"].max())
     if own.dropna().empty:
-        return None
-    most = own.max()
-    full.drop(full.index[own != most], inplace=True)
-    return int(most)
+        return full, None
+    return full[own == own.max()], int(own.max())
 
 
 def _mean(values: pd.DataFrame, calibrator: object, most: int) -> Quantity:
@@ -136,32 +137,59 @@ def _mean_if_any(values: pd.DataFrame, expected: int) -> Quantity | None:
     return mean_over_places(values) if len(values) == expected and expected else None
 
 
-def _at_equal_cost(connection: sa.Connection, spent: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+def mean_costs(spent: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean samples of each calibrator at each place, and the largest whole number that is not above them.
+
+    Parameters
+    ----------
+    spent : DataFrame
+        Columns dataset, llm, prm, calibrator, question_id and value (samples).
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, llm, prm, calibrator, mean and lower.
+    """
+    cost = spent.groupby([*PLACE, "calibrator"])["value"].mean().rename("mean").reset_index()
+    return cost.assign(lower=np.floor(cost["mean"] + _ROUNDING).astype(int))
+
+
+def against_equal_cost(spent: pd.DataFrame, right: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
 
     A mean that is not whole is reached by drawing one sample more for a random part of the questions. The accuracy of
     the fixed n then lies between those of the next smaller and the next larger number. The mean is an estimate, too: a
     question that costs more than the mean raises the accuracy of the fixed n by the slope of its curve, so this is
-    subtracted from the question's value.
-    """
-    import pandas as pd
+    subtracted from the question's value. The mean of the values is the difference of the accuracies.
 
+    Parameters
+    ----------
+    spent, right : DataFrame
+        Columns dataset, llm, prm, calibrator, question_id and value: samples and accuracy of IAS.
+    curves : DataFrame
+        Columns dataset, llm, prm, question_id, samples and accuracy of best-of-n, for the numbers of samples around
+        the mean costs.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, llm, prm, calibrator, question_id and value. Questions without a curve are left out.
+    """
     keys = [*PLACE, "calibrator"]
-    cost = spent.groupby(keys)["value"].mean().rename("mean").reset_index()
-    cost["lower"] = np.floor(cost["mean"] + 1e-9).astype(int)
-    curves = _accuracies(connection, cost)
-    joined = right.merge(spent, on=[*keys, "question_id"], suffixes=("", "_spent")).merge(cost, on=keys)
+    joined = right.merge(spent, on=[*keys, "question_id"], suffixes=("", "_spent")).merge(
+        mean_costs(spent), on=keys
+    )
     for name, step in (("below", 0), ("above", 1)):
         at = curves.rename(columns={"accuracy": name}).assign(lower=curves["samples"] - step)
         columns = [*PLACE, "question_id", "lower"]
         joined = joined.merge(at[[*columns, name]], on=columns, how="left")
     # With N samples there is no larger number, and none is needed.
     joined["above"] = joined["above"].fillna(joined["below"])
-    part = joined["mean"] - joined["lower"]
-    fixed = joined["below"] + part * (joined["above"] - joined["below"])
-    slope = (joined["above"] - joined["below"]).groupby([joined[name] for name in keys]).transform("mean")
-    value = joined["value"] - fixed - slope * (joined["value_spent"] - joined["mean"])
-    return pd.DataFrame({**{name: joined[name] for name in (*keys, "question_id")}, "value": value}).dropna()
+    steps = joined["above"] - joined["below"]
+    fixed = joined["below"] + (joined["mean"] - joined["lower"]) * steps
+    slope = steps.groupby([joined[name] for name in keys]).transform("mean")
+    joined["value"] = joined["value"] - fixed - slope * (joined["value_spent"] - joined["mean"])
+    return joined[[*keys, "question_id", "value"]].dropna()
 
 
 def _accuracies(connection: sa.Connection, cost: pd.DataFrame) -> pd.DataFrame:

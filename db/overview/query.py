@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.grid_order import grid_order
+from prmcal.db.cell_names import cell_numbers
 from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
 from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places, relative_cut
 from prmcal.db.overview.gains import read_gains
@@ -103,9 +103,10 @@ def overview(
 
 
 def _cells(connection: sa.Connection) -> pd.DataFrame:
+    numbers = cell_numbers()
     columns = [getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status")]
-    order = grid_order("dataset", "llm", "prm", "calibrator")
-    return frame(connection, sa.select(*columns).order_by(*order, Cell.cell_id))
+    query = sa.select(*columns, numbers.c.number).join(numbers, numbers.c.cell_id == Cell.cell_id)
+    return frame(connection, query.order_by(numbers.c.number))
 
 
 def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.grid_order import grid_order
+from prmcal.db.cell_names import cell_numbers
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
@@ -86,9 +86,10 @@ def signed_errors(source: Source, cell_id: str) -> pd.DataFrame:
 
 
 def cells(source: Source) -> pd.DataFrame:
-    """Return all cells of both leaderboards with status and reason, in the order of the grid."""
-    order = grid_order("dataset", "llm", "prm", "strategy", "calibrator")
-    return frame(source, sa.select(Cell).order_by(Cell.leaderboard, *order, Cell.cell_id))
+    """Return all cells of both leaderboards with short numbers, status and reason, in the order of the numbers."""
+    numbers = cell_numbers()
+    query = sa.select(numbers.c.number, Cell).join(numbers, numbers.c.cell_id == Cell.cell_id)
+    return frame(source, query.order_by(numbers.c.number))
 
 
 def comparisons(source: Source) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.grid_order import grid_order
+from prmcal.db.cell_names import cell_numbers
 from prmcal.db.queries.provenance import cell_row
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, Job, JobInput
@@ -48,14 +48,15 @@ def calibration_cells(source: Source) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns cell_id, llm, prm, calibrator, dataset, status and reason.
+        Columns cell_id, number (the short number), llm, prm, calibrator, dataset, status and reason.
     """
+    numbers = cell_numbers()
     kinds = ("llm", "prm", "calibrator", "dataset")
-    columns = [getattr(Cell, name) for name in ("cell_id", *kinds, "status", "reason")]
-    order = grid_order("dataset", "llm", "prm", "calibrator")
-    return frame(
-        source, sa.select(*columns).where(Cell.leaderboard == "calibration").order_by(*order, Cell.cell_id)
+    columns = [getattr(Cell, name) for name in (*kinds, "status", "reason")]
+    query = sa.select(Cell.cell_id, numbers.c.number, *columns).join(
+        numbers, numbers.c.cell_id == Cell.cell_id
     )
+    return frame(source, query.where(Cell.leaderboard == "calibration").order_by(numbers.c.number))
 
 
 def calibration_cell(source: Source, cell_id: str) -> str:
@@ -113,11 +114,13 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
     if row["leaderboard"] == "calibration":
         return row
     named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    numbers = cell_numbers()
     query = (
         sa.select(Cell.__table__)
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
         .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
         .where(*named)
-        .order_by(*grid_order("prm", "calibrator"))
+        .order_by(numbers.c.number)
         .limit(1)
     )
     found = connection.execute(query).mappings().one_or_none()

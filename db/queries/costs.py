@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -17,21 +17,28 @@ if TYPE_CHECKING:
 __all__ = ["costs"]
 
 
-def costs(source: Source) -> pd.DataFrame:
+def costs(source: Source, **filters: Any) -> pd.DataFrame:
     """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    **filters
+        The filters of :func:`prmcal.db.queries.leaderboard.measurements`.
 
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples (LLM
-        calls), generated_tokens, prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over all
-        questions in a column whose name ends in ``_total``. Unknown costs are missing.
+        Columns cell_id, number, those of :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples
+        (LLM calls), generated_tokens, prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over
+        all questions in a column whose name ends in ``_total``. Unknown costs are missing.
 
         Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token,
         multiplied by the tokens of the cell. They do not include fitting the calibrator.
     """
     with connection_of(source) as connection:
-        table = leaderboard(connection, "scaling")
+        table = leaderboard(connection, "scaling", **filters)
         rates = _seconds_per_token(connection).reindex(table["cell_id"]).reset_index(drop=True)
     for name in ("samples", *COSTS):
         if name not in table:
@@ -42,7 +49,7 @@ def costs(source: Source) -> pd.DataFrame:
     for name in amounts:
         table[f"{name}_total"] = table[name] * table["questions"]
     columns = [column for name in amounts for column in (name, f"{name}_total")]
-    return table[["cell_id", *COORDINATES, "accuracy", "questions", *columns]]
+    return table[["cell_id", "number", *COORDINATES, "accuracy", "questions", *columns]]
 
 
 def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:

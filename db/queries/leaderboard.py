@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
+from prmcal.db.cell_names import cell_numbers
 from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.standings import standings
-from prmcal.db.tables import Cell, Comparison, Plugin, Result
+from prmcal.db.tables import Cell, Comparison, Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +52,9 @@ def measurements(
     Returns
     -------
     DataFrame
-        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES`, status, reason, metric, value, low, high,
-        rows, questions, standing, letters. A cell without values (failed or pending) has one row with a null metric.
+        Columns cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
+        metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one
+        row with a null metric.
 
         Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different
         from the best after Holm's correction), "worse" (significantly different), or null if the value was not
@@ -60,9 +62,13 @@ def measurements(
         null if the value was not compared or the alphabet is too short.
     """
     chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
-    cells = sa.select(
-        Cell.cell_id, *(getattr(Cell, name) for name in COORDINATES), Cell.status, Cell.reason
-    ).where(Cell.leaderboard == table)
+    numbers = cell_numbers()
+    coordinates = [getattr(Cell, name) for name in COORDINATES]
+    cells = (
+        sa.select(Cell.cell_id, numbers.c.number, *coordinates, Cell.status, Cell.reason)
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .where(Cell.leaderboard == table)
+    )
     same_level = (
         Result.question_level.is_(None) if question_level is None else Result.question_level == question_level
     )
@@ -71,7 +77,6 @@ def measurements(
     ).outerjoin(Result, sa.and_(Result.cell_id == Cell.cell_id, Cell.status == "done", same_level))
     with connection_of(source) as connection:
         found = frame(connection, query)
-        positions = frame(connection, sa.select(Plugin.kind, Plugin.name, Plugin.position))
         compared = frame(connection, _comparisons(table)) if question_level is None else None
     better = {metric.name: metric.better for metric in METRICS.values()}
     standing = None if compared is None else standings(found, compared, better)
@@ -80,7 +85,10 @@ def measurements(
     for name, values in chosen.items():
         if values is not None:
             found = found[found[name].isin(list(values)) | found[name].isna()]
-    return _ordered(found, positions)
+    order = {name: place for place, name in enumerate(METRICS)}
+    place = found["metric"].map(lambda name: order.get(name, len(order)))
+    rows = found.assign(place=place).sort_values(["number", "place", "metric"], kind="stable")
+    return rows.drop(columns="place").reset_index(drop=True)
 
 
 def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
@@ -96,14 +104,14 @@ def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: A
     Returns
     -------
     DataFrame
-        Columns cell_id and those of :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``,
+        Columns cell_id, number and those of :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``,
         ``<metric>_low``, ``<metric>_high``, ``<metric>_standing`` and ``<metric>_letters``; then rows and questions
         (the smallest numbers behind any value of the cell), status and reason.
     """
     import pandas as pd
 
     long = measurements(source, table, **filters)
-    identity = ["cell_id", *COORDINATES]
+    identity = ["cell_id", "number", *COORDINATES]
     wide = long.drop_duplicates("cell_id")[[*identity, "status", "reason"]].set_index("cell_id", drop=False)
     parts = [wide[identity]]
     known = [metric.name for metric in METRICS.values() if metric.leaderboard == table]
@@ -125,37 +133,3 @@ def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
         .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
         .where(Comparison.leaderboard == table)
     )
-
-
-def _ordered(found: pd.DataFrame, positions: pd.DataFrame) -> pd.DataFrame:
-    place = {(kind, name): position for kind, name, position in positions.itertuples(index=False)}
-
-    def key(row: Any) -> tuple[Any, ...]:
-        plugins = {
-            kind: (name is not None, place.get((kind, name), len(place)), name or "")
-            for kind, name in (
-                (kind, _or_none(getattr(row, kind)))
-                for kind in ("dataset", "llm", "prm", "strategy", "calibrator")
-            )
-        }
-        metric = _or_none(row.metric) or ""
-        return (
-            plugins["dataset"],
-            plugins["llm"],
-            plugins["prm"],
-            plugins["strategy"],
-            _or_none(row.target) or 0.0,
-            _or_none(row.level) or 0.0,
-            plugins["calibrator"],
-            row.cell_id,
-            list(METRICS).index(metric) if metric in METRICS else len(METRICS),
-            metric,
-        )
-
-    rows = list(found.itertuples(index=False))
-    order = sorted(range(len(rows)), key=lambda index: key(rows[index]))
-    return found.iloc[order].reset_index(drop=True)
-
-
-def _or_none(value: Any) -> Any:
-    return None if value is None or value != value else value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from prmcal.db.cell_names import numbered, unknown_cell
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import (
     Cell,
@@ -21,7 +21,6 @@ from prmcal.db.tables import (
     Result,
     Trajectory,
 )
-from prmcal.errors import UnknownCellError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,14 +114,7 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
         connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
     )
     if row is None:
-        known = list(connection.scalars(sa.select(Cell.cell_id).order_by(Cell.cell_id)))
-        close = difflib.get_close_matches(cell_id, known, n=3, cutoff=0.5)
-        hint = (
-            f"Did you mean {' or '.join(repr(name) for name in close)}?"
-            if close
-            else "The leaderboard has all identifiers."
-        )
-        raise UnknownCellError(f"There is no cell '{cell_id}'. {hint}")
+        raise unknown_cell(cell_id, numbered(connection))
     return dict(row)
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import sqlalchemy as sa
 
 from prmcal.db.queries.cell_jobs import CellJobs, jobs_of
-from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, same_prefix, success_counts
+from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.queries.provenance import sampled
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import CalibratedReward, Question, Reward, SuccessCount, Trajectory
+from prmcal.db.tables import CalibratedReward, Cell, Question, Reward, SuccessCount, Trajectory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,8 +72,9 @@ def question_page(
         Number of questions that match the search.
     DataFrame
         Columns question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
-        pass_at_1, prefixes, success (mean success rate over the prefixes), reward_error and calibrated_error (mean of
-        reward minus success rate, before and after calibration; values above 0 are overestimates).
+        pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
+        metrics of the cell count: their number, their mean success rate, and the mean of reward minus success rate,
+        before and after calibration. Errors above 0 are overestimates.
 
     Raises
     ------
@@ -265,6 +266,7 @@ def _errors_by_question(jobs: CellJobs) -> sa.Subquery:
             sa.func.avg(judged.c.reward - judged.c.success).label("reward_error"),
             sa.func.avg(judged.c.calibrated_reward - judged.c.success).label("calibrated_error"),
         )
+        .where(counted(judged.c.terminal, Cell.cell_id == jobs.cell["cell_id"]))
         .group_by(judged.c.question_id)
         .subquery()
     )

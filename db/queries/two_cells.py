@@ -7,7 +7,7 @@ Other cells of the same data set are compared here from their bootstrap replicat
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,7 +233,8 @@ def _differences(
     stored = _stored_comparisons(connection, *cells).set_index("metric")
     found = {name: _stored(stored.loc[name]) for name in metrics if name in stored.index}
     if len(found) < len(metrics):
-        measured_a, measured_b = _measured(connection, directory, (first, second))
+        needed = [name for name in metrics if name not in found]
+        measured_a, measured_b = _measured(connection, directory, (first, second), needed)
         for name in metrics:
             if name not in found:
                 found[name] = _paired(name, measured_a, measured_b, cells)
@@ -285,7 +286,7 @@ def _stored(row: Any) -> dict[str, Any]:
 
 
 def _measured(
-    connection: sa.Connection, directory: Path, cells: tuple[CellDetail, CellDetail]
+    connection: sa.Connection, directory: Path, cells: tuple[CellDetail, CellDetail], metrics: Sequence[str]
 ) -> list[dict[str, Replicated]]:
     """Return the replicates of two cells from their artifacts, or drawn again from the values of single questions."""
     jobs = [each.jobs[each.jobs["depth"] == 0].iloc[0] for each in cells]
@@ -293,7 +294,7 @@ def _measured(
         return [_of_artifact(directory, job) for job in jobs]
     except ArtifactError:
         values = [question_values(connection, each.cell["cell_id"]) for each in cells]
-        if any(each.empty for each in values):
+        if any(not set(metrics) <= set(each["metric"]) for each in values):
             raise
         return [_drawn_again(each, job) for each, job in zip(values, jobs, strict=True)]
 

@@ -230,9 +230,6 @@ def _weights(seed: int, replicates: int, questions: int) -> NDArray[np.float64]:
 class Estimate:
     """The value of a statistic with its 95% interval.
 
-    For statistics of absolute values (ECE, AdaptiveCE, AverageCE), noise increases the value. Their replicates, and
-    so their interval of percentiles, tend to lie above the value.
-
     Attributes
     ----------
     value : float

@@ -3,7 +3,8 @@
 - :func:`bounded_interval`: a mean of values in a known range, such as an accuracy;
 - :func:`skewed_interval`: a mean without a known range, such as a Brier score;
 - :func:`known_interval`: a number that is not an estimate, such as a fixed number of samples;
-- :func:`percentile_interval`: any other statistic, from its bootstrap replicates.
+- :func:`percentile_interval`: any other statistic, from its bootstrap replicates;
+- :func:`centred_interval`: a statistic with a bias that its interval shall have too.
 
 The first three read one value for each question. Percentiles of a bootstrap are not good enough for means: if 100 of
 100 answers are right, so are those of all resamples, and the interval would be [1, 1]. With 30 questions and an
@@ -23,6 +24,7 @@ __all__ = [
     "Ends",
     "IntervalRule",
     "bounded_interval",
+    "centred_interval",
     "known_interval",
     "percentile_interval",
     "skewed_interval",
@@ -179,6 +181,27 @@ def percentile_interval(replicates: NDArray[np.float64], questions: int) -> tupl
     tail = float(ndtr(outermost))
     low, high = np.quantile(replicates, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def centred_interval(value: float, replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
+    """Return the ends of the 95% interval of a statistic that is not negative and that noise increases.
+
+    The replicates have the noise twice: that of the questions, and that of drawing from them. So they tend to lie above
+    the value. Their percentiles are moved by the difference between the value and their mean. The interval contains the
+    value, and it is one of the statistic's expectation for as many questions, which includes the increase.
+
+    Parameters
+    ----------
+    value : float
+        The statistic, at least 0.
+    replicates : ndarray of shape (replicates,)
+        Values of the resamples.
+    questions : int
+        Number of resampled questions, at least 2.
+    """
+    low, high = percentile_interval(replicates, questions)
+    centre = float(replicates.mean())
+    return max(value + min(low - centre, 0.0), 0.0), value + max(high - centre, 0.0)
 
 
 def _no_interval(shape: tuple[int, ...]) -> Ends:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import string
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,34 +39,51 @@ def standings(
         "standing" and "letters", each with an entry per row, as described in
         :func:`prmcal.db.queries.leaderboard.measurements`.
     """
-    adjusted: dict[str, dict[frozenset[str], float]] = defaultdict(dict)
-    for metric, a, b, p_value in compared[["metric", "cell_a", "cell_b", "p_adjusted"]].itertuples(
-        index=False
-    ):
-        if p_value == p_value:  # NaN: too few questions to compare
-            adjusted[metric][frozenset((a, b))] = p_value
-    standing: dict[Any, str] = {}
-    letters: dict[Any, str] = {}
-    for _, group in found.dropna(subset=["metric", "value"]).groupby([*_GROUP, "metric"], dropna=False):
-        metric = group["metric"].iloc[0]
-        wins = better.get(metric)
-        if wins is None:
-            continue
-        row_of = _by_merit(group, wins)
-        made = (pair for pair in map(frozenset, combinations(row_of, 2)) if pair in adjusted[metric])
-        real = {pair: adjusted[metric][pair] < SIGNIFICANCE for pair in made}
+    real = _real_differences(compared)
+    standing: list[str | None] = [None] * len(found)
+    letters: list[str | None] = [None] * len(found)
+    for metric, rows in _groups(found, better):
+        row_of = {cell: row for row, cell in rows}
+        differs = {cell: real[metric, cell] for cell in row_of}
         best, *others = row_of
         for cell in others:
-            if (pair := frozenset((best, cell))) in real:
-                standing[row_of[cell]] = "worse" if real[pair] else "tied"
+            if cell in differs[best]:
+                standing[row_of[cell]] = "worse" if differs[best][cell] else "tied"
                 standing[row_of[best]] = "best"
-        competing = [cell for cell in row_of if any(cell in pair for pair in real)]
-        given = tie_letters(competing, {pair for pair in real if real[pair]})
-        letters |= {row_of[cell]: each for cell, each in given.items()}
-    return {
-        "standing": [standing.get(row) for row in found.index],
-        "letters": [letters.get(row) for row in found.index],
-    }
+        competing = [cell for cell in row_of if not differs[cell].keys().isdisjoint(row_of)]
+        distinct = {frozenset((a, b)) for a, b in combinations(competing, 2) if differs[a].get(b)}
+        for cell, each in tie_letters(competing, distinct).items():
+            letters[row_of[cell]] = each
+    return {"standing": standing, "letters": letters}
+
+
+def _real_differences(compared: pd.DataFrame) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return the cells that each cell was compared with in a metric, and whether the difference is significant."""
+    real: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    columns = (compared[name].tolist() for name in ("metric", "cell_a", "cell_b", "p_adjusted"))
+    for metric, a, b, p_value in zip(*columns, strict=True):
+        if p_value is not None and p_value == p_value:  # NaN: too few questions to compare
+            real[metric, a][b] = real[metric, b][a] = p_value < SIGNIFICANCE
+    return real
+
+
+def _groups(
+    found: pd.DataFrame, better: Mapping[str, str | None]
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Yield each metric with the rows and cells that compete in a group, the best first. Ties are ordered by cell."""
+    import numpy as np
+
+    for metric, wins in better.items():
+        rows = np.flatnonzero((found["metric"] == metric) & found["value"].notna())
+        if wins is None or not len(rows):
+            continue
+        own = found.iloc[rows]
+        group = own.groupby(_GROUP, dropna=False).ngroup().to_numpy()
+        cells = own["cell_id"].to_numpy(dtype=object)
+        order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
+        starts = np.flatnonzero(np.diff(group[order])) + 1
+        for members in np.split(order, starts):
+            yield metric, list(zip(rows[members].tolist(), cells[members].tolist(), strict=True))
 
 
 def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str, str]:
@@ -88,22 +105,28 @@ def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str
     dict
         The letters of each cell, in alphabetical order. Empty if the alphabet is too short.
     """
-    sets = [frozenset(cells)] if cells else []
-    for pair in sorted(distinct, key=sorted):
-        parts = [each - {cell} for each in sets if pair <= each for cell in pair]
-        kept = [each for each in sets if not pair <= each]
-        wider = [*kept, *parts]
+    place = {cell: index for index, cell in enumerate(cells)}
+    # A set of cells is an integer with a bit for each cell.
+    sets = [(1 << len(cells)) - 1] if cells else []
+    for first, second in sorted(sorted(place[cell] for cell in pair) for pair in distinct):
+        both = 1 << first | 1 << second
+        kept = [each for each in sets if each & both != both]
+        split = [each for each in sets if each & both == both]
+        parts = dict.fromkeys(each & ~(1 << cell) for each in split for cell in (first, second))
+        wider = {*kept, *parts}
         sets = kept + [
             part
-            for part in dict.fromkeys(parts)
-            if part not in kept and not any(part < other for other in wider)
+            for part in parts
+            if part not in kept and not any(part != other and part & other == part for other in wider)
         ]
         if len(sets) > len(string.ascii_letters):
             return {}
-    place = {cell: index for index, cell in enumerate(cells)}
-    sets.sort(key=lambda each: sorted(place[cell] for cell in each))
-    named = list(zip(string.ascii_letters, sets, strict=False))
-    return {cell: "".join(letter for letter, each in named if cell in each) for cell in cells}
+    members = sorted([index for index in range(len(cells)) if each >> index & 1] for each in sets)
+    letters: dict[str, str] = dict.fromkeys(cells, "")
+    for letter, places in zip(string.ascii_letters, members, strict=False):
+        for index in places:
+            letters[cells[index]] += letter
+    return letters
 
 
 def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
@@ -121,17 +144,11 @@ def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
     if wins is None:
         return set()
     worse = table[table[f"{metric}_standing"] == "worse"]
-    groups = worse[["cell_id", *_GROUP]].assign(value=worse[metric]).groupby(_GROUP, dropna=False)
-    return {list(_by_merit(group, wins))[-1] for _, group in groups}
+    places = worse[["cell_id", *_GROUP]].assign(merit=merit(worse[metric].astype(float), wins))
+    places = places.sort_values(["merit", "cell_id"], ascending=[True, False])
+    return set(places.drop_duplicates(_GROUP)["cell_id"])
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:
     """Return values by which larger is better."""
     return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
-
-
-def _by_merit(group: pd.DataFrame, wins: str) -> dict[str, Any]:
-    """Return the row of each cell of a group, the best first. Ties are ordered by the cell's id."""
-    merits = -merit(group["value"], wins)
-    ordered = sorted(zip(merits, group["cell_id"], group.index, strict=True), key=lambda row: row[:2])
-    return {cell: row for _, cell, row in ordered}

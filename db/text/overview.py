@@ -15,6 +15,7 @@ from prmcal.db.text.readable import Readable
 
 __all__ = [
     "PURPOSE",
+    "SCORE",
     "Column",
     "Tile",
     "measured",
@@ -30,6 +31,9 @@ PURPOSE = (
     "them with calibrators, and shows how many samples this saves."
 )
 """What prmcal is, in one sentence."""
+
+SCORE = "corrected Brier score"
+"""The metric that ranks calibrators, as it is named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
         Column("Calibrator", "Name in the grid.", tuple(each.calibrator for each in rows), 1),
         Column(
             "Mean rank",
-            f"Mean rank of {_score()} over places, with its 95% interval. Lower is better.",
+            f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
             tuple(_estimate(each.mean_rank, 2) for each in rows),
             2,
         ),
@@ -188,7 +192,7 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
         ),
         Column(
             "Brier cut",
-            f"Share by which {_score()} falls below that of the uncalibrated reward. Higher is better.",
+            f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better.",
             tuple("" if each.cut is None else _percents(each.cut) for each in rows),
             3,
         ),
@@ -244,7 +248,7 @@ def ranking_table(found: Overview) -> Readable:
 def ranking_legend() -> str:
     """Explain the ranking in a few sentences."""
     return (
-        f"Ranks compare {_score()} of the calibrators at each place, a combination of data set, LLM and PRM. "
+        f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
         "Values are means over places with 95% intervals over questions."
     )
 
@@ -253,10 +257,6 @@ def placed(standing: Standing) -> str:
     """Return the rank of a calibrator, or the range of its plausible ranks."""
     low, high = standing.rank_low, standing.rank_high
     return f"{low}" if low == high else f"{low}-{high}"
-
-
-def _score() -> str:
-    return f"the {metric_title(RANKING_METRIC).lower().replace('brier', 'Brier')} score"
 
 
 def _other_metrics() -> list[str]:

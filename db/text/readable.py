@@ -7,11 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import COSTS, Leaderboard
-from prmcal.db.text.formats import escape_latex, escape_markdown, markdown_grid, tabular
+from prmcal.db.text.formats import (
+    escape_latex,
+    escape_markdown,
+    interval,
+    markdown_grid,
+    number,
+    tabular,
+)
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
-    DIGITS,
     LEADERBOARDS,
     MARKS,
     metric_title,
@@ -36,12 +43,15 @@ class Readable:
         Number of columns, from the left, that contain names. The others contain numbers.
     notes : tuple of str
         Lines below the table.
+    keys : tuple of str
+        Names of the columns in commands and files, if they have any, such as ``brier``.
     """
 
     head: list[str]
     rows: list[list[str]]
     names: int
     notes: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def markdown(self) -> str:
         """Return the table in Markdown, with its notes below."""
@@ -75,7 +85,8 @@ def readable_leaderboard(
     Returns
     -------
     Readable
-        Each value is followed by its mark (:data:`prmcal.db.text.presentation.MARKS`) and its letters.
+        The first column has the short numbers of the cells. Each value is followed by its mark
+        (:data:`prmcal.db.text.presentation.MARKS`) and its letters.
     """
     names = _used_names(frame)
     measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
@@ -84,14 +95,15 @@ def readable_leaderboard(
     for row in frame.to_dict("records"):
         values = [_value(row, metric) for metric in shown]
         counts = [_count(row["questions"]), _count(row["rows"])]
-        rows.append([*(_name(row[name]) for name in names), *values, *counts, row["status"]])
+        rows.append([*_identity(row, names), *values, *counts, row["status"]])
     failed = frame[frame["status"] == "failed"]["reason"].value_counts()
     titles = [*map(metric_title, shown), "Questions", LEADERBOARDS[leaderboard].rows, "Status"]
     return Readable(
-        [*(COORDINATE_TITLES[name] for name in names), *titles],
+        [*_titles(names), *titles],
         rows,
         len(names),
         tuple(f"failed ({count} cells): {reason}" for reason, count in failed.items()),
+        (*names, *shown, "questions", "rows", "status"),
     )
 
 
@@ -101,8 +113,8 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     costs = ("samples", *COSTS, "seconds")
     rows = [
         [
-            *(_name(row[name]) for name in names),
-            "" if missing(row["accuracy"]) else f"{row['accuracy']:.{DIGITS}f}",
+            *_identity(row, names),
+            "" if missing(row["accuracy"]) else number(row["accuracy"]),
             *(
                 "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
                 for name in costs
@@ -111,7 +123,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
         for row in frame.to_dict("records")
     ]
     titles = map(metric_title, ("accuracy", *costs))
-    return Readable([*(COORDINATE_TITLES[name] for name in names), *titles], rows, len(names))
+    return Readable([*_titles(names), *titles], rows, len(names), keys=(*names, "accuracy", *costs))
 
 
 def missing(value: Any) -> bool:
@@ -122,7 +134,17 @@ def missing(value: Any) -> bool:
 
 
 def _used_names(frame: pd.DataFrame) -> list[str]:
-    return [name for name in COORDINATE_TITLES if frame[name].notna().any()]
+    """Return the columns that tell the cells of a table apart: the short number, if there is one, and coordinates."""
+    used = [name for name in COORDINATE_TITLES if frame[name].notna().any()]
+    return ["number", *used] if "number" in frame else used
+
+
+def _titles(names: Sequence[str]) -> list[str]:
+    return [COORDINATE_TITLES.get(name, "#") for name in names]
+
+
+def _identity(row: dict[str, Any], names: Sequence[str]) -> list[str]:
+    return [cell_number(row[name]) if name == "number" else _name(row[name]) for name in names]
 
 
 def _name(value: Any) -> str:
@@ -136,8 +158,8 @@ def _count(value: Any) -> str:
 def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
-    value, low, high = (row[name] for name in (metric, f"{metric}_low", f"{metric}_high"))
-    interval = "" if missing(low) else f" [{low:.{DIGITS}f}, {high:.{DIGITS}f}]"
+    low, high = row[f"{metric}_low"], row[f"{metric}_high"]
+    ends = "" if missing(low) else f" {interval(low, high)}"
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{value:.{DIGITS}f}{interval}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{number(row[metric])}{ends}{mark}{'' if missing(letters) else f' {letters}'}"

@@ -88,7 +88,7 @@ def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
         for spec in specs:
             yield kind, spec
     yield "dataset", grid.calibration
-    for spec in {spec.name: spec for spec in grid.strategies}.values():
+    for spec in grid.distinct_strategies():
         yield "strategy", spec
 
 

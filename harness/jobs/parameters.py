@@ -263,7 +263,7 @@ class CalibrationMetricsParameters(MeasuringParameters):
     """
 
     kind = "calibration_metrics"
-    version = 4
+    version = 5
     bins: int
     terminal: bool
     bootstrap: Resampling

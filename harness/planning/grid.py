@@ -260,6 +260,10 @@ class GridSpec(_Spec):
             yield entry, "PRM", strategy.prms, self.prms
             yield entry, "calibrator", strategy.calibrators, self.calibrators
 
+    def distinct_strategies(self) -> list[StrategySpec]:
+        """Return one entry for each name: entries with the same name have the same plugin and arguments."""
+        return list({spec.name: spec for spec in self.strategies}.values())
+
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see :meth:`StrategySpec.is_for`."""
         return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)

@@ -160,9 +160,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
         calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
-        strategies=tuple(
-            build_plugin(strategies, spec) for spec in {spec.name: spec for spec in grid.strategies}.values()
-        ),
+        strategies=tuple(build_plugin(strategies, spec) for spec in grid.distinct_strategies()),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import chain
 
 from prmcal.db.text.formats import escape_latex, escape_markdown, latex_line, markdown_grid
+from prmcal.db.text.formats import number as rounded
 from prmcal.db.text.presentation import DIGITS
 from prmcal.harness.report.evidence.values import Value
 from prmcal.harness.report.exhibits.types import Panel, Row, Table, counts_text
@@ -157,18 +158,18 @@ def _latex_value(value: Value, table: Table) -> str:
 
 
 def _latex_number(number: float) -> str:
-    return f"{number:.{DIGITS}f}".replace("-", r"\textminus{}")
+    return rounded(number, DIGITS).replace("-", r"\textminus{}")
 
 
 def _markdown_value(value: Value, table: Table) -> str:
     published = f"<br><sub>paper {value.published}</sub>" if value.published else ""
     if value.value is None:
         return f"–<sup>{table.notes()[value.reason or '']}</sup>{published}"  # noqa: RUF001
-    number = f"{value.value:.{DIGITS}f}"
+    number = rounded(value.value, DIGITS)
     if value.standing in _VERDICTS:
         number = f"{number} ({value.standing})"
     number = {"best": f"**{number}**", "tied": f"{number} ="}.get(value.standing or "", number)
-    interval = _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: f"{end:.{DIGITS}f}")
+    interval = _interval(value, "<br><sub>[{}, {}]</sub>", lambda end: rounded(end, DIGITS))
     return f"{number}{interval}{published}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.metrics import Leaderboard, Metric
 from prmcal.db.queries.reported import REPORTED_TABLES, reported
 from prmcal.db.statistics.standings import last_places
+from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     DIGITS,
@@ -183,4 +184,4 @@ def _count(value: Any) -> str:
 
 
 def _number(value: float, digits: int = DIGITS) -> str:
-    return f"{value:.{digits}f}".replace("-", _MINUS)
+    return number(value, digits).replace("-", _MINUS)

@@ -15,6 +15,7 @@ from tests.db.parquet_files import (
     QUESTIONS,
     bin_files,
     prefix_file,
+    question_results_file,
     replicates_file,
     results_file,
     sample_accuracies_file,
@@ -164,13 +165,10 @@ def _write_calibration(writer: Writer, directory: Path, llm: str, calibrator: st
         artifact = artifact_folder(directory, "calibration_metrics", name)
         transaction.load("results", [results_file(artifact / "results.parquet", values)], cell_id=cell)
         replicates_file(artifact / "replicates.parquet", values, calibrator)
-        values_of_questions = {
-            "question_id": [f"q{i}" for i in range(QUESTIONS)],
-            "question_level": [i % 5 + 1 for i in range(QUESTIONS)],
-            "metric": ["brier"] * QUESTIONS,
-            "value": [values["brier"]] * QUESTIONS,
-        }
-        path = write_parquet(directory / _FILES / name / "question_results.parquet", values_of_questions)
+        path = question_results_file(
+            directory / _FILES / name / "question_results.parquet",
+            {"brier_corrected": values["brier_corrected"]},
+        )
         transaction.load("question_results", [path], cell_id=cell)
         for table, path in bin_files(directory / _FILES / name, calibrator).items():
             transaction.load(table, [path], cell_id=cell)
@@ -180,6 +178,7 @@ def _write_calibration(writer: Writer, directory: Path, llm: str, calibrator: st
                     _comparison(metric, cell, other, llm, calibrator, dataset)
                     for metric in COMPARED
                     for other in CALIBRATORS[:2]
+                    if other != calibrator
                 ]
             )
 
@@ -241,8 +240,11 @@ def _write_scaling(writer: Writer, directory: Path, llm: str, dataset: str) -> N
                     )
                 ]
             )
-            path = results_file(directory / _FILES / f"{cell.replace('/', '_')}.parquet", values)
-            transaction.load("results", [path], cell_id=cell)
+            folder = directory / _FILES / cell.replace("/", "_")
+            transaction.load("results", [results_file(folder / "results.parquet", values)], cell_id=cell)
+            means = {name: values[name] for name in ("accuracy", "samples")}
+            path = question_results_file(folder / "question_results.parquet", means)
+            transaction.load("question_results", [path], cell_id=cell)
 
 
 def _write_search(writer: Writer, directory: Path, llm: str, dataset: str) -> None:

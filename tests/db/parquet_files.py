@@ -138,6 +138,20 @@ def bin_files(folder: Path, calibrator: str) -> dict[str, Path]:
     return {"reliability_bins": reliability, "signed_error_bins": signed}
 
 
+def question_results_file(path: Path, means: dict[str, float]) -> Path:
+    """Values of questions that differ, and that have the given mean for each metric."""
+    apart = [(i - (QUESTIONS - 1) / 2) / (50 * QUESTIONS) for i in range(QUESTIONS)]
+    return write_parquet(
+        path,
+        {
+            "question_id": [f"q{i}" for i in range(QUESTIONS)] * len(means),
+            "question_level": [i % 5 + 1 for i in range(QUESTIONS)] * len(means),
+            "metric": [name for name in means for _ in range(QUESTIONS)],
+            "value": [mean * (1 + each) for mean in means.values() for each in apart],
+        },
+    )
+
+
 def sample_accuracies_file(path: Path) -> Path:
     rows = list(itertools.product(range(QUESTIONS), range(1, POOL + 1)))
     return write_parquet(

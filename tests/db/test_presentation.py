@@ -50,8 +50,11 @@ def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
     main = LEADERBOARDS[name].main_metrics
     found = readable_leaderboard(frame, name, main)
     assert found.head[: found.names] == [
-        COORDINATE_TITLES[each] for each in COORDINATES if frame[each].notna().any()
+        "#",
+        *(COORDINATE_TITLES[each] for each in COORDINATES if frame[each].notna().any()),
     ]
+    assert [row[0] for row in found.rows] == [f"#{number}" for number in frame["number"]]
+    assert len(found.keys) == len(found.head)
     assert found.head[found.names :] == [
         *map(metric_title, main),
         "Questions",

@@ -13,7 +13,8 @@ from tests.db import factory, parquet_files
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 JUDGED = """
-    SELECT question_id, trajectory, step, s.successes / s.follow_ups AS success, r.reward, c.reward AS calibrated_reward
+    SELECT question_id, trajectory, step, s.terminal, s.successes / s.follow_ups AS success, r.reward,
+        c.reward AS calibrated_reward
     FROM successes s JOIN rewards r USING (question_id, trajectory, step)
     JOIN calibrated_rewards c USING (question_id, trajectory, step)
     WHERE s.job_key = 'success-weak-nano-math' AND r.job_key = 'score-weak-nano-math'
@@ -21,7 +22,7 @@ JUDGED = """
 """
 
 
-def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None:
+def test_questions_have_their_pass_rate_and_mean_errors_over_the_prefixes_that_count(published: Path) -> None:
     total, found = catalog.question_page(published, CELL)
     assert (total, list(found["question_id"])) == (
         parquet_files.QUESTIONS,
@@ -32,7 +33,7 @@ def test_questions_have_their_pass_rate_and_mean_errors(published: Path) -> None
     with reading(published) as connection:
         means = connection.exec_driver_sql(
             f"SELECT avg(reward - success), avg(calibrated_reward - success), count(*) FROM ({JUDGED}) "
-            "GROUP BY question_id ORDER BY question_id"
+            "WHERE NOT terminal GROUP BY question_id ORDER BY question_id"
         ).all()
     columns = ["reward_error", "calibrated_error", "prefixes"]
     assert [tuple(row) for row in found[columns].to_numpy()] == [pytest.approx(row) for row in means]

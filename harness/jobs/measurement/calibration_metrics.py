@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
-from prmcal.db.statistics.bootstrap import Ratio, Statistic
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic
 from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.features import PREFIX, require_prefixes, without_terminal
@@ -46,12 +46,12 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
-    bins = shard.parameters.bins
+    bins, bootstrap = shard.parameters.bins, bootstrap_of(shard)
     chosen = joined if shard.parameters.terminal else without_terminal(joined, "measurement")
-    metrics = _metrics(chosen, bins)
+    metrics = _metrics(chosen, bins, bootstrap)
     if not shard.parameters.terminal:
-        metrics |= {with_terminal(name): metric for name, metric in _metrics(joined, bins).items()}
-    results, replicates = metric_tables(metrics, bootstrap_of(shard))
+        metrics |= {with_terminal(name): metric for name, metric in _metrics(joined, bins, bootstrap).items()}
+    results, replicates = metric_tables(metrics, bootstrap)
     rows = _prefix_rows(chosen[chosen["level"] == _MEDIAN])
     return Output(
         {
@@ -64,11 +64,11 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
     )
 
 
-def _metrics(joined: pd.DataFrame, bins: int) -> dict[str, Statistic]:
+def _metrics(joined: pd.DataFrame, bins: int, bootstrap: Bootstrap) -> dict[str, Statistic]:
     levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
     by_level = {level: _prefix_rows(table) for level, table in levels.items()}
     terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
-    return calibration_metrics(by_level[_MEDIAN], bins) | coverage_metrics(by_level, terminal)
+    return calibration_metrics(by_level[_MEDIAN], bins, bootstrap) | coverage_metrics(by_level, terminal)
 
 
 def _question_results(metrics: Mapping[str, Statistic]) -> pd.DataFrame:

@@ -69,8 +69,8 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of one or more panels.
+class _Titled:
+    """What tables and figures share.
 
     Attributes
     ----------
@@ -78,14 +78,24 @@ class Table:
         Name of its files.
     title, caption : str
         Plain text.
-    panels : tuple of Panel
-    remarks : tuple of str
-        Paragraphs below the table, in plain text: what its values mean.
     """
 
     name: str
     title: str
     caption: str
+
+
+@dataclass(frozen=True)
+class Table(_Titled):
+    """A table of one or more panels.
+
+    Attributes
+    ----------
+    panels : tuple of Panel
+    remarks : tuple of str
+        Paragraphs below the table, in plain text: what its values mean.
+    """
+
     panels: tuple[Panel, ...]
     remarks: tuple[str, ...] = ()
 
@@ -99,15 +109,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(_Titled):
     """A figure of one or more pictures.
 
     Attributes
     ----------
-    name : str
-        Name of its files.
-    title, caption : str
-        Plain text.
     alternative : str
         Text for readers who cannot see the pictures.
     pictures : sequence of matplotlib Figure
@@ -116,9 +122,6 @@ class Chart:
         Reasons for missing values, with their numbers in the pictures.
     """
 
-    name: str
-    title: str
-    caption: str
     alternative: str
     pictures: Sequence[Figure]
     notes: dict[str, int] = field(default_factory=dict)

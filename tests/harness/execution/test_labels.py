@@ -85,6 +85,8 @@ def test_a_grid_may_count_terminal_prefixes(
     assert rows > without.loc["uncalibrated", "rows"]
     assert catalog.reward_errors(database)["prefixes"].sum() == rows
     assert common_prefixes(database, *with_all["cell_id"]) == rows
+    _, questions = catalog.question_page(database, with_all.loc["uncalibrated", "cell_id"], limit=1000)
+    assert questions["prefixes"].sum() == rows
     # The calibrator was fitted again, to more prefixes.
     fitted = without.loc["histogram", with_terminal("brier")], with_all.loc["histogram", "brier"]
     assert fitted[0] != fitted[1]

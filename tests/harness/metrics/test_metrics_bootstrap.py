@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate
 from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
-from prmcal.harness.metrics.calibration import AdaptiveCE, calibration_metrics
+from prmcal.harness.metrics.bin_errors import AdaptiveCE
+from prmcal.harness.metrics.calibration import calibration_metrics
 from prmcal.harness.metrics.rows import PrefixRows
 
 
@@ -111,8 +112,8 @@ def test_adaptive_error_does_not_depend_on_how_replicates_are_chunked(
     metric = AdaptiveCE(overconfident_rows(0.1), 10)
     weights = Bootstrap(30, seed=6).weights(40)
     whole = metric.values(weights)
-    monkeypatch.setattr("prmcal.harness.metrics.calibration._CHUNK_ELEMENTS", 7 * 800)
-    np.testing.assert_array_equal(metric.values(weights), whole)
+    monkeypatch.setattr("prmcal.harness.metrics.bin_errors._CHUNK_ELEMENTS", 7 * 800)
+    np.testing.assert_array_equal(metric.values(weights.copy()), whole)
 
 
 def test_one_question_has_a_value_but_no_interval() -> None:

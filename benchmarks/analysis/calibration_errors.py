@@ -1,0 +1,106 @@
+"""How far estimates of calibration errors lie from the truth, and how often their intervals contain it.
+
+python -m benchmarks.analysis.calibration_errors [WORLDS]
+
+Each setting draws worlds (300 by default) in which the success probabilities are known. The true error is that of
+400,000 questions without noise of the follow-ups.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, ndtr
+from scipy.stats import beta
+
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.intervals import percentile_interval
+from prmcal.harness.metrics.bin_errors import ECE, AdaptiveCE, AverageCE, BinErrors, CorrectedCE
+from prmcal.harness.metrics.rows import PrefixRows
+
+QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 300, 500, 400_000
+FOLLOW_UPS, EXACT = 8, 10**12
+
+METRICS: tuple[tuple[str, Callable[[PrefixRows], BinErrors]], ...] = (
+    ("ECE", ECE),
+    ("Adaptive CE", AdaptiveCE),
+    ("Average CE", AverageCE),
+)
+# The log-odds of a calibrated reward are multiplied by the slope, and the shift is added.
+DISTORTIONS = (
+    ("calibrated", 1.0, 0.0),
+    ("nearly calibrated", 1.0, 0.15),
+    ("too confident", 1.0, 0.6),
+    ("too extreme", 2.0, 0.0),
+)
+
+
+def prefixes(
+    random: np.random.Generator, questions: int, slope: float, shift: float, exact: bool
+) -> PrefixRows:
+    """Prefixes of questions. The success probabilities of a question depend on each other, given the rewards."""
+    question = np.repeat(np.arange(questions), 1 + random.binomial(12, random.beta(2, 2, questions)))
+    size = len(question)
+    expected = expit(random.normal(0.5, 1.2, questions)[question] + random.normal(0, 1.0, size))
+    reward = expit(slope * logit(expected) + shift)
+    if exact:
+        counts = np.full(size, EXACT)
+        return PrefixRows(reward, np.rint(expected * EXACT).astype(np.int64), counts, question)
+    shared = np.sqrt(0.5) * (random.normal(size=questions)[question] + random.normal(size=size))
+    probability = beta.ppf(ndtr(shared), 4 * expected, 4 * (1 - expected))
+    counts = np.full(size, FOLLOW_UPS)
+    return PrefixRows(reward, random.binomial(FOLLOW_UPS, probability), counts, question)
+
+
+def measured(
+    kind: Callable[[PrefixRows], BinErrors], questions: int, worlds: int, slope: float, shift: float
+) -> str:
+    """Return the biases and coverages of a metric as a line of text."""
+    truth = kind(prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)).value()
+    bootstrap = Bootstrap(REPLICATES)
+    values: list[tuple[float, float, float]] = []
+    ends: list[tuple[float, float]] = []
+    within = np.zeros(2)
+    for world in range(worlds):
+        random = np.random.default_rng([world, questions])
+        metric = kind(prefixes(random, questions, slope, shift, False))
+        plain = estimate(metric, bootstrap)
+        corrected = estimate(CorrectedCE(metric, bootstrap), bootstrap)
+        low, high = percentile_interval(plain.replicates, questions)
+        within += low <= truth <= high, corrected.low <= truth <= corrected.high
+        values.append((plain.value, 2 * plain.value - float(plain.replicates.mean()), corrected.value))
+        ends.append((plain.low, plain.high))
+    found: NDArray[np.float64] = np.maximum(np.array(values), 0.0)
+    bias = found.mean(axis=0) - truth
+    error = np.sqrt(np.mean((found - truth) ** 2, axis=0))
+    expected = found[:, 0].mean()
+    own = np.mean([low <= expected <= high for low, high in ends])
+    return (
+        f"| {truth:.3f} | {' | '.join(f'{each:+.4f}' for each in bias)} | "
+        f"{error[0]:.4f} -> {error[2]:.4f} | {own:.3f} | {within[0] / worlds:.3f} -> {within[1] / worlds:.3f} |"
+    )
+
+
+def main() -> None:
+    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
+    begun = time.perf_counter()
+    print(
+        "| metric | rewards | questions | truth | bias, plain | bias, bootstrap's correction | bias, corrected "
+        "| root mean squared error, plain -> corrected | coverage of the plain value's expectation "
+        "| coverage of the truth, percentiles -> corrected |"
+    )
+    print("| --- " * 10 + "|")
+    for name, kind in METRICS:
+        for rewards, slope, shift in DISTORTIONS:
+            for questions in QUESTIONS:
+                line = measured(kind, questions, worlds, slope, shift)
+                print(f"| {name} | {rewards} | {questions} {line}", flush=True)
+    print(f"{worlds} worlds, {time.perf_counter() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

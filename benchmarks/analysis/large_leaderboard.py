@@ -1,0 +1,97 @@
+"""Leaderboards of 1,200 calibration cells and 2,400 scaling cells: queries, pages and the static site.
+
+python -m benchmarks.analysis.large_leaderboard [DIR]
+
+It prints the seconds of each step. DIR is a folder for the database, which is kept and used again; by default a
+temporary one. The parts in a browser need Playwright and Chromium.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prmcal.db.cells import cell_id
+from prmcal.db.connection import engine_for
+from prmcal.db.metrics import METRICS
+from prmcal.db.run_folder import database_path
+from prmcal.db.tables import Base, Cell, Dataset, Job, Plugin, Run
+from prmcal.db.writer import Writer
+
+LLMS = tuple(f"llm-{number}" for number in range(10))
+PRMS = tuple(f"prm-{number}" for number in range(4))
+CALIBRATORS = ("uncalibrated", *(f"calibrator-{number}" for number in range(1, 15)))
+DATASETS = ("math500", "aime")
+STRATEGY, TARGETS = "best-of-n + IAS", (0.9, 0.99)
+
+
+def rows() -> Iterator[Base]:
+    """Yield the descriptions of the grid and its cells."""
+    yield Run(
+        run_id="run",
+        grid_name="large",
+        grid_key="k" * 24,
+        grid="name: large\n",
+        started_at=datetime(2026, 1, 2),
+        status="done",
+        prmcal_version="0",
+        packages={},
+        hardware={},
+    )
+    kinds = {
+        "llm": LLMS,
+        "prm": PRMS,
+        "calibrator": CALIBRATORS,
+        "dataset": DATASETS,
+        "strategy": (STRATEGY,),
+    }
+    for kind, names in kinds.items():
+        for place, name in enumerate(names):
+            yield Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place)
+    for dataset in DATASETS:
+        yield Dataset(name=dataset, split="test", content_hash="h", questions=500, grader_version="1")
+    yield Job(job_key="job", kind="calibration_metrics", split="test", parameters={}, status="done", shards=1)
+    for llm, prm, calibrator, dataset in itertools.product(LLMS, PRMS, CALIBRATORS, DATASETS):
+        here = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset}
+        done = {"status": "done", "job_key": "job", **here}
+        board = cell_id("calibration", llm, dataset, prm=prm, calibrator=calibrator)
+        yield Cell(cell_id=board, leaderboard="calibration", **done)
+        for target in TARGETS:
+            where: dict[str, Any] = {"strategy": STRATEGY, "target": target, "level": 0.1}
+            board = cell_id("scaling", llm, dataset, prm=prm, calibrator=calibrator, **where)
+            yield Cell(cell_id=board, leaderboard="scaling", **where, **done)
+
+
+def build(directory: Path) -> None:
+    """Write a published database with a value of each metric for each cell, and with all comparisons."""
+    writer = Writer(database_path(directory))
+    writer.record(list(rows()))
+    with engine_for(writer.path).begin() as connection:
+        run = connection.exec_driver_sql
+        run("SELECT setseed(0.5)")
+        for metric in METRICS.values():
+            run(
+                f"INSERT INTO results SELECT cell_id, '{metric.name}', NULL, v, v - 0.05, v + 0.05, 1000, 500 FROM "
+                f"(SELECT cell_id, random() AS v FROM cells WHERE leaderboard = '{metric.leaderboard}')"
+            )
+            if metric.better is not None:
+                run(
+                    f"INSERT INTO comparisons SELECT a.leaderboard, '{metric.name}', a.cell_id, b.cell_id, 0.1, 0.0, "
+                    "0.2, 0.01, abs(x.value - y.value) < 0.3, 500 FROM cells a JOIN cells b USING "
+                    "(leaderboard, llm, prm, dataset) JOIN results x ON x.cell_id = a.cell_id AND x.metric = "
+                    f"'{metric.name}' JOIN results y ON y.cell_id = b.cell_id AND y.metric = x.metric WHERE "
+                    f"leaderboard = '{metric.leaderboard}' AND a.cell_id < b.cell_id"
+                )
+    writer.publish()
+
+
+@contextmanager
+def timed(title: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    print(f"{title:<52}{time.perf_counter() - start:>8.2f} s", flush=True)

@@ -1,0 +1,146 @@
+"""The overview as HTML: tiles, ranking, and a heat map of places by calibrators."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prmcal.db.overview.types import Overview
+from prmcal.db.text.formats import interval, number
+from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_columns, ranking_legend, tiles
+from prmcal.db.text.presentation import SYMBOLS, standings_legend
+from prmcal.db.text.readable import missing
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["overview_html", "overview_style"]
+
+_HERE = Path(__file__).parent
+# The colours of the heat map from much better to worse than uncalibrated. Black text has a contrast of at least 7 on
+# each of them, so they are the same on light and on dark pages.
+_STEPS = (
+    (0.1, "#7FC4E8"),
+    (0.25, "#A6D5EE"),
+    (0.5, "#CBE6F5"),
+    (0.9, "#E9F3F8"),
+    (1.1, "#F1F1F1"),
+    (math.inf, "#F7CBA4"),
+)
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True)
+class _HeatCell:
+    text: str
+    title: str
+    link: str
+    step: int | None
+
+
+@dataclass(frozen=True)
+class _PlaceRow:
+    names: tuple[str, ...]
+    cells: tuple[_HeatCell, ...]
+
+
+def overview_html(found: Overview, link: Callable[[str], str]) -> str:
+    """Return tiles, ranking and heat map as a fragment of HTML, which :func:`overview_style` styles.
+
+    Parameters
+    ----------
+    found : Overview
+    link : callable
+        From the id of a calibration cell to the address of its page; an empty address makes no link.
+    """
+    columns = ranking_columns(found)
+    calibrators = list(dict.fromkeys(found.cells["calibrator"]))
+    return _template().render(
+        purpose=PURPOSE,
+        measured=measured(found),
+        tiles=tiles(found),
+        columns=columns if found.ranking else (),
+        rows=list(zip(*(column.values for column in columns), strict=True)),
+        legend=ranking_legend(),
+        score=SCORE,
+        calibrators=calibrators,
+        places=_places(found, calibrators, link),
+        steps=[_step_text(index) for index in range(len(_STEPS))],
+        marks=standings_legend({name: SYMBOLS[name] for name in ("best", "tied")}, "its row"),
+    )
+
+
+def overview_style() -> str:
+    """Return the style of the fragment. The page sets ``--ov-page`` to its background colour."""
+    colours = [
+        f".ov .ov-{index} {{ background: {colour}; color: #000; }}"
+        for index, (_, colour) in enumerate(_STEPS)
+    ]
+    return "\n".join([(_HERE / "overview.css").read_text(encoding="utf-8").rstrip(), *colours])
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["typeset"] = _typeset
+    environment.filters["split_interval"] = _split_interval
+    return environment.get_template("overview.html")
+
+
+def _typeset(text: str) -> str:
+    """Put true minus signs before numbers, and keep the ends of an interval on one line."""
+    signed = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
+    return re.sub(r"(\[\S+,) (\S+\])", rf"\1{_NO_BREAK}\2", signed)
+
+
+def _split_interval(text: str) -> Any:
+    """Put the interval of an estimate on a line of its own."""
+    from markupsafe import Markup
+
+    value, bracket, ends = text.partition(" [")
+    return Markup('{}<span class="ov-ends">[{}</span>').format(value, ends) if bracket else text
+
+
+def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[_PlaceRow]:
+    rows = []
+    for names, place in found.cells.groupby(["dataset", "llm", "prm"], sort=False):
+        by_calibrator = {row["calibrator"]: row for row in place.to_dict("records")}
+        cells = (_heat_cell(by_calibrator.get(name), link) for name in calibrators)
+        rows.append(_PlaceRow(tuple(map(str, names)), tuple(cells)))
+    return rows
+
+
+def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> _HeatCell:
+    if row is None:
+        return _HeatCell("", "The grid does not have this cell.", "", None)
+    address = link(row["cell_id"])
+    if missing(row["value"]):
+        return _HeatCell(row["status"], f"This cell is {row['status']}.", address, None)
+    mark = "" if missing(row["standing"]) else SYMBOLS.get(row["standing"], "")
+    shown = mark if row["standing"] in ("best", "tied") else ""
+    title = f"95% interval {interval(row['low'], row['high'])}"
+    step = None
+    if not missing(row["ratio"]):
+        title += f", {number(row['ratio'], 2)} times uncalibrated"
+        step = next(index for index, (limit, _) in enumerate(_STEPS) if row["ratio"] < limit)
+    return _HeatCell(f"{shown}{_NO_BREAK}{number(row['value'])}".strip(), title, address, step)
+
+
+def _step_text(index: int) -> str:
+    limit = _STEPS[index][0]
+    return (
+        f"under {limit:g}"
+        if index == 0
+        else f"over {_STEPS[index - 1][0]:g}"
+        if limit == math.inf
+        else f"to {limit:g}"
+    )

@@ -1,0 +1,192 @@
+"""A leaderboard as data for the browser: columns of text as a reader sees them, and the places for sorting.
+
+The numbers become text here and not in the browser, so that all pages, files and commands round them alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.statistics.standings import last_places, merit
+from prmcal.db.text.formats import number
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    LEADERBOARDS,
+    SYMBOLS,
+    direction,
+    leaderboard_legend,
+    metric_title,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "FILTERS",
+    "CountColumn",
+    "MetricColumn",
+    "NameColumn",
+    "TableData",
+    "leaderboard_table",
+    "table_json",
+]
+
+_MINUS = "\N{MINUS SIGN}"
+_NAMES = {
+    "calibration": ("calibrator", "dataset", "llm", "prm"),
+    "scaling": ("strategy", "calibrator", "target", "level", "dataset", "llm", "prm"),
+}
+"""The coordinates of each leaderboard, in the order of columns. The first one names the row."""
+
+
+FILTERS = {
+    "dataset": "datasets",
+    "llm": "llms",
+    "prm": "prms",
+    "calibrator": "calibrators",
+    "strategy": "strategies",
+}
+"""The parameters of an address that filter rows, by the coordinate whose names they keep."""
+
+
+class NameColumn(TypedDict):
+    """A coordinate of the cells. Row i has the name ``values[codes[i]]``, or none if the code is -1.
+
+    ``filter`` is the parameter of the address with the names that are shown. It is empty for a number.
+    """
+
+    name: str
+    title: str
+    filter: str
+    values: list[str]
+    codes: list[int]
+
+
+class MetricColumn(TypedDict):
+    """A metric of the cells, with a list entry per row. A missing value is None.
+
+    ``value``, ``low`` and ``high`` are texts; ``marks`` are the standing and the tie letters; ``best`` lists the rows
+    that are the best of their group. ``place`` is 0 for the best value, or for the lowest if no value is better.
+    """
+
+    name: str
+    title: str
+    better: str
+    description: str
+    main: bool
+    first: str
+    value: list[str | None]
+    low: list[str | None]
+    high: list[str | None]
+    marks: list[str]
+    best: list[int]
+    place: list[int | None]
+
+
+class CountColumn(TypedDict):
+    """A number of questions, prefixes or trajectories behind the values of each row."""
+
+    title: str
+    values: list[str]
+
+
+class TableData(TypedDict):
+    """A leaderboard. ``reasons`` has a text for each row that is not done."""
+
+    title: str
+    legend: str
+    cells: list[str]
+    reasons: dict[str, str]
+    names: list[NameColumn]
+    metrics: list[MetricColumn]
+    counts: list[CountColumn]
+
+
+def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableData:
+    """Prepare a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it, for the browser."""
+    text = LEADERBOARDS[leaderboard]
+    measured = [name for name in frame.columns if f"{name}_low" in frame and frame[name].notna().any()]
+    waiting = frame[frame["status"] != "done"]
+    return {
+        "title": f"{text.title} leaderboard",
+        "legend": leaderboard_legend(SYMBOLS),
+        "cells": frame["cell_id"].tolist(),
+        "reasons": {
+            str(row): status if not isinstance(reason, str) else f"{status}: {reason}"
+            for row, status, reason in zip(waiting.index, waiting["status"], waiting["reason"], strict=True)
+        },
+        "names": [_name_column(frame[name], name) for name in _NAMES[leaderboard]],
+        "metrics": [_metric_column(frame, name, name in text.main_metrics) for name in measured],
+        "counts": [_count_column(frame, "questions", "Questions"), _count_column(frame, "rows", text.rows)],
+    }
+
+
+def table_json(table: TableData) -> str:
+    """Return a table as JSON that is also safe inside a ``<script>`` element."""
+    return json.dumps(table, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _name_column(names: pd.Series, name: str) -> NameColumn:
+    values: dict[Any, int] = {}
+    known = names.notna()
+    codes = [
+        values.setdefault(value, len(values)) if there else -1
+        for value, there in zip(names.tolist(), known.tolist(), strict=True)
+    ]
+    if name in ("target", "level"):  # numbers are sorted, names keep the order of the grid
+        order = {value: place for place, value in enumerate(sorted(values))}
+        codes = [-1 if code < 0 else order[value] for code, value in zip(codes, names.tolist(), strict=True)]
+        values = order
+    texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    return {
+        "name": name,
+        "title": COORDINATE_TITLES[name],
+        "filter": FILTERS.get(name, ""),
+        "values": texts,
+        "codes": codes,
+    }
+
+
+def _metric_column(frame: pd.DataFrame, name: str, main: bool) -> MetricColumn:
+    known = METRICS.get(name, Metric(name, metric_title(name), "calibration", None, ""))
+    value = frame[name].astype(float).where(frame["status"] == "done")
+    worth = -merit(value, known.better) if known.better else value
+    last = last_places(frame, name, known.better)
+    standings = [
+        "last" if cell in last else standing
+        for cell, standing in zip(frame["cell_id"].tolist(), frame[f"{name}_standing"].tolist(), strict=True)
+    ]
+    letters = [each if isinstance(each, str) else "" for each in frame[f"{name}_letters"].tolist()]
+    marks = [SYMBOLS.get(standing, "") for standing in standings]
+    return {
+        "name": name,
+        "title": known.title,
+        "better": direction(name),
+        "description": known.description,
+        "main": main,
+        "first": "descending" if known.better == "higher" else "ascending",
+        "value": _texts(value),
+        "low": _texts(frame[f"{name}_low"].astype(float)),
+        "high": _texts(frame[f"{name}_high"].astype(float)),
+        "marks": [
+            f"{mark} {each}" if mark and each else mark for mark, each in zip(marks, letters, strict=True)
+        ],
+        "best": [row for row, standing in enumerate(standings) if standing == "best"],
+        "place": _places(worth),
+    }
+
+
+def _count_column(frame: pd.DataFrame, name: str, title: str) -> CountColumn:
+    counts: Sequence[Any] = frame[name].astype("Float64").tolist()
+    return {"title": title, "values": [f"{count:,.0f}" if count == count else "" for count in counts]}
+
+
+def _texts(values: Iterable[float]) -> list[str | None]:
+    return [number(value).replace("-", _MINUS) if value == value else None for value in values]
+
+
+def _places(worth: pd.Series) -> list[int | None]:
+    return [int(place) - 1 if place == place else None for place in worth.rank(method="dense").tolist()]

@@ -1,0 +1,34 @@
+"""The exit codes of ``prmcal``, and the sentence of the help that explains them.
+
+The modules of this room return them. What a command does (`prmcal.harness.commands`) only reports what happened.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["EXPLANATION", "ExitCode"]
+
+
+class ExitCode(IntEnum):
+    """How a command ended.
+
+    Python itself ends with 1 after an error that prmcal does not expect.
+    """
+
+    DONE = 0
+    """Everything was done."""
+    BAD_INPUT = 2
+    """An argument, a file or a folder was wrong. The message says what to do. Nothing was done."""
+    FAILED_CELLS = 3
+    """The grid was run to its end, but cells failed. `prmcal status` says why."""
+    FAILED_CHECKS = 4
+    """A check of `prmcal check` failed, or a grid needs what `prmcal doctor` did not find."""
+    INTERRUPTED = 130
+    """Ctrl-C. Finished work is kept."""
+
+
+EXPLANATION = (
+    "Exit codes: 0 done, 2 bad input, 3 cells failed (run, status), 4 checks failed (check, doctor), "
+    "130 interrupted."
+)

@@ -1,0 +1,66 @@
+"""Short numbers of cells, and the cell that a reader means by a number, an identifier or a part of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prmcal.db.cell_names import find_cell, numbered
+from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
+from prmcal.errors import UnknownCellError
+from tests.db import factory
+
+ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
+
+
+def test_numbers_count_the_rows_of_both_leaderboards(published: Path) -> None:
+    rows = [*catalog.leaderboard(published)["cell_id"], *catalog.leaderboard(published, "scaling")["cell_id"]]
+    assert numbered(published) == {cell_id: place for place, cell_id in enumerate(rows, start=1)}
+    assert list(catalog.leaderboard(published)["number"])[:3] == [1, 2, 3]
+
+
+def test_a_filter_keeps_the_numbers(published: Path) -> None:
+    found = catalog.leaderboard(published, calibrator=["isotonic"])
+    assert dict(zip(found["cell_id"], found["number"], strict=True)).items() <= numbered(published).items()
+    assert len(found) == 4
+
+
+def test_equal_grids_have_equal_numbers(published: Path, twin: Path) -> None:
+    assert numbered(published) == numbered(published_path(twin))
+
+
+@pytest.mark.parametrize(
+    "name", ["3", "#3", " #3 ", ISOTONIC, "calib weak isotonic math", "Calibration/weak/ISOTONIC/math"]
+)
+def test_a_cell_has_several_names(published: Path, name: str) -> None:
+    assert find_cell(published, name) == ISOTONIC
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("#0", "There is no cell #0. The cells are #1 to #"),
+        ("9999", "There is no cell #9999."),
+        ("calibration/weak/qwen/isotonc/nano-math", f"Did you mean #3 '{ISOTONIC}'"),
+        ("zzz", "There is no cell 'zzz'. `prmcal leaderboard DIR` has all cells."),
+        ("", "There is no cell ''."),
+        ("weak/qwen/isotonic/nano-math", f"Did you mean #3 '{ISOTONIC}' or #"),
+        ("temperature", ", or another of them?"),
+        (".*", "There is no cell '.*'."),
+    ],
+)
+def test_what_is_no_cell_or_several_is_said(published: Path, name: str, message: str) -> None:
+    with pytest.raises(UnknownCellError) as raised:
+        find_cell(published, name)
+    assert message in str(raised.value)
+    assert str(raised.value).count(" or ") <= 3
+
+
+def test_the_same_name_of_two_leaderboards_is_told_apart(published: Path) -> None:
+    assert find_cell(published, "scaling weak nano-math pass@1") == "scaling/weak/nano-math/pass@1"
+    assert find_cell(published, "scaling/weak/qwen/nano-aime/best-of-n") == (
+        "scaling/weak/qwen/nano-aime/best-of-n"
+    )
+    assert find_cell(published, str(numbered(published)[factory.FAILED_CELL])) == factory.FAILED_CELL

@@ -1,0 +1,225 @@
+"""The overview: means over places, ranks and gains against brute force, and the whole query on a small run."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata
+
+from prmcal.db.html.overview import overview_html, overview_style
+from prmcal.db.metrics import RANKING_METRIC
+from prmcal.db.overview.averages import PLACE, mean_over_places, relative_cut
+from prmcal.db.overview.gains import against_equal_cost
+from prmcal.db.overview.query import overview
+from prmcal.db.overview.ranking import rank_calibrators
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.text.overview import measured, ranking_columns, ranking_table, tiles
+from tests.db import factory
+
+CALIBRATORS = ("none", "good", "best")
+QUESTIONS = {"math": 40, "aime": 25}
+
+
+def values_of(seed: int, **shift: float) -> pd.DataFrame:
+    """Values of two LLMs and two data sets, which share the difficulty of their questions."""
+    draw = np.random.default_rng(seed)
+    rows = []
+    for dataset, count in QUESTIONS.items():
+        difficulty = draw.gamma(2.0, 0.1, count)
+        for llm, calibrator in itertools.product(("weak", "strong"), shift):
+            noise = draw.normal(0, 0.02, count)
+            rows += [
+                (dataset, llm, "prm", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
+                for i in range(count)
+            ]
+    return pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
+
+
+def test_a_mean_over_places_is_the_mean_of_their_means() -> None:
+    values = values_of(1, none=0.2)
+    # One place has half of its questions only. It counts as much as the others.
+    values = values[(values["llm"] != "weak") | (values["question_id"].str[1:].astype(int) % 2 == 0)]
+    found = mean_over_places(values)
+    assert found.value == pytest.approx(values.groupby(PLACE)["value"].mean().mean())
+    assert found.low < found.value < found.high
+
+
+def test_the_interval_of_one_place_is_that_of_its_rule() -> None:
+    values = values_of(2, none=0.2).query("dataset == 'math' and llm == 'weak'")
+    right = values.assign(value=1.0)
+    low, high = bounded_interval(np.ones(QUESTIONS["math"]))
+    found = mean_over_places(right, bounded_interval)
+    assert (found.low, found.value, found.high) == pytest.approx((float(low), 1.0, float(high)))
+
+
+def test_places_of_one_data_set_are_not_independent() -> None:
+    one = values_of(3, none=0.2).query("llm == 'weak'")
+    copies = pd.concat([one, one.assign(llm="copy")])
+    assert mean_over_places(copies) == mean_over_places(one)
+
+
+def test_intervals_over_two_data_sets_contain_the_truth() -> None:
+    draw = np.random.default_rng(4)
+    inside = 0
+    for _ in range(300):
+        parts = [
+            pd.DataFrame({"dataset": name, "llm": "l", "prm": "p", "question_id": range(n), "value": drawn})
+            for name, n in (("a", 60), ("b", 30))
+            for drawn in [draw.gamma(1.0, 0.1, n)]
+        ]
+        found = mean_over_places(pd.concat(parts))
+        inside += found.low <= 0.1 <= found.high
+    assert inside >= 0.92 * 300
+
+
+def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
+    values = values_of(5, none=0.2, good=0.05)
+    base, good = (values[values["calibrator"] == name] for name in ("none", "good"))
+    means = [each.groupby(PLACE)["value"].mean().mean() for each in (good, base)]
+    found = relative_cut(good, base)
+    assert found.value == pytest.approx(1 - means[0] / means[1])
+    draw = np.random.default_rng(6)
+    resampled = []
+    for _ in range(400):
+        parts = []
+        for dataset, count in QUESTIONS.items():
+            chosen = [f"q{i}" for i in draw.integers(0, count, count)]
+            parts.append(
+                values[values["dataset"] == dataset]
+                .set_index("question_id")
+                .groupby("calibrator")[["value"]]
+                .apply(lambda each, chosen=chosen: each.loc[chosen].mean())["value"]
+            )
+        mean = sum(parts) / len(parts)
+        resampled.append(1 - mean["good"] / mean["none"])
+    # The interval is a little wider, since it corrects for the skewness and for the small samples.
+    assert 1.0 < (found.high - found.low) / (3.92 * np.std(resampled)) < 1.5
+
+
+def test_ranks_are_those_of_every_place() -> None:
+    values = values_of(7, none=0.2, good=0.001, best=0.0)
+    found = rank_calibrators(values)
+    means = values.groupby([*PLACE, "calibrator"])["value"].mean().unstack()
+    ranks = pd.DataFrame(rankdata(means, axis=1), columns=means.columns)
+    assert {name: each.mean_rank.value for name, each in found.items()} == ranks.mean().to_dict()
+    assert {name: each.lowest for name, each in found.items()} == (ranks == 1).sum().to_dict()
+    assert list(found)[-1] == "none"
+    assert (found["none"].rank_low, found["none"].rank_high) == (3, 3)
+    # The other two differ by less than their noise.
+    assert (found["good"].rank_low, found["good"].rank_high) == (1, 2)
+    for each in found.values():
+        assert each.mean_rank.low <= each.mean_rank.value <= each.mean_rank.high
+
+
+def test_equal_calibrators_share_their_ranks() -> None:
+    values = values_of(8, good=0.1)
+    both = pd.concat([values, values.assign(calibrator="same")])
+    found = rank_calibrators(both)
+    assert [each.mean_rank.value for each in found.values()] == [1.5, 1.5]
+    assert [(each.rank_low, each.rank_high, each.lowest) for each in found.values()] == [(1, 1, 4), (1, 2, 4)]
+
+
+def test_a_place_with_one_calibrator_has_no_ranks() -> None:
+    assert rank_calibrators(values_of(9, good=0.1)) == {}
+
+
+def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
+    draw = np.random.default_rng(10)
+    count, most = 30, 8
+    curve = np.sort(draw.random((count, most)), axis=1)
+    samples = draw.integers(1, most + 1, count)
+    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    questions = [f"q{i}" for i in range(count)]
+    spent = pd.DataFrame({**place, "calibrator": "good", "question_id": questions, "value": samples})
+    right = spent.assign(value=curve[np.arange(count), samples - 1])
+    curves = pd.DataFrame(
+        [
+            (*place.values(), f"q{i}", n + 1, curve[i, n])
+            for i, n in itertools.product(range(count), range(most))
+        ],
+        columns=[*PLACE, "question_id", "samples", "accuracy"],
+    )
+    found = against_equal_cost(spent, right, curves)
+    cost = samples.mean()
+    fixed = np.interp(cost, np.arange(1, most + 1), curve.mean(axis=0))
+    assert found["value"].mean() == pytest.approx(right["value"].mean() - fixed)
+    # Resampled questions have another mean cost. To first order, the values say how the difference changes.
+    close = 0
+    for _ in range(100):
+        drawn = draw.integers(0, count, count)
+        exact = right["value"].to_numpy()[drawn].mean() - np.interp(
+            samples[drawn].mean(), np.arange(1, most + 1), curve[drawn].mean(axis=0)
+        )
+        close += abs(found["value"].to_numpy()[drawn].mean() - exact) < 0.02
+    assert close >= 90
+
+
+def test_the_whole_budget_costs_as_much_as_itself() -> None:
+    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    spent = pd.DataFrame({**place, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
+    right = spent.assign(value=[0.25, 1.0])
+    curves = right.drop(columns="calibrator").rename(columns={"value": "accuracy"}).assign(samples=4)
+    assert list(against_equal_cost(spent, right, curves)["value"]) == [0.0, 0.0]
+
+
+def test_the_overview_agrees_with_the_leaderboard(published: Path) -> None:
+    found = overview(published)
+    table = leaderboard(published).set_index("cell_id")
+    done = found.cells[found.cells["status"] == "done"].set_index("cell_id")
+    assert len(done) == (table["status"] == "done").sum()
+    assert done["value"].to_dict() == table.loc[done.index, RANKING_METRIC].to_dict()
+    for cell, standing in done["standing"].dropna().items():
+        assert standing == table.loc[cell, f"{RANKING_METRIC}_standing"]
+    for row in found.ranking:
+        own = done[done["calibrator"] == row.calibrator]
+        assert row.places == len(own)
+        assert row.brier.value == pytest.approx(own["value"].mean())
+        assert row.errors["signed_error"].value == pytest.approx(table.loc[own.index, "signed_error"].mean())
+        assert row.gain is not None
+        assert row.gain.samples.value == pytest.approx(20.0)
+        assert row.gain.to_best_of_n is not None
+        assert row.gain.to_best_of_n.value == pytest.approx(row.gain.accuracy.value - 0.62)
+    assert [row.calibrator for row in found.ranking] == ["isotonic", "temperature", "uncalibrated"]
+    assert [(row.wins, row.ties, row.losses) for row in found.ranking] == [(3, 3, 0), (4, 3, 0), (0, 0, 7)]
+
+
+def test_filters_recompute_the_ranking(published: Path) -> None:
+    whole, part = overview(published), overview(published, llm=["strong"], dataset=["nano-aime"])
+    assert (whole.places, part.places) == (4, 1)
+    assert part.llms == ("strong",)
+    # The cell of isotonic regression failed at this place.
+    assert [row.calibrator for row in part.ranking] == ["temperature", "uncalibrated"]
+    assert part.counts["failed"] == 1
+
+
+def test_names_without_places_give_an_empty_overview(published: Path) -> None:
+    empty = overview(published, prm=["no such PRM"])
+    assert empty.ranking == ()
+    assert [tile.figure for tile in tiles(empty)] == ["unknown"] * 4
+    assert "<table" not in overview_html(empty, lambda cell: cell)
+
+
+def test_every_number_of_the_ranking_has_its_interval(published: Path) -> None:
+    table = ranking_table(overview(published))
+    assert table.head[:2] == ["Rank", "Calibrator"]
+    for row in table.rows:
+        for title, value in zip(table.head, row, strict=True):
+            if title in ("Mean rank", "Brier cut", "Adaptive CE", "Signed error", "IAS accuracy") and value:
+                assert "[" in value, title
+    assert all(column.meaning for column in ranking_columns(overview(published)))
+
+
+def test_the_page_says_what_was_measured(published: Path) -> None:
+    found = overview(published)
+    assert measured(found).startswith("3 calibrators at 4 places: 2 LLMs and 1 PRM on 2 data sets")
+    assert "provisional" in measured(found)  # The run of the fixture has not ended.
+    page = overview_html(found, lambda cell: f"#{cell}")
+    assert f'href="#{factory.FAILED_CELL}"' in page
+    for name in factory.CALIBRATORS:
+        assert f'<th scope="row">{name}</th>' in page
+    assert ".ov-tile" in overview_style()
