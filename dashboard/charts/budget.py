@@ -13,7 +13,7 @@ from prmcal.dashboard.charts.style import GREY, UNIT, Layers, Series, ink, legen
 
 __all__ = ["equal_cost_chart", "frontier_chart"]
 
-_HEIGHT = 350
+_HEIGHT = 400
 _BAND = 0.14
 _LABEL = 0.07  # the height of a label, in units of accuracy
 _LOW = (
@@ -58,10 +58,10 @@ def frontier_chart(
     chosen = alt.Chart(adaptive).encode(x=x, color=colour).transform_filter(AT_SELECTION)
     without = alt.Chart(fixed).encode(x=x, color=colour)
     single = alt.Chart(measured).encode(x=x, color=colour, tooltip=_tooltips("name"))
-    labelled = _with_label_places(measured[measured["label"] != ""], top=measured["accuracy"].max() < _LOW)
+    labelled = _with_label_places(measured[measured["label"] != ""], costs, measured["accuracy"].max() < _LOW)
     guides = alt.Chart(labelled).mark_rule(color=GREY, strokeDash=[1, 3])
     steps = alt.Chart(frontier).transform_filter(AT_SELECTION).encode(x=x, y=y)
-    shape = series.shape("series", None)
+    shape = series.shape("series", shown)
     layers: list[Any] = [
         steps.mark_line(color=GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
         *(each.mark_area(opacity=_BAND).encode(y=low, y2="accuracy_high:Q") for each in (without, curves)),
@@ -74,9 +74,8 @@ def frontier_chart(
             y=y, shape=shape, tooltip=_tooltips("series", "C", "beta")
         ),
     ]
-    middle = float((measured["cost"].min() * measured["cost"].max()) ** 0.5) if len(measured) else 0.0
     for left in (True, False):
-        side = alt.Chart(labelled[(labelled["cost"] > middle) == left]).encode(x=x, color=colour)
+        side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
         text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
         layers.append(text.encode(y="label_at:Q", text="label:N"))
     return following(alt.layer(*layers).properties(height=_HEIGHT), signals)
@@ -86,11 +85,17 @@ def _tooltips(*names: str) -> list[Any]:
     return tooltips(names, ["cost", "accuracy", "accuracy_low", "accuracy_high"], None)
 
 
-def _with_label_places(labelled: pd.DataFrame, top: bool) -> pd.DataFrame:
-    """Add a column `label_at`, so that labels are stacked at the top or at the bottom of the chart."""
-    ordered = labelled.sort_values(["cost", "accuracy"])
-    places = pd.Series(range(len(ordered)), ordered.index)
-    return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (len(ordered) - places))
+def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
+    """Say where labels are drawn: in two stacks, at the top or at the bottom of the chart.
+
+    The column `left` says whether a label stands left of its point, as those in the right half of the chart do. The
+    column `label_at` is its height, in units of accuracy.
+    """
+    middle = float((costs.min() * costs.max()) ** 0.5)
+    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"])
+    stacks = ordered.groupby("left")
+    places, sizes = stacks.cumcount(), stacks["left"].transform("size")
+    return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (sizes - places))
 
 
 def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[int, int]]) -> Layers:
@@ -108,9 +113,9 @@ def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, t
     points = rows.assign(**{name: _POINTS * rows[name] for name in ("difference", "low", "high")})
     ends = alt.Scale(type="log", base=2, domain=[1, float(rows["samples"].max())], nice=False)
     x = alt.X("samples:Q", scale=ends, title="Mean samples per question", axis=alt.Axis(format=","))
-    drawn = points[["difference", "low", "high"]].dropna()
+    drawn = points[["difference", "low", "high"]]
     # The axis does not move with beta. Otherwise curves of different beta could not be compared.
-    reach = alt.Scale(domain=[min(drawn["low"].min(), -1.0), max(drawn["high"].max(), 1.0)], nice=True)
+    reach = alt.Scale(domain=[min(drawn.min().min(), -1.0), max(drawn.max().max(), 1.0)], nice=True)
     title = "Accuracy minus fixed n (points)"
     y = alt.Y("difference:Q", scale=reach, title=title)
     low = alt.Y("low:Q", scale=reach)
@@ -126,7 +131,7 @@ def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, t
             curves.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("series", shown)),
             chosen.mark_rule(strokeWidth=2.5).encode(y=low, y2="high:Q"),
             chosen.mark_point(filled=True, size=130, opacity=1, stroke=ink(), strokeWidth=1).encode(
-                y=y, shape=series.shape("series", None), tooltip=tooltips(["series", "C", "beta"], numbers)
+                y=y, shape=series.shape("series", shown), tooltip=tooltips(["series", "C", "beta"], numbers)
             ),
         ).properties(height=_HEIGHT),
         signals,

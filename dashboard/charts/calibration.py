@@ -11,20 +11,22 @@ from prmcal.dashboard.charts.style import UNIT, Layers, Series, diagonal, legend
 
 __all__ = [
     "coverage_chart",
+    "prefix_histogram",
     "reliability_curves",
     "reliability_diagram",
     "signed_error_histogram",
-    "small_reliability_diagram",
 ]
 
-_HEIGHT, _SMALL_HEIGHT = 320, 170
+_HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
 
-def reliability_diagram(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw the success rate against the reward, with the diagonal of perfect calibration, above a histogram.
+def reliability_diagram(
+    bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, *, small: bool = False
+) -> Layers:
+    """Draw the success rate against the reward, with the diagonal of perfect calibration.
 
     Parameters
     ----------
@@ -32,20 +34,32 @@ def reliability_diagram(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scal
         Columns lower, upper, count, mean_reward, mean_success, low, high.
     colours, shapes : Scale
         The colour of one calibrator and the shape of one LLM.
+    small : bool
+        Whether the chart stands beside others of its kind.
     """
     (colour,), (shape,) = colours.range, shapes.range
-    return alt.vconcat(_diagram(bins, colour, shape, _HEIGHT), _counts(bins, colour, 70))
+    filled = bins[bins["count"] > 0]
+    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
+    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
+    return alt.layer(
+        diagonal(),
+        base.mark_line(color=colour, strokeWidth=1.5).encode(y=y),
+        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
+        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
+    ).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
 
 
-def small_reliability_diagram(
-    bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, title: str
-) -> alt.VConcatChart:
-    """Draw a small :func:`reliability_diagram` with a title."""
-    (colour,), (shape,) = colours.range, shapes.range
-    diagram = _diagram(bins, colour, shape, _SMALL_HEIGHT).properties(title=title)
-    pair = alt.vconcat(diagram, _counts(bins, colour, 40))
-    titled: alt.VConcatChart = pair.configure_title(fontSize=13, anchor="start")
-    return titled
+def prefix_histogram(bins: pd.DataFrame, colours: alt.Scale) -> alt.Chart:
+    """Draw how many prefixes the bins of a :func:`reliability_diagram` have. It stands below the diagram."""
+    bars = alt.Chart(bins).mark_bar(color=colours.range[0])
+    drawn: alt.Chart = bars.encode(
+        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
+        x2="upper:Q",
+        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
+        tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
+    ).properties(height=_HISTOGRAM_HEIGHT)
+    return drawn
 
 
 def reliability_curves(bins: pd.DataFrame, series: Series) -> Layers:
@@ -70,7 +84,7 @@ def reliability_curves(bins: pd.DataFrame, series: Series) -> Layers:
         diagonal(),
         base.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
         base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown)),
-        points.encode(y=y, shape=series.shape("calibrator", None)),
+        points.encode(y=y, shape=series.shape("calibrator", shown)),
     ]
     return alt.layer(*layers).properties(height=_HEIGHT)
 
@@ -93,7 +107,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Seri
         scale=_ERRORS,
         title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
     )
-    shown = legend()
+    shown = legend(lines=False)
     colour = series.colour("calibrator", shown)
     bars = (
         alt.Chart(bins)
@@ -103,7 +117,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Seri
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes", stack=None),
             color=colour,
-            stroke=series.outline("calibrator"),
+            stroke=series.outline("calibrator", shown),
             tooltip=[
                 alt.Tooltip("calibrator:N"),
                 alt.Tooltip("lower:Q", format=".2f"),
@@ -132,7 +146,7 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
     """
     position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
     shift = _SHIFT * (position - (len(series.names) - 1) / 2)
-    shown = legend()
+    shown = legend(lines=False)
     base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
         x=alt.X("shifted:Q", scale=UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
         color=series.colour("calibrator", shown),
@@ -147,30 +161,6 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
         points.encode(y="coverage:Q", shape=series.shape("calibrator", shown)),
     ]
     return alt.layer(*layers).properties(height=_HEIGHT)
-
-
-def _diagram(bins: pd.DataFrame, colour: str, shape: str, height: int) -> Layers:
-    filled = bins[bins["count"] > 0]
-    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
-    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
-    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
-    return alt.layer(
-        diagonal(),
-        base.mark_line(color=colour, strokeWidth=1.5).encode(y=y),
-        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
-    ).properties(height=height)
-
-
-def _counts(bins: pd.DataFrame, colour: str, height: int) -> alt.Chart:
-    bars = alt.Chart(bins).mark_bar(color=colour)
-    drawn: alt.Chart = bars.encode(
-        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
-        x2="upper:Q",
-        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
-        tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
-    ).properties(height=height)
-    return drawn
 
 
 def _bin_tooltips(names: list[str]) -> list[Any]:

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 import altair as alt
 
 from prmcal.dashboard.charts.style import Layers
+from prmcal.dashboard.frames.scaling import LEVEL, TARGET
 
-__all__ = ["AT_LEVEL", "AT_SELECTION", "LEVEL", "TARGET", "following"]
-
-TARGET, LEVEL = "C", "beta"
-"""The names of the signals, and of the sliders."""
+__all__ = ["AT_LEVEL", "AT_SELECTION", "following"]
 
 AT_LEVEL = f"datum.level == {LEVEL}"
 """Keeps the rows of the selected beta, by their column `level`."""

@@ -42,7 +42,7 @@ def difficulty_chart(
     signals : dict
         The signals of C and beta.
     """
-    scale = UNIT if column == "accuracy" else alt.Scale(domain=[0, float(adaptive[f"{column}_high"].max())])
+    scale = UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
     shown = legend([name for name in series.names if name in set(adaptive["series"])])
     columns = ["series", "question_level", column, f"{column}_low", f"{column}_high", "n"]
     base = alt.Chart(adaptive[[*columns, "target", "level"]]).transform_filter(AT_SELECTION)
@@ -60,6 +60,11 @@ def difficulty_chart(
     return following(alt.layer(*layers).properties(height=_HEIGHT), signals)
 
 
+def _highest(rows: pd.DataFrame, column: str) -> float:
+    """Return the highest value or end of an interval. The interval of a single question is NaN."""
+    return float(rows[[column, f"{column}_high"]].max().max())
+
+
 def _lines(
     base: alt.Chart, column: str, title: str, scale: alt.Scale, series: Series, shown: alt.Legend
 ) -> list[Any]:
@@ -74,7 +79,7 @@ def _lines(
             y=alt.Y(f"{column}_low:Q", scale=scale, title=title), y2=f"{column}_high:Q"
         ),
         encoded.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("series", shown)),
-        encoded.mark_point(filled=True, size=55, opacity=1).encode(y=y, shape=series.shape("series", None)),
+        encoded.mark_point(filled=True, size=55, opacity=1).encode(y=y, shape=series.shape("series", shown)),
     ]
 
 
@@ -119,7 +124,9 @@ def risk_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[i
             strokeDash=series.dash("series", shown),
         ),
         base.mark_point(filled=True, size=25, opacity=1).encode(
-            y="risk:Q", shape=series.shape("series", None), tooltip=tooltips(["series"], columns, "questions")
+            y="risk:Q",
+            shape=series.shape("series", shown),
+            tooltip=tooltips(["series"], columns, "questions"),
         ),
     ]
     return following(alt.layer(*layers).properties(height=_HEIGHT), signals)
@@ -127,5 +134,5 @@ def risk_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[i
 
 def _highest_risk(rows: pd.DataFrame) -> float:
     """Return the highest risk or end of an interval, at least 0.05; NaN where no risk is known counts as 0."""
-    highest = float(rows[["risk", "risk_high"]].max().max())
+    highest = _highest(rows, "risk")
     return highest if highest > _LEAST_RISK else _LEAST_RISK

@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 Layers = alt.LayerChart | alt.FacetChart
-AnyChart = Layers | alt.VConcatChart
 
 UNIT = alt.Scale(domain=[0, 1], nice=False)
 """The scale of rewards, success rates and accuracies, from 0 to 1."""
@@ -40,13 +39,13 @@ UNIT = alt.Scale(domain=[0, 1], nice=False)
 GREY = "#7F8794"
 """A colour for secondary marks. Its contrast is at least 3:1 on light and on dark pages."""
 
-_ON_LIGHT = ("#5F6B7A", "#0A7FC9", "#A3803F", "#3E9672", "#772241", "#B03A0A", "#004876", "#8F8600")
+_ON_LIGHT = ("#5F6B7A", "#0985D1", "#A48348", "#419774", "#772241", "#982C00", "#004876", "#948B00")
 _ON_DARK = ("#9AA5B5", "#249CF5", "#FBC102", "#2E9563", "#A56FB4", "#D0690A", "#8FC7FF", "#D7CA64")
 _DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
 _MARKS = ("circle", "square", "triangle-up", "diamond")
 _DASH_OF_OTHERS = [4, 4]
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
-_LEGEND_COLUMN = 125  # pixels
+_LEGEND_COLUMN = 110  # pixels
 
 
 def ink() -> str:
@@ -81,16 +80,18 @@ class Series:
         """Return the encoding of the colour."""
         return alt.Color(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
 
-    def outline(self, field: str) -> alt.Stroke:
+    def outline(self, field: str, shown: alt.Legend | None) -> alt.Stroke:
         """Return the encoding of the outline of a bar."""
-        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=None)
+        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
 
     def dash(self, field: str, shown: alt.Legend | None) -> alt.StrokeDash:
         """Return the encoding of the dash of a line. With the same legend, both are shown in one."""
         return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=shown)
 
-    def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape:
-        """Return the encoding of the shape of a point."""
+    def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
+        """Return the encoding of the shape of a point. If all are equal, the legend shows none."""
+        if len(set(self.shapes)) == 1:
+            return alt.ShapeValue(self.shapes[0])
         return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown)
 
     def _scale(self, values: Sequence[Any]) -> alt.Scale:
@@ -132,11 +133,33 @@ def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
     return alt.Scale(domain=known, range=[_SHAPES[list(grid).index(name) % len(_SHAPES)] for name in known])
 
 
-def legend(names: Sequence[str] | None = None) -> alt.Legend:
-    """Return a legend above a chart, with as many series in a line as fit. It lists all, or only those in `names`."""
+def legend(names: Sequence[str] | None = None, *, lines: bool = True) -> alt.Legend:
+    """Return a legend above a chart, with as many series in a line as fit.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The series that it lists; by default all.
+    lines : bool
+        Whether it shows lines with their dashes. Otherwise it shows points.
+    """
+    symbol: dict[str, Any] = {"symbolSize": 80}
+    if lines:
+        symbol = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 250}
     some = alt.Undefined if names is None else list(names)
     columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")
-    return alt.Legend(orient="top", columns=columns, title=None, labelLimit=240, symbolOpacity=1, values=some)
+    return alt.Legend(
+        orient="top",
+        columns=columns,
+        title=None,
+        labelLimit=240,
+        symbolOpacity=1,
+        values=some,
+        padding=0,
+        offset=8,
+        rowPadding=2,
+        **symbol,
+    )
 
 
 def tooltips(names: Sequence[str], numbers: Sequence[str], questions: str | None = "n") -> list[Any]:
@@ -163,7 +186,7 @@ def diagonal() -> alt.Chart:
     return drawn
 
 
-def draw(chart: AnyChart, finding: str) -> None:
+def draw(chart: alt.Chart | Layers, finding: str) -> None:
     """Show a chart as wide as its container, with its labels in the text colour of the page.
 
     Parameters

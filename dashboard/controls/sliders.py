@@ -9,9 +9,11 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.charts.following import LEVEL, TARGET
 from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.frames.scaling import TARGETS
+from prmcal.dashboard.frames.scaling import LEVEL, TARGET, TARGETS
+
+# The reader uses the sliders of the page, and not those that Vega shows.
+_HIDDEN = "<style>.vega-embed .vega-bindings { display: none !important }</style>"
 
 __all__ = ["DEFAULT_TARGET", "choose_level", "choose_target", "connect_sliders"]
 
@@ -49,11 +51,11 @@ def choose_level(levels: Sequence[float]) -> float:
 
 def connect_sliders() -> None:
     """Let the charts of the page follow its sliders (:mod:`prmcal.dashboard.charts.following`)."""
+    st.html(_HIDDEN)
     _follower()(data=[TARGET, LEVEL], key="follower")
 
 
 @functools.cache
 def _follower() -> Any:
     script = Path(__file__).with_name("follow.js").read_text(encoding="utf-8")
-    hidden = ".vega-bindings { display: none }"  # the reader uses the sliders of the page
-    return st.components.v2.component("prmcal_follower", js=script, css=hidden, isolate_styles=False)
+    return st.components.v2.component("prmcal_follower", js=script, isolate_styles=False)

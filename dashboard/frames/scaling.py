@@ -19,6 +19,8 @@ from prmcal.db.statistics.spending import Curve
 
 __all__ = [
     "FIXED",
+    "LEVEL",
+    "TARGET",
     "TARGETS",
     "adaptive_points",
     "difficulty_points",
@@ -32,6 +34,9 @@ __all__ = [
 
 FIXED = "fixed n"
 """The name of the series in which all questions get the same n."""
+
+TARGET, LEVEL = "C", "beta"
+"""The names of what a reader selects: parameters of the address, sliders, and signals in charts."""
 
 TARGETS = tuple(
     round(thousandths / 1000, 3)

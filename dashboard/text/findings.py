@@ -18,6 +18,7 @@ __all__ = [
     "compared",
     "covered",
     "equal_cost",
+    "fullest",
     "gain_of",
     "hardest",
     "highest_accuracy",
@@ -156,6 +157,16 @@ def reliable(bins: pd.DataFrame) -> str:
         f"{_direction(mean)}. The error is largest in the bin with mean reward {number(worst['mean_reward'])}, where "
         f"the success rate is {number(worst['mean_success'])}."
     )
+
+
+def fullest(bins: pd.DataFrame) -> str:
+    """Return which bin has the most prefixes, and how many."""
+    total = bins["count"].sum()
+    if not total:
+        return "There are no prefixes."
+    most = bins.loc[bins["count"].idxmax()]
+    edges = f"{number(most['lower'], 2)} to {number(most['upper'], 2)}"
+    return f"Most prefixes, {percent(most['count'] / total)} of {integer(total)}, have rewards from {edges}."
 
 
 def overestimated(means: pd.DataFrame) -> str:

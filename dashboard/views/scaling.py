@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -26,16 +28,18 @@ def show(path: Path) -> None:
     if not (grid.dataset and grid.llm and grid.prm):
         st.info("This run has no scaling cells.")
         return
-    row = st.container(horizontal=True, vertical_alignment="bottom")
-    with row:
+    left, row = st.columns([3, 2])
+    with left:
         group = choose_group(grid)
-    views = {
-        "Budget": show_budget,
+    choices = st.container(horizontal=True)
+    views: dict[str, Callable[..., None]] = {
+        "Budget": partial(show_budget, choices=choices),
         "Equal cost": show_equal_cost,
         "Difficulty": show_difficulty,
         "Risk and coverage": show_risk,
     }
-    view = choose_view(list(views))
+    with choices:
+        view = choose_view(list(views))
     pool: ExactCurves | None = ask(path, "exact_curves", **group)
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")

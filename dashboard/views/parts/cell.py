@@ -7,14 +7,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import reliability_diagram, signed_error_histogram
+from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
 from prmcal.dashboard.charts.style import colour_scale, draw, series_of, shape_scale
 from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.frames.cells import rows_of_group
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
-from prmcal.dashboard.text.findings import overestimated, reliable
+from prmcal.dashboard.text.findings import fullest, overestimated, reliable
 from prmcal.dashboard.text.formats import (
     MISSING,
     escaped,
@@ -61,6 +61,7 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNam
             reliability_diagram(bins, colours, shapes),
             reliable(bins),
         )
+        draw(prefix_histogram(bins, colours), fullest(bins))
         st.caption(f"{RELIABILITY} {BINS}")
     with right:
         st.subheader("Signed error")

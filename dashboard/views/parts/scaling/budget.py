@@ -39,11 +39,18 @@ _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accura
 
 
 def show_budget(
-    path: Path, grid: GridNames, group: dict[str, str], pool: ExactCurves, row: DeltaGenerator
+    path: Path,
+    grid: GridNames,
+    group: dict[str, str],
+    pool: ExactCurves,
+    row: DeltaGenerator,
+    *,
+    choices: DeltaGenerator,
 ) -> None:
     """Show what accuracy costs: curves, the points of all strategies, and the Pareto frontier."""
     target, level = choose_selection(pool, row)
-    cost = choose_option("Cost", list(_COSTS), "cost", labelled=False)
+    with choices:
+        cost = choose_option("Cost", list(_COSTS), "cost", labelled=False)
     measured = _measured_strategies(path, group, _COSTS[cost])
     adaptive, fixed, frontier = compute(path, _tables, group=group, cost=cost)
     show_gain(path, group, pool, target, level)

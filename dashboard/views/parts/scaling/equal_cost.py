@@ -9,12 +9,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts.budget import equal_cost_chart
-from prmcal.dashboard.charts.following import LEVEL, TARGET
 from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET, choose_level, choose_target
 from prmcal.dashboard.data import ask, compute
-from prmcal.dashboard.frames.scaling import TARGETS, equal_cost_points, levels_of, selected
+from prmcal.dashboard.frames.scaling import LEVEL, TARGET, TARGETS, equal_cost_points, levels_of, selected
 from prmcal.dashboard.text.findings import equal_cost, gain_of, percent, points
 from prmcal.dashboard.text.formats import escaped, names, numbers, settings
 from prmcal.dashboard.views.parts.tables import show_table
@@ -27,7 +26,11 @@ __all__ = ["choose_selection", "show_equal_cost", "show_gain", "signals_of"]
 def choose_selection(pool: ExactCurves, row: DeltaGenerator) -> tuple[float, float]:
     """Let the reader choose C and beta in a row of controls."""
     with row:
-        return choose_target(), choose_level(levels_of(pool))
+        left, right = st.columns([3, 2])
+    with left:
+        target = choose_target()
+    with right:
+        return target, choose_level(levels_of(pool))
 
 
 def signals_of(pool: ExactCurves) -> dict[str, tuple[int, int]]:
