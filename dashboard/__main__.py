@@ -1,4 +1,4 @@
-"""``python -m prmcal.dashboard DIR``: start the dashboard of an output folder, as ``prmcal dashboard DIR`` does."""
+"""``python -m prmcal.dashboard DIR...``: start the dashboard of output folders, as ``prmcal dashboard DIR...`` does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m prmcal.dashboard", description="Open the results of a run in a browser."
     )
-    parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
+    parser.add_argument(
+        "directories", type=Path, nargs="+", metavar="DIR", help="output folders of one or more runs"
+    )
     parser.add_argument(
         "--port", type=int, default=8501, help="port of the web server (default: %(default)s)"
     )
     parser.add_argument("--headless", action="store_true", help="open no browser window")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address that the server listens at (default: %(default)s)"
+    )
+    parser.add_argument("--base-path", default="", help="path below which a proxy serves the pages")
     arguments = parser.parse_args()
-    launch(arguments.directory, arguments.port, arguments.headless)
+    launch(
+        arguments.directories,
+        arguments.port,
+        arguments.headless,
+        host=arguments.host,
+        base_path=arguments.base_path,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""The app: navigation between the pages, and messages while there are no results.
+"""The app: navigation between pages and runs, and messages while there are no results.
 
-Its command line is ``--dir DIR``, where DIR is the output folder of a run.
+Its command line is ``--dir DIR...``, the output folders of one or more runs.
+
+A page is a module of `views` with a function ``show(path)``. What it shares with the other pages is the context
+(:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
 """
 
 from __future__ import annotations
@@ -10,11 +13,15 @@ from functools import partial
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.data import REFRESH_SECONDS, ask
+from prmcal.dashboard.controls.address import enter_page, given
+from prmcal.dashboard.controls.context import RUN, context_of
+from prmcal.dashboard.controls.navigation import choose_run, run_names, show_links
+from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
-from prmcal.db.reader import fingerprint
+from prmcal.dashboard.views import calibration, compare, leaderboard, overview, runs, scaling, trajectories
+from prmcal.dashboard.views.parts.progress import follow_run
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
@@ -23,8 +30,10 @@ __all__ = ["main"]
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
 
 _RUNS = "runs"
-# Pages have no icons. The browser tab would show the first one, and Streamlit would load it from the internet.
+# The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
+# one, and Streamlit would load it from the internet.
 _PAGES = {
+    "overview": (overview, "Overview"),
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
     "scaling": (scaling, "Scaling"),
@@ -37,41 +46,53 @@ _PAGES = {
 def main() -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dir", type=Path, required=True)
-    path = published_path(parser.parse_args().dir)
+    parser.add_argument("--dir", type=Path, nargs="+", required=True)
+    folders = run_names(parser.parse_args().dir)
+    named = (given(RUN) or [""])[-1]
+    folder = folders.get(named, next(iter(folders.values())))
+    path = published_path(folder)
 
-    st.set_page_config(page_title="prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
-    page = st.navigation(
-        [
-            st.Page(partial(view.show, path), title=title, url_path=url, default=not place)
-            for place, (url, (view, title)) in enumerate(_PAGES.items())
-        ]
+    shows = {
+        url: partial(runs.show, path, folders) if url == _RUNS else partial(view.show, path)
+        for url, (view, _) in _PAGES.items()
+    }
+    pages = {url: st.Page(shows[url], title=title, url_path=url) for url, (_, title) in _PAGES.items()}
+    first, (_, title) = next(iter(_PAGES.items()))
+    root = st.Page(shows[first], title=title, url_path="", default=True)
+    page = st.navigation([root, *pages.values()], position="hidden")
+    run = next(name for name, each in folders.items() if each == folder)
+    # This comes before anything in the sidebar, which would otherwise get another width.
+    st.set_page_config(
+        page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
     )
+    enter_page(page.url_path)
+    show_links(pages, page, context_of(path))
+    choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
-    _rerun_when_published(path, fingerprint(path))
+    _show(page, path, follow_run(path))
+
+
+def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
         if page.url_path != _RUNS and ask(path, "cells").empty:
             _show_no_results(
-                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress."
+                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
+                follows,
             )
         else:
             page.run()
     except MissingDatabaseError:
         _show_no_results(
-            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this folder."
+            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this "
+            "folder.",
+            follows,
         )
     except DatabaseError as error:
         st.title("The results cannot be read")
         st.error(escaped(str(error)))
 
 
-def _show_no_results(reason: str) -> None:
+def _show_no_results(reason: str, follows: bool) -> None:
     st.title("No results yet")
-    st.info(f"{reason} This page updates by itself as results come in.")
-
-
-@st.fragment(run_every=REFRESH_SECONDS)
-def _rerun_when_published(path: Path, seen: tuple[int, int, int] | None) -> None:
-    if fingerprint(path) != seen:
-        st.rerun()
+    st.info(f"{reason} This page updates by itself as results come in." if follows else reason)

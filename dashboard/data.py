@@ -13,7 +13,7 @@ from prmcal.db.queries import catalog
 from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
-__all__ = ["REFRESH_SECONDS", "ask", "ask_cells", "compute"]
+__all__ = ["REFRESH_SECONDS", "ask", "ask_both", "ask_cells", "compute"]
 
 _T = TypeVar("_T")
 
@@ -38,10 +38,12 @@ def ask(path: Path, query: str, **arguments: Any) -> Any:
     DatabaseError
         If the copy is missing or cannot be read, or if the query raises one.
     """
-    answer = _answer(str(path), fingerprint(path), query, arguments)
-    if isinstance(answer, DatabaseError):
-        raise answer
-    return answer
+    return _ask((path,), query, arguments)
+
+
+def ask_both(path: Path, other: Path, query: str, **arguments: Any) -> Any:
+    """Do the same with a function that reads the published copies of two runs."""
+    return _ask((path, other), query, arguments)
 
 
 def ask_cells(path: Path, query: str, cells: pd.DataFrame) -> pd.DataFrame:
@@ -68,14 +70,22 @@ def compute(path: Path, function: Callable[..., _T], **arguments: Any) -> _T:
     return cast(_T, _computed(str(path), fingerprint(path), name, function, arguments))
 
 
-# The fingerprint is a parameter because it is part of the key of the cache. Errors are cached too, so that a damaged
-# file is not opened again on every click.
+def _ask(paths: tuple[Path, ...], query: str, arguments: dict[str, Any]) -> Any:
+    files = tuple((str(path), fingerprint(path)) for path in paths)
+    answer = _answer(files, query, arguments)
+    if isinstance(answer, DatabaseError):
+        raise answer
+    return answer
+
+
+# The fingerprint of a file is part of the key of the cache. Errors are cached too, so that a damaged file is not opened
+# again on every click.
 @st.cache_data(max_entries=64, show_spinner=False)
 def _answer(
-    path: str, fingerprint: tuple[int, int, int] | None, query: str, arguments: dict[str, Any]
+    files: tuple[tuple[str, tuple[int, int, int] | None], ...], query: str, arguments: dict[str, Any]
 ) -> Any:
     try:
-        return getattr(catalog, query)(Path(path), **arguments)
+        return getattr(catalog, query)(*(Path(path) for path, _ in files), **arguments)
     except DatabaseError as error:
         return error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -18,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from prmcal.errors import InvalidArgumentsError
 
-__all__ = ["arguments_model", "validate_arguments"]
+__all__ = ["arguments_model", "documented_arguments", "validate_arguments"]
 
 _TYPES = {int: "an int", float: "a float", str: "a string", bool: "a bool", NoneType: "None"}
 _LONGEST_VALUE = 80
@@ -38,6 +39,26 @@ def arguments_model(cls: type) -> type[BaseModel]:
         __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
         **fields,
     )
+
+
+def documented_arguments(cls: type) -> dict[str, str]:
+    """Return what the docstring of a class and of its bases says about each constructor argument, in one line each.
+
+    It reads the section "Parameters" in the format of numpydoc.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "")
+        section = re.search(
+            r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, flags=re.DOTALL | re.MULTILINE
+        )
+        if section is None:
+            continue
+        for names, meaning in re.findall(
+            r"^(\S[^:\n]*) :[^\n]*((?:\n(?: +[^\n]*)?)*)", section[1], flags=re.MULTILINE
+        ):
+            found |= {name.strip(): " ".join(meaning.split()) for name in names.split(",")}
+    return found
 
 
 def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,9 @@ __all__ = [
 
 P = TypeVar("P", bound=Plugin)
 
+_CONTENT = "__prmcal_content__"
+"""The name under which the module of a plugin file keeps the hash of the file that it was loaded from."""
+
 
 class Registry(Generic[P]):
     """The plugins of one kind, by their names.
@@ -90,8 +93,12 @@ class Registry(Generic[P]):
         DuplicatePluginError
             If the name is taken.
         InvalidPluginError
-            If the class does not derive from the contract or lacks one of its methods.
+            If the class does not derive from the contract or lacks one of its methods, or the decorator has no name.
         """
+        if not isinstance(name, str) or not name:
+            raise InvalidPluginError(
+                f'The decorator needs a name. Write @{self.kind}("my-{self.kind}") above the class.'
+            )
 
         def decorate(cls: type[P]) -> type[P]:
             self._check_contract(name, cls)
@@ -104,6 +111,11 @@ class Registry(Generic[P]):
             return cls
 
         return decorate
+
+    def forget(self, module: str) -> None:
+        """Remove the plugins that a module registered."""
+        kept = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
+        self._registered = kept
 
     def names(self) -> dict[str, str]:
         """Return ``module:Class`` of every plugin, sorted by name.
@@ -182,14 +194,25 @@ class Registry(Generic[P]):
 
     def _check_contract(self, name: str, cls: Any) -> None:
         if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
+            own = [
+                kind
+                for kind, each in KINDS.items()
+                if inspect.isclass(cls) and issubclass(cls, each.contract)
+            ]
+            hint = f' Write @{own[0]}("{name}") above it.' if own else ""
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
-                f"from prmcal.{self.contract.__name__}."
+                f"from prmcal.{self.contract.__name__}.{hint}"
             )
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
+            forms = (
+                f"def {each}({', '.join(inspect.signature(getattr(cls, each)).parameters)})"
+                for each in missing
+            )
             raise InvalidPluginError(
-                f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. "
+                f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. Write "
+                f"{' and '.join(forms)}. "
                 f"See prmcal.{self.contract.__name__} for the contract."
             )
 
@@ -289,7 +312,7 @@ strategy = strategies.register
 def load_plugin_file(path: Path) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
-    The same file is executed only once.
+    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again.
 
     Raises
     ------
@@ -302,12 +325,18 @@ def load_plugin_file(path: Path) -> None:
     if not path.is_file():
         raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if module_name in sys.modules:
-        return
+    content = hashlib.sha256(path.read_bytes()).hexdigest()
+    loaded = sys.modules.get(module_name)
+    if loaded is not None:
+        if vars(loaded)[_CONTENT] == content:
+            return
+        for registry in KINDS.values():
+            registry.forget(module_name)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
     module = importlib.util.module_from_spec(spec)
+    vars(module)[_CONTENT] = content
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)

@@ -22,12 +22,14 @@ FACE = [
     "Dataset",
     "FitSupport",
     "GenerationRequest",
+    "GridSpec",
     "HiddenStates",
     "Pool",
     "PoolStrategy",
     "Prefix",
     "PrefixScores",
     "Question",
+    "Run",
     "Sampling",
     "ScoredPrefixes",
     "ScoringRequest",
@@ -38,7 +40,9 @@ FACE = [
     "calibrator",
     "dataset",
     "llm",
+    "open_run",
     "prm",
+    "run",
     "strategy",
 ]
 
@@ -49,7 +53,7 @@ def python(code: str, folder: Path) -> str:
     ).stdout.strip()
 
 
-def test_the_face_is_what_plugin_authors_use() -> None:
+def test_the_face_is_what_authors_and_notebooks_use() -> None:
     assert prmcal.__all__ == FACE
 
 

@@ -16,12 +16,14 @@ PACKAGES: dict[str, set[str]] = {
     "db": set(),
     "harness": {"registry", "db"},
     "dashboard": {"db"},
+    "docs": {"registry", "db", "harness"},
 }
 SHARED = {"errors", "steps"}
 # For each room of the harness the other rooms that it may import.
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
+    "terminal": set(),
     "jobs": {"storage", "metrics"},
     "planning": {"storage", "jobs"},
     "machine": {"planning"},
@@ -29,8 +31,9 @@ ROOMS: dict[str, set[str]] = {
     "execution": {"storage", "jobs", "planning", "costs", "machine"},
     "report": {"storage"},
     "site": {"storage", "report"},
-    "commands": {"storage", "jobs", "planning", "costs", "machine", "execution"},
-    "cli": {"planning", "execution", "report", "site", "commands"},
+    "notebook": {"storage", "planning", "machine", "execution", "report", "site"},
+    "commands": {"storage", "jobs", "planning", "costs", "machine", "execution", "terminal"},
+    "cli": {"terminal", "planning", "execution", "report", "site", "commands"},
 }
 
 

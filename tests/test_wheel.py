@@ -22,7 +22,10 @@ import yaml
 
 from tests.conftest import ROOT, environment
 
-SOURCES = ("src", "registry", "harness", "db", "dashboard", "grids", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    *("src", "registry", "harness", "db", "dashboard", "docs", "grids"),
+    *("pyproject.toml", "CONTRIBUTING.md", "README.md", "LICENSE"),
+)
 BUILD = "import sys, setuptools.build_meta as build; print(build.build_{kind}(sys.argv[1]))"
 
 
@@ -132,7 +135,7 @@ def test_the_wheel_is_what_is_imported(installed: Installed) -> None:
         text=True,
         check=True,
     )
-    assert Path(shown.stdout.strip()) == installed.site / "prmcal" / "harness" / "cli.py"
+    assert Path(shown.stdout.strip()) == installed.site / "prmcal" / "harness" / "cli" / "__init__.py"
 
 
 def test_the_metadata_says_what_it_is(installed: Installed) -> None:
@@ -144,13 +147,18 @@ def test_the_metadata_says_what_it_is(installed: Installed) -> None:
 
 def test_every_kind_of_file_is_in_it(installed: Installed) -> None:
     names = set(contents(installed.wheel))
-    shipped = {f"prmcal/grids/{path.name}" for path in (ROOT / "grids").glob("*.yaml")}
+    shipped = {f"prmcal/grids/{path.name}" for path in (ROOT / "grids").glob("*.*")}
+    pages = {f"prmcal/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "docs").rglob("*.md")}
     models = {
         f"prmcal/registry/nano/{path.relative_to(ROOT / 'registry' / 'nano').as_posix()}"
         for path in (ROOT / "registry" / "nano" / "models").rglob("*")
         if path.is_file()
     }
-    assert shipped | models | {"prmcal/py.typed"} <= names
+    assert len(pages) > 20
+    assert (
+        shipped | pages | models | {"prmcal/py.typed", "prmcal/CONTRIBUTING.md", "prmcal/docs/conf.py"}
+        <= names
+    )
     assert not [name for name in names if "/tests/" in name or name.startswith("tests")]
 
 

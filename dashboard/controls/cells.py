@@ -1,29 +1,39 @@
-"""Choosing a cell of the calibration leaderboard, by the address or by select boxes in the sidebar.
+"""Choosing a cell, or a place (data set, LLM and PRM), by selects that offer only what the run has.
 
-The query parameter ``cell`` can also name a cell of the scaling leaderboard. The calibration cell with the same rewards
-is then chosen.
+Each select offers the names that go with those before it. If the reader changes one name and the run does not have the
+new combination, the page takes the cell with that name which has most of the others.
+
+Calibration cells and places are the choice of the context. Any cell of both leaderboards is picked by
+:func:`pick_cell` and named by its identifier in a parameter of the page.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_key, write_address
+from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.frames.comparison import first_with
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
-__all__ = ["choose_cell"]
+__all__ = ["choose_cell", "choose_group", "choose_of", "pick_cell"]
 
-_KINDS = ("dataset", "llm", "prm", "calibrator")
+_PLACE = ("dataset", "llm", "prm")
+_COORDINATES = ("dataset", "llm", "strategy", "prm", "calibrator", "target", "level")
+_NONE = "none"
+# What names a thing within the chosen data set or LLM, and does not exist in another one.
+_BELOW = {"dataset": ("question", "trajectory"), "llm": ("trajectory",), "prm": (), "calibrator": ()}
 
 
 def choose_cell(path: Path) -> dict[str, Any] | None:
-    """Let the reader choose a cell of the calibration leaderboard.
+    """Let the reader choose a cell of the calibration leaderboard by its data set, LLM, PRM and calibrator.
 
     Returns
     -------
@@ -31,39 +41,139 @@ def choose_cell(path: Path) -> dict[str, Any] | None:
         The cell: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
     """
     cells: pd.DataFrame = ask(path, "calibration_cells")
-    if cells.empty:
+    return None if cells.empty else _choose(path, cells, CHOICES)
+
+
+def choose_group(path: Path) -> dict[str, str] | None:
+    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none."""
+    return choose_of(path, _PLACE)
+
+
+def choose_of(path: Path, kinds: Sequence[str]) -> dict[str, str] | None:
+    """Let the reader choose one name of each of these kinds. Return None if no cell has a name of each."""
+    cells: pd.DataFrame = ask(path, "cells")
+    named = cells.dropna(subset=list(kinds)).drop_duplicates(list(kinds))
+    if named.empty:
         return None
-    current = _cell_of_address(path, cells, st.query_params.get("cell"))
-    for kind in _KINDS:
-        options = list(dict.fromkeys(cells[kind]))
-        st.session_state[_key(kind)] = current[kind]
-        st.sidebar.selectbox(
-            COORDINATE_TITLES[kind], options, key=_key(kind), on_change=_write_address, args=(cells, kind)
-        )
-    return current
+    chosen = _choose(path, named, kinds)
+    return {kind: str(chosen[kind]) for kind in kinds}
 
 
-def _cell_of_address(path: Path, cells: pd.DataFrame, wanted: str | None) -> dict[str, Any]:
-    """Return the calibration cell for the cell in the address. Without one, or for an unknown one, return the first."""
-    if wanted is not None:
-        try:
-            cell_id = ask(path, "calibration_cell", cell_id=wanted)
-            return dict(cells[cells["cell_id"] == cell_id].iloc[0])
-        except UnknownCellError as error:
-            st.warning(f"{escaped(str(error))} The page shows the first cell instead.")
-    return dict(cells.iloc[0])
+def pick_cell(
+    cells: pd.DataFrame,
+    parameter: str,
+    default: str,
+    *,
+    label: str = "",
+    fixed: Sequence[str] = (),
+    resets: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Let the reader pick one of these cells, whose identifier the parameter has.
 
+    Parameters
+    ----------
+    cells : DataFrame
+        Rows of the table ``cells``, of one leaderboard.
+    parameter : str
+        The query parameter.
+    default : str
+        The identifier of the cell that the address does not name.
+    label : str
+        What tells the selects from those of another cell.
+    fixed : sequence of str
+        Coordinates that the reader cannot change.
+    resets : sequence of str
+        Parameters that are removed when the reader picks another cell.
 
-def _write_address(cells: pd.DataFrame, changed: str) -> None:
-    """Write the chosen cell into the address.
-
-    If the run lacks the combination of names, take the cell with the changed name that has most of the others.
+    Returns
+    -------
+    dict
+        The row of the cell.
     """
-    chosen = {kind: st.session_state[_key(kind)] for kind in _KINDS}
-    kept = cells[cells[changed] == chosen[changed]]
-    matches = sum((kept[kind] == value).astype(int) for kind, value in chosen.items())
-    st.query_params["cell"] = kept.loc[matches.idxmax(), "cell_id"]
+    wanted = (given(parameter) or [default])[-1]
+    found = cells[cells["cell_id"] == wanted]
+    if found.empty:
+        note(f"There is no cell {wanted!r} to choose here. The page shows {default!r} instead.")
+        found = cells[cells["cell_id"] == default]
+    shown = dict(found.iloc[0])
+
+    def write(row: Mapping[str, Any], _: str) -> None:
+        changed = None if row["cell_id"] == default else row["cell_id"]
+        write_address({**dict.fromkeys(resets), parameter: changed})
+
+    _selects(cells, shown, _COORDINATES, label, fixed, write)
+    return shown
 
 
-def _key(kind: str) -> str:
-    return f"chosen_{kind}"
+def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, Any]:
+    """Show a select for each kind, and write what the reader chooses into the context."""
+    context = context_of(path)
+    default = first_with(cells, kinds, context.filters)
+    _note_unknown_cell(path)
+    asked = {**context.choice, **{kind: given(kind)[-1] for kind in kinds if given(kind)}}
+    shown = first_with(cells, kinds, {**context.filters, **{kind: [name] for kind, name in asked.items()}})
+    missed = {kind: asked[kind] for kind in kinds if kind in asked and asked[kind] != shown[kind]}
+    if missed:
+        names = ", ".join(f"{COORDINATE_TITLES[kind]} {name!r}" for kind, name in missed.items())
+        instead = ", ".join(f"{COORDINATE_TITLES[kind]} {shown[kind]!r}" for kind in missed)
+        note(f"There is no cell with {names} here. The page shows {instead} instead.")
+
+    def write(row: Mapping[str, Any], changed: str) -> None:
+        chosen = {kind: None if row[kind] == default[kind] else row[kind] for kind in kinds}
+        dropped = (*CELLS, *_BELOW[changed], PAGE)
+        write_address({**dict.fromkeys(dropped), **context.choice, **chosen})
+
+    _selects(cells, shown, kinds, "", (), write)
+    return shown
+
+
+def _note_unknown_cell(path: Path) -> None:
+    """Say if the run does not have the cell that the address names by its identifier."""
+    for wanted in given("cell"):
+        try:
+            ask(path, "calibration_cell", cell_id=wanted)
+        except UnknownCellError as error:
+            note(f"{error} The page shows another cell instead.")
+
+
+def _selects(
+    cells: pd.DataFrame,
+    shown: Mapping[str, Any],
+    kinds: Sequence[str],
+    label: str,
+    fixed: Sequence[str],
+    write: Callable[[Mapping[str, Any], str], None],
+) -> None:
+    """Show one select for each kind that these cells have. Call `write` with the new cell and the changed kind."""
+    texts = pd.DataFrame({kind: [_text(value) for value in cells[kind]] for kind in kinds}, cells.index)
+    current = {kind: _text(shown[kind]) for kind in kinds}
+    used = [kind for kind in kinds if set(texts[kind]) != {_NONE}]
+    keys = {kind: widget_key(f"select {label} {kind}") for kind in used}
+
+    def changed(kind: str) -> None:
+        wanted = {**current, kind: st.session_state[keys[kind]]}
+        left = texts
+        for each in used[: used.index(kind) + 1]:
+            left = left[left[each] == wanted[each]]
+        matches = sum((left[each] == wanted[each]).astype(int) for each in used)
+        write(dict(cells.loc[pd.Series(matches, left.index).idxmax()]), kind)
+
+    left = texts
+    for column, kind in zip(st.columns(len(used)), used, strict=True):
+        options = list(dict.fromkeys(left[kind]))
+        seed(keys[kind], current[kind])
+        column.selectbox(
+            f"{label}{COORDINATE_TITLES[kind]}",
+            options,
+            key=keys[kind],
+            on_change=changed,
+            args=(kind,),
+            disabled=kind in fixed,
+        )
+        left = left[left[kind] == current[kind]]
+
+
+def _text(value: Any) -> str:
+    if value is None or pd.isna(value):
+        return _NONE
+    return value if isinstance(value, str) else f"{value:g}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import PAGE, bound
 from prmcal.db.metrics import METRICS, Metric
 from prmcal.db.text.presentation import metric_title
 
@@ -16,28 +16,39 @@ SELECT_WIDTH = 260
 """The width of a select box that does not need the width of the page, in pixels."""
 
 
-def choose_view(options: Sequence[str], parameter: str = "view") -> str:
-    """Let the reader choose one of the views of a page. The first is the default."""
-    return choose_option("View", options, parameter, labelled=False)
+def choose_view(options: Sequence[str], parameter: str = "view", *, resets: Sequence[str] = (PAGE,)) -> str:
+    """Let the reader choose one of the views of a page. The first is the default.
+
+    Another view drops the parameters in `resets`, which name what only this view has.
+    """
+    return choose_option("View", options, parameter, labelled=False, resets=resets)
 
 
-def choose_option(label: str, options: Sequence[str], parameter: str, *, labelled: bool = True) -> str:
+def choose_option(
+    label: str,
+    options: Sequence[str],
+    parameter: str,
+    *,
+    labelled: bool = True,
+    resets: Sequence[str] = (PAGE,),
+) -> str:
     """Show options side by side and let the reader choose one. The first is the default.
 
-    Without `labelled`, the label is only read by screen readers.
+    Without `labelled`, the label is only read by screen readers. Another choice drops the parameters in `resets`.
     """
     chosen: str = st.segmented_control(
         label,
         options,
-        default=options[0],
         required=True,
         label_visibility="visible" if labelled else "collapsed",
-        **bound(parameter),
+        **bound(parameter, options, resets=resets),
     )
     return chosen
 
 
 def choose_metric(label: str, names: Sequence[str], parameter: str) -> Metric:
     """Let the reader choose one of these metrics by its title."""
-    name = st.selectbox(label, names, format_func=metric_title, width=SELECT_WIDTH, **bound(parameter))
+    name = st.selectbox(
+        label, names, format_func=metric_title, width=SELECT_WIDTH, **bound(parameter, names, resets=())
+    )
     return METRICS[name]

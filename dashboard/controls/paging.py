@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import PAGE, bound
 
 __all__ = ["choose_page", "rows_of_page"]
 
@@ -17,7 +17,7 @@ def choose_page(total: int, size: int) -> int:
     pages = -(-total // size)
     if pages < 2:
         return 0
-    return min(st.pagination(pages, **bound("page")), pages) - 1
+    return int(st.pagination(pages, **bound(PAGE, range(1, pages + 1)))) - 1
 
 
 def rows_of_page(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.controls.address import write_address
+
 __all__ = ["choose_row"]
 
 
@@ -20,6 +22,8 @@ def choose_row(
 ) -> None:
     """Show a table in which the reader can select one row, and write the values of this row into the address.
 
+    The page of the table stays.
+
     Parameters
     ----------
     shown : DataFrame
@@ -29,14 +33,19 @@ def choose_row(
     key : str
         The key of the widget. A new key clears the selection.
     parameters : sequence of str
-        Query parameters to which other widgets are bound.
+        Query parameters.
     values : sequence of sequences
-        The values of these parameters for each row.
+        The values of these parameters for each row. None removes a parameter.
     """
 
-    def write_address() -> None:
+    def write() -> None:
         for row in st.session_state[key].selection.rows:
-            st.session_state.update(zip(parameters, values[row], strict=True))
+            write_address(
+                {
+                    name: None if value is None else str(value)
+                    for name, value in zip(parameters, values[row], strict=True)
+                }
+            )
 
     st.dataframe(
         shown,
@@ -45,6 +54,6 @@ def choose_row(
             name: st.column_config.NumberColumn(format="%.3f", help=text) for name, text in numbers.items()
         },
         key=key,
-        on_select=write_address,
+        on_select=write,
         selection_mode="single-row",
     )

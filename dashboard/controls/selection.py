@@ -1,4 +1,4 @@
-"""Selecting data sets, LLMs, PRMs and calibrators by their names in the grid."""
+"""The names in a grid, and filters that keep some of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.data import ask
+from prmcal.db.html.table import FILTERS
 from prmcal.db.text.presentation import COORDINATE_TITLES
 
-__all__ = ["KINDS", "GridNames", "choose_group", "filter_by", "grid_names"]
+__all__ = ["KINDS", "GridNames", "filter_by", "grid_names"]
 
-KINDS = ("dataset", "llm", "prm", "calibrator", "strategy")
+KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""
 
 
@@ -39,17 +40,11 @@ def filter_by(names: GridNames, *kinds: str) -> dict[str, list[str] | None]:
     """Show one filter for each kind in the sidebar. Return the selected names; None if nothing is selected."""
     return {
         kind: st.sidebar.multiselect(
-            COORDINATE_TITLES[kind], getattr(names, kind), **bound(kind), placeholder="All"
+            COORDINATE_TITLES[kind],
+            getattr(names, kind),
+            placeholder="All",
+            **bound_several(FILTERS[kind], getattr(names, kind)),
         )
         or None
         for kind in kinds
-    }
-
-
-def choose_group(names: GridNames) -> dict[str, str]:
-    """Let the reader choose a group: one data set, one LLM and one PRM."""
-    kinds = ("dataset", "llm", "prm")
-    return {
-        kind: column.selectbox(COORDINATE_TITLES[kind], getattr(names, kind), **bound(kind))
-        for column, kind in zip(st.columns(len(kinds)), kinds, strict=True)
     }

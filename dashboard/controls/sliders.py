@@ -27,8 +27,7 @@ def choose_target() -> float:
         target = st.select_slider(
             "Target probability C",
             TARGETS,
-            DEFAULT_TARGET,
-            **bound(TARGET),
+            **bound(TARGET, TARGETS, DEFAULT_TARGET, text="{:g}".format),
             help="IAS draws so many samples that at least one of them is correct with probability C",
         )
     return float(target)
@@ -42,8 +41,7 @@ def choose_level(levels: Sequence[float]) -> float:
         level = st.select_slider(
             "Quantile level β",
             levels,
-            levels[0],
-            **bound(LEVEL),
+            **bound(LEVEL, levels, text="{:g}".format),
             help="IAS uses this quantile of the success probability. Calibrators without it use their point estimate",
         )
     return float(level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +15,6 @@ _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
-    "server.address": "127.0.0.1",
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": "false",
     "theme.light.primaryColor": "#0072B2",
@@ -22,17 +22,28 @@ _OPTIONS = {
 }
 
 
-def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoReturn:
-    """Replace this process by a web server that only this machine can reach.
+def launch(
+    directories: Sequence[Path],
+    port: int = 8501,
+    headless: bool = False,
+    *,
+    host: str = "127.0.0.1",
+    base_path: str = "",
+) -> NoReturn:
+    """Replace this process by a web server. By default, only this machine can reach it.
 
     Parameters
     ----------
-    directory : Path
-        The output folder of a run. It may be empty: the pages update when the run publishes results.
+    directories : sequence of Path
+        The output folders of one or more runs. They may be empty: the pages update when a run publishes results.
     port : int
         The port of the server.
     headless : bool
         Whether to open no browser window.
+    host : str
+        The address that the server listens at. With ``0.0.0.0``, other machines can reach it.
+    base_path : str
+        The path below which a proxy serves the pages; empty for none.
 
     Raises
     ------
@@ -43,7 +54,13 @@ def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoRetur
         raise SystemExit(
             "The dashboard needs Streamlit and Altair. Install them: pip install 'prmcal[dashboard]'"
         )
-    options = {**_OPTIONS, "server.port": str(port), "server.headless": str(headless).lower()}
+    options = {
+        **_OPTIONS,
+        "server.address": host,
+        "server.baseUrlPath": base_path.strip("/"),
+        "server.port": str(port),
+        "server.headless": str(headless).lower(),
+    }
     flags = [f"--{name}={value}" for name, value in options.items()]
     script = Path(__file__).with_name("script") / "prmcal_dashboard.py"
     command = [
@@ -56,6 +73,6 @@ def launch(directory: Path, port: int = 8501, headless: bool = False) -> NoRetur
         *flags,
         "--",
         "--dir",
-        str(directory.resolve()),
+        *(str(directory.resolve()) for directory in directories),
     ]
     os.execv(sys.executable, command)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["VIEWS", "main"]
 
 VIEWS = {
-    "leaderboard": link(""),
-    "leaderboard-scaling": link("", table="Scaling"),
-    "leaderboard-costs": link("", table="Costs"),
-    "leaderboard-paper": link("", table="Paper"),
+    "leaderboard": link("leaderboard"),
+    "leaderboard-scaling": link("leaderboard", table="Scaling"),
+    "leaderboard-costs": link("leaderboard", table="Costs"),
+    "leaderboard-paper": link("leaderboard", table="Paper"),
     "calibration": link("calibration"),
     "calibration-calibrators": link("calibration", view="Calibrators"),
     "calibration-all": link("calibration", view="All LLMs and data sets"),
@@ -33,6 +33,7 @@ VIEWS = {
     "scaling-difficulty": link("scaling", view="Difficulty"),
     "scaling-risk": link("scaling", view="Risk and coverage"),
     "compare": link("compare"),
+    "compare-scaling": link("compare", leaderboard="scaling"),
     "trajectories": link("trajectories"),
     "runs": link("runs"),
 }
@@ -71,7 +72,7 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                 page.set_default_timeout(_TIMEOUT)
                 for name in names:
                     start = time.perf_counter()
-                    _open(page, f"{address}{VIEWS[name]}")
+                    _open(page, f"{address}/{VIEWS[name]}")
                     seconds = time.perf_counter() - start
                     _screenshot(page, width, out / f"{name}-{scheme}-{size}.png")
                     print(f"{name}-{scheme}-{size}: drawn after {seconds:.2f} s")

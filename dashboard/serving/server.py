@@ -1,7 +1,7 @@
 """The command line of Streamlit, started with the imports that all pages need.
 
-``python -P -m prmcal.dashboard.serving.server run SCRIPT -- --dir DIR`` imports them before the first reader comes, who
-would otherwise wait for them.
+``python -P -m prmcal.dashboard.serving.server run SCRIPT -- --dir DIR...`` imports them before the first reader comes,
+who would otherwise wait for them.
 """
 
 from __future__ import annotations

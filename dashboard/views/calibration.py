@@ -11,7 +11,7 @@ from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.calibrators import show_calibrators
 from prmcal.dashboard.views.parts.cell import show_cell
-from prmcal.dashboard.views.parts.overview import show_overview
+from prmcal.dashboard.views.parts.small_multiples import show_small_multiples
 
 __all__ = ["show"]
 
@@ -26,6 +26,6 @@ def show(path: Path) -> None:
     views = {
         "One cell": show_cell,
         "Calibrators": show_calibrators,
-        "All LLMs and data sets": show_overview,
+        "All LLMs and data sets": show_small_multiples,
     }
     views[choose_view(list(views))](path, cells, grid_names(path))

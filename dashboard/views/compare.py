@@ -9,8 +9,11 @@ import streamlit as st
 
 from prmcal.dashboard.charts.intervals import NOT_SIGNIFICANT, SIGNIFICANT, difference_chart
 from prmcal.dashboard.charts.style import draw
-from prmcal.dashboard.controls.address import bound, link
+from prmcal.dashboard.controls.address import bound, given
+from prmcal.dashboard.controls.cells import pick_cell
+from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
+from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, place_with, rival_of
 from prmcal.dashboard.text.findings import compared
 from prmcal.dashboard.text.formats import (
     MISSING,
@@ -21,10 +24,10 @@ from prmcal.dashboard.text.formats import (
     with_line_breaks,
 )
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import METRICS
+from prmcal.db.metrics import METRICS, Leaderboard
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import metric_title
+from prmcal.db.text.presentation import LEADERBOARDS, metric_title
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
 __all__ = ["show"]
@@ -38,34 +41,63 @@ _CHARTED = {name for name, metric in METRICS.items() if metric.better} | {"budge
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Compare")
-    cells = ask(path, "cells")
-    done = cells[cells["status"] == "done"].set_index("cell_id")
-    if len(done) < 2:
+    boards = {table: _finished(path, table) for table in LEADERBOARDS}
+    boards = {table: cells for table, cells in boards.items() if len(cells) > 1}
+    if not boards:
         st.info("A comparison needs two finished cells. This run has fewer so far.")
         return
-    first = st.selectbox("A", list(done.index), **bound("a"))
-    second = st.selectbox("B", _candidates(done, first), **bound("b"))
-    if second is None:
+    pair = _pick_cells(path, boards)
+    if pair is None:
         st.info("No other cell of this leaderboard and data set is finished.")
         return
     try:
-        found: CellComparison = ask(path, "compare_cells", cell_a=first, cell_b=second)
+        found: CellComparison = ask(path, "compare_cells", cell_a=pair[0], cell_b=pair[1])
     except (ArtifactError, IncomparableCellsError) as error:
         st.info(escaped(str(error)))
         return
     st.caption(found.paired_over)
     _chart(found)
     _table(found)
-    _questions(found)
+    _questions(context_of(path), found)
 
 
-def _candidates(done: pd.DataFrame, first: str) -> list[str]:
-    """Return the cells that can be compared with a cell, those of its own group first."""
-    own = done.loc[first]
-    others = done[(done["leaderboard"] == own["leaderboard"]) & (done["dataset"] == own["dataset"])]
-    others = others.drop(first)
-    same_group = (others["llm"] == own["llm"]) & (others["prm"] == own["prm"])
-    return [*others.index[same_group], *others.index[~same_group]]
+def _finished(path: Path, table: Leaderboard) -> pd.DataFrame:
+    cells: pd.DataFrame = ask(path, "leaderboard", table=table)
+    return cells[cells["status"] == "done"]
+
+
+def _pick_cells(path: Path, boards: dict[Leaderboard, pd.DataFrame]) -> tuple[str, str] | None:
+    """Let the reader pick two cells. Return None if there is nothing to compare with the first."""
+    table = _choose_leaderboard(boards)
+    cells, metric = boards[table], METRICS[LEADERBOARDS[table].main_metrics[0]]
+    place = place_with(cells, context_of(path).wanted())
+    first = pick_cell(
+        cells,
+        "a",
+        baseline_of(place, ask(path, "with_role", role="baseline"), metric),
+        label="A · ",
+        resets=["b"],
+    )
+    others = comparable_with(cells, first)
+    if others.empty:
+        return None
+    second = pick_cell(others, "b", rival_of(others, first, metric), label="B · ", fixed=["dataset"])
+    return first["cell_id"], second["cell_id"]
+
+
+def _choose_leaderboard(boards: dict[Leaderboard, pd.DataFrame]) -> Leaderboard:
+    """Let the reader choose a leaderboard. By default, it is the one of the cells in the address."""
+    owners = {cell: table for table, cells in boards.items() for cell in cells["cell_id"]}
+    named = next((owners[cell] for cell in (*given("a"), *given("b")) if cell in owners), None)
+    chosen: Leaderboard = st.segmented_control(
+        "Leaderboard",
+        list(boards),
+        format_func=lambda table: LEADERBOARDS[table].title,
+        required=True,
+        label_visibility="collapsed",
+        **bound("leaderboard", list(boards), named, resets=["a", "b"]),
+    )
+    return chosen
 
 
 def _chart(found: CellComparison) -> None:
@@ -111,7 +143,7 @@ def _table(found: CellComparison) -> None:
     )
 
 
-def _questions(found: CellComparison) -> None:
+def _questions(context: Context, found: CellComparison) -> None:
     st.subheader("Questions with the largest differences")
     differing = found.differing
     if differing.empty:
@@ -119,12 +151,12 @@ def _questions(found: CellComparison) -> None:
             "The cells do not differ on any question, or the database has no values for their single questions."
         )
         return
-    cell_id = found.a["cell_id"]
+    own = {kind: found.a[kind] for kind in CHOICES if found.a[kind]}
     texts = [_excerpt(text) for text in differing["question"]]
     show_table(
         {
             "Question": [
-                f"[{escaped(each)}]({link('trajectories', cell=cell_id, question=each)})"
+                f"[{escaped(each)}]({context.link('trajectories', question=each, **own)})"
                 for each in differing["question_id"]
             ],
             "Level": integers(differing["question_level"]),

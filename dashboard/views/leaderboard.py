@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from prmcal.dashboard.controls.address import PAGE
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.views.parts.costs import show_costs
@@ -26,4 +27,4 @@ def show(path: Path) -> None:
         "Costs": lambda: show_costs(path, grid),
         "Paper": lambda: show_reported(path),
     }
-    views[choose_view(list(views), "table")]()
+    views[choose_view(list(views), "table", resets=[PAGE, "sort", "chart"])]()

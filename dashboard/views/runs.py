@@ -2,69 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import PAGE, bound, given
+from prmcal.dashboard.controls.cells import pick_cell
+from prmcal.dashboard.controls.context import CHOICES, context_of
+from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.paging import choose_page
-from prmcal.dashboard.data import REFRESH_SECONDS, ask
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.frames.comparison import first_with
 from prmcal.dashboard.text.formats import MISSING, escaped, integer, integers, names
 from prmcal.dashboard.text.reproduction import commands, grid_of_cell
+from prmcal.dashboard.views.parts.differences import show_differences
+from prmcal.dashboard.views.parts.progress import show_progress
 from prmcal.dashboard.views.parts.tables import show_jobs, show_table
-from prmcal.db.queries.runs import progress
-from prmcal.db.run_folder import is_running, plugin_files
+from prmcal.db.run_folder import plugin_files
 from prmcal.db.text.formats import duration
+from prmcal.db.text.presentation import LEADERBOARDS
 
 __all__ = ["show"]
 
 _PAGE = 25
 _ALL = "all kinds"
+_THIS, _DIFFERENCES = "This run", "Differences between runs"
 
 
-def show(path: Path) -> None:
-    """Show the page for a published database."""
+def show(path: Path, folders: Mapping[str, Path]) -> None:
+    """Show the page for a published database, and the output folders of all runs by their short names."""
     st.title("Runs")
+    others = {name: folder for name, folder in folders.items() if folder != path.parent}
+    views = [_THIS, _DIFFERENCES]
+    if others and choose_view(views, resets=[PAGE, "kind", "cell", "other"]) == _DIFFERENCES:
+        show_differences(path, others)
+        return
     runs = ask(path, "runs")
     if runs.empty:
         st.info("This database has no runs.")
         return
-    _progress(path)
+    show_progress(path)
     _history(runs)
     _reproduction(path, runs.iloc[-1]["grid"])
     _jobs(path)
     _plugins_and_datasets(path)
-
-
-@st.fragment(run_every=REFRESH_SECONDS)
-def _progress(path: Path) -> None:
-    """Show the progress of the run. Every few seconds, count the artifacts in its folder again."""
-    st.subheader("Progress")
-    table = progress(ask(path, "planned_shards"), path.parent)
-    shards, done = int(table["shards"].sum()), int(table["done"].sum())
-    state = "running" if is_running(path.parent) else "done" if done == shards else "not running"
-    left = table["seconds_left"]
-    time_left = (
-        f", about {duration(left.sum())} of worker time left" if done < shards and left.notna().all() else ""
-    )
-    st.progress(
-        done / shards if shards else 1.0,
-        text=f"{state}: {integer(done)} of {integer(shards)} shards{time_left}",
-    )
-    with st.expander("By kind of job", expanded=state == "running"):
-        show_table(
-            {
-                "Kind": [escaped(kind.replace("_", " ")) for kind in table["kind"]],
-                "Jobs": integers(table["jobs"]),
-                "Failed": integers(table["failed"]),
-                "Shards done": [
-                    f"{part} of {whole}" for part, whole in zip(table["done"], table["shards"], strict=True)
-                ],
-                "Worker time left": [_time_left(seconds) for seconds in left],
-            }
-        )
 
 
 def _history(runs: pd.DataFrame) -> None:
@@ -90,7 +74,7 @@ def _history(runs: pd.DataFrame) -> None:
 
 def _reproduction(path: Path, grid: str) -> None:
     st.subheader("Reproduce a cell")
-    cell_id = st.selectbox("Cell", list(ask(path, "cells")["cell_id"]), **bound("cell"))
+    cell_id = _pick_cell(path)
     if cell_id is None:
         st.info("This run has no cells.")
         return
@@ -110,10 +94,31 @@ def _reproduction(path: Path, grid: str) -> None:
         show_jobs(detail.jobs)
 
 
+def _pick_cell(path: Path) -> str | None:
+    """Let the reader pick any cell of the run. By default, it is the calibration cell of the context."""
+    cells: pd.DataFrame = ask(path, "cells")
+    if cells.empty:
+        return None
+    owners = cells.set_index("cell_id")["leaderboard"]
+    named = next((str(owners[cell]) for cell in given("cell") if cell in owners), None)
+    tables = [table for table in LEADERBOARDS if table in set(owners)]
+    table = st.segmented_control(
+        "Leaderboard",
+        tables,
+        format_func=lambda table: LEADERBOARDS[table].title,
+        required=True,
+        label_visibility="collapsed",
+        **bound("leaderboard", tables, named, resets=["cell"]),
+    )
+    own = cells[cells["leaderboard"] == table]
+    default = first_with(own, CHOICES, context_of(path).wanted())["cell_id"]
+    return str(pick_cell(own, "cell", default)["cell_id"])
+
+
 def _jobs(path: Path) -> None:
     st.subheader("Jobs")
     kinds = [_ALL, *ask(path, "planned_shards")["kind"]]
-    kind = st.selectbox("Kind", kinds, **bound("kind"))
+    kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
     query = {"kind": None if kind == _ALL else kind}
     total, _ = ask(path, "job_page", **query, limit=0)
     page = choose_page(total, _PAGE)
@@ -139,12 +144,6 @@ def _plugins_and_datasets(path: Path) -> None:
             "Grader version": names(datasets["grader_version"]),
         }
     )
-
-
-def _time_left(seconds: float) -> str:
-    if pd.isna(seconds):
-        return "not known yet"
-    return duration(seconds) if seconds else "none"
 
 
 def _moment(moment: Any) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import streamlit as st
 
+from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_view
-from prmcal.dashboard.controls.selection import choose_group, grid_names
+from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.controls.sliders import connect_sliders
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.scaling.budget import show_budget
@@ -25,12 +26,12 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Scaling")
     grid = grid_names(path)
-    if not (grid.dataset and grid.llm and grid.prm):
-        st.info("This run has no scaling cells.")
-        return
     left, row = st.columns([3, 2])
     with left:
-        group = choose_group(grid)
+        group = choose_group(path)
+    if group is None:
+        st.info("This run has no scaling cells.")
+        return
     choices = st.container(horizontal=True)
     views: dict[str, Callable[..., None]] = {
         "Budget": partial(show_budget, choices=choices),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import PAGE, bound
 from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.data import ask
@@ -34,11 +34,11 @@ def show(path: Path) -> None:
     if not questions:
         st.info("There are no questions yet.")
         return
-    view = choose_view([_QUESTIONS, _OVER, _UNDER], "list")
+    view = choose_view([_QUESTIONS, _OVER, _UNDER], "list", resets=[PAGE, "search", "order", "reward"])
     if view == _QUESTIONS:
         show_questions(path, cell_id)
     else:
         show_worst_prefixes(path, cell_id, over=view == _OVER)
     st.divider()
-    question_id = st.selectbox("Question", questions, **bound("question"))
+    question_id = st.selectbox("Question", questions, **bound("question", questions, resets=["trajectory"]))
     show_question(path, cell, question_id)

@@ -6,7 +6,8 @@
  * `root` is an empty element. `table` is TableData of table.py. `host` belongs to the page:
  *   read()            the state of the table in the address: an object with a list of texts for each name
  *   write(state)      writes such a state into the address; an empty list removes a name from it
- *   link(cell, name)  the address behind a name of a row, or null; `name` is the column, such as "calibrator"
+ *   link(cell, name, first)  the address behind a name of a row, or null; `name` is the column, such as "calibrator", and
+ *                     `first` says whether it is the first one
  *   compare(a, b)     the address of the comparison of two cells; without this function no rows can be ticked
  *
  * Returns { update(table), restore() }: show another table, or the state of the address, in the same place.
@@ -131,7 +132,7 @@ function mountTable(root, table, host) {
   };
 
   const choose = (changes, again = true) => {
-    Object.assign(own, again ? { page: 1 } : {}, changes);
+    Object.assign(own, { row: "" }, again ? { page: 1 } : {}, changes);
     if (again) sorted();
     draw();
     const state = {
@@ -157,8 +158,9 @@ function mountTable(root, table, host) {
       // A row without a name of this kind, such as a strategy without a PRM, is a baseline for all of them.
       if (!kept.every(([column, chosen]) => column.codes[row] < 0 || chosen.includes(nameOf(column, row)))) return false;
       if (!words.length) return true;
-      const text = table.names.map((column) => titled(column, nameOf(column, row))).join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
+      const names = table.names.map((column) => titled(column, nameOf(column, row)));
+      const text = `${names.join(" ")} ${table.numbers[row]} `.toLowerCase();
+      return words.every((word) => text.includes(/^#\d+$/.test(word) ? ` ${word} ` : word));
     });
     if (!own.sort) return;
     const name = own.sort.replace(/^-/, "");
@@ -202,7 +204,7 @@ function mountTable(root, table, host) {
     const column = (each, isMetric) =>
       element(
         "th",
-        { scope: "col", "data-name": each.name },
+        { scope: "col", class: isMetric || each === used()[0] ? null : "coordinate", "data-name": each.name },
         element("span", {}, element("button", { type: "button", class: "sort", onclick: () => sortBy(each.name) }, each.title), isMetric && each.description ? about(each) : null),
         isMetric && each.better ? element("small", {}, each.better) : "",
       );
@@ -249,10 +251,10 @@ function mountTable(root, table, host) {
   const drawRow = (names, metrics, row) => {
     const cell = table.cells[row];
     const label = table.names.map((column) => titled(column, nameOf(column, row))).filter(Boolean).join(", ");
-    const content = (column) => {
-      const name = nameOf(column, row) || "\u2013";
-      const address = name === "\u2013" ? null : host.link(cell, column.name);
-      return address === null ? name : element("a", { href: address }, name);
+    const content = (column, first) => {
+      const name = nameOf(column, row);
+      const address = name ? host.link(cell, column.name, first) : null;
+      return address === null ? name || "\u2013" : element("a", { href: address }, name);
     };
     const made = element("tr", { "data-cell": cell, "aria-current": cell === own.row ? "true" : null });
     const tick = host.compare
@@ -267,9 +269,19 @@ function mountTable(root, table, host) {
           },
         })
       : null;
-    names.forEach((column, place) => {
-      made.append(place === 0 ? element("th", { scope: "row" }, tick, content(column)) : element("td", {}, content(column)));
-    });
+    const [first, ...others] = names;
+    const where = others.map((column) => titled(column, nameOf(column, row))).filter(Boolean).join(", ");
+    made.append(
+      element(
+        "th",
+        { scope: "row" },
+        tick,
+        content(first, true),
+        element("small", {}, ` ${table.numbers[row]}`),
+        element("small", { class: "where" }, where), // for narrow screens, instead of the columns
+      ),
+      ...others.map((column) => element("td", { class: "coordinate" }, content(column, false))),
+    );
     const reason = table.reasons[row];
     if (reason !== undefined) {
       made.append(element("td", { class: "reason", colspan: metrics.length + table.counts.length }, reason));

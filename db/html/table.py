@@ -6,9 +6,10 @@ The numbers become text here and not in the browser, so that all pages, files an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import METRICS, Leaderboard, Metric
 from prmcal.db.statistics.standings import last_places, merit
 from prmcal.db.text.formats import number
@@ -20,6 +21,7 @@ from prmcal.db.text.presentation import (
     leaderboard_legend,
     metric_title,
 )
+from prmcal.db.text.readable import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +33,10 @@ __all__ = [
     "NameColumn",
     "TableData",
     "leaderboard_table",
+    "name_columns",
+    "places",
     "table_json",
+    "texts",
 ]
 
 _MINUS = "\N{MINUS SIGN}"
@@ -94,11 +99,12 @@ class CountColumn(TypedDict):
 
 
 class TableData(TypedDict):
-    """A leaderboard. ``reasons`` has a text for each row that is not done."""
+    """A leaderboard. ``numbers`` are the short numbers of the cells. ``reasons`` says why a row has no values."""
 
     title: str
     legend: str
     cells: list[str]
+    numbers: list[str]
     reasons: dict[str, str]
     names: list[NameColumn]
     metrics: list[MetricColumn]
@@ -114,11 +120,12 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableDat
         "title": f"{text.title} leaderboard",
         "legend": leaderboard_legend(SYMBOLS),
         "cells": frame["cell_id"].tolist(),
+        "numbers": [cell_number(each) for each in frame["number"].tolist()],
         "reasons": {
             str(row): status if not isinstance(reason, str) else f"{status}: {reason}"
             for row, status, reason in zip(waiting.index, waiting["status"], waiting["reason"], strict=True)
         },
-        "names": [_name_column(frame[name], name) for name in _NAMES[leaderboard]],
+        "names": name_columns(frame, leaderboard),
         "metrics": [_metric_column(frame, name, name in text.main_metrics) for name in measured],
         "counts": [_count_column(frame, "questions", "Questions"), _count_column(frame, "rows", text.rows)],
     }
@@ -127,6 +134,21 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableDat
 def table_json(table: TableData) -> str:
     """Return a table as JSON that is also safe inside a ``<script>`` element."""
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def name_columns(frame: pd.DataFrame, leaderboard: Leaderboard) -> list[NameColumn]:
+    """Return the coordinates of cells, which are columns of `frame`, in the order in which they are shown."""
+    return [_name_column(frame[name], name) for name in _NAMES[leaderboard]]
+
+
+def texts(values: Iterable[float]) -> list[str | None]:
+    """Return numbers as readers see them, and None for NaN."""
+    return [number(value).replace("-", _MINUS) if value == value else None for value in values]
+
+
+def places(worth: pd.Series) -> list[int | None]:
+    """Return the place of each value from 0, the lowest first. Equal values share a place; NaN has none."""
+    return [int(place) - 1 if place == place else None for place in worth.rank(method="dense").tolist()]
 
 
 def _name_column(names: pd.Series, name: str) -> NameColumn:
@@ -168,25 +190,17 @@ def _metric_column(frame: pd.DataFrame, name: str, main: bool) -> MetricColumn:
         "description": known.description,
         "main": main,
         "first": "descending" if known.better == "higher" else "ascending",
-        "value": _texts(value),
-        "low": _texts(frame[f"{name}_low"].astype(float)),
-        "high": _texts(frame[f"{name}_high"].astype(float)),
+        "value": texts(value),
+        "low": texts(frame[f"{name}_low"].astype(float)),
+        "high": texts(frame[f"{name}_high"].astype(float)),
         "marks": [
             f"{mark} {each}" if mark and each else mark for mark, each in zip(marks, letters, strict=True)
         ],
         "best": [row for row, standing in enumerate(standings) if standing == "best"],
-        "place": _places(worth),
+        "place": places(worth),
     }
 
 
 def _count_column(frame: pd.DataFrame, name: str, title: str) -> CountColumn:
-    counts: Sequence[Any] = frame[name].astype("Float64").tolist()
-    return {"title": title, "values": [f"{count:,.0f}" if count == count else "" for count in counts]}
-
-
-def _texts(values: Iterable[float]) -> list[str | None]:
-    return [number(value).replace("-", _MINUS) if value == value else None for value in values]
-
-
-def _places(worth: pd.Series) -> list[int | None]:
-    return [int(place) - 1 if place == place else None for place in worth.rank(method="dense").tolist()]
+    counts = frame[name].tolist()
+    return {"title": title, "values": ["" if missing(count) else f"{count:,.0f}" for count in counts]}

@@ -133,9 +133,9 @@ class Overview:
     ranking : tuple of Standing
         The calibrators, the lowest mean rank first.
     cells : DataFrame
-        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, value, low and
-        high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by that of
-        the baseline at the same place).
+        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number,
+        value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value
+        divided by that of the baseline at the same place).
     """
 
     places: int

@@ -27,6 +27,7 @@ from prmcal.db.queries.reward_errors import error_histograms, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
 from prmcal.db.queries.two_cells import compare_cells
+from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import Source, frame
 from prmcal.db.roles import with_role
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
@@ -41,6 +42,7 @@ __all__ = [
     "cell",
     "cells",
     "compare_cells",
+    "compare_runs",
     "comparisons",
     "costs",
     "curve_areas",

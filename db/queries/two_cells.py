@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,16 @@ class MetricComparison:
     p_adjusted: float | None
     pairs: int | None
 
+    def row(self) -> dict[str, Any]:
+        """The comparison as one row of a table, with the names of :attr:`CellComparison.table`."""
+        sides = {
+            f"{side}{end}": number
+            for side in ("a", "b")
+            for end, number in zip(("", "_low", "_high"), getattr(self, side), strict=True)
+        }
+        names = ("difference", "low", "high", "from_zero", "p_value", "p_adjusted", "pairs", "real")
+        return {"metric": self.metric, **sides, **{name: getattr(self, name) for name in names}}
+
     @property
     def p(self) -> float:
         """The adjusted p value if there is one, else the p value."""
@@ -108,6 +119,25 @@ class CellComparison:
     prefixes: tuple[int, int] | None
     common_prefixes: int | None
     differing: pd.DataFrame
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The comparison as a table.
+
+        Columns metric, a, a_low, a_high, b, b_low, b_high, difference, low, high (A - B with its 95% interval),
+        from_zero, p_value, p_adjusted, pairs and real (whether the difference is significant).
+        """
+        import pandas as pd
+
+        return pd.DataFrame([each.row() for each in self.metrics])
+
+    def __repr__(self) -> str:
+        cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"
+        return f"{cells}\n{self.paired_over}\n{self.table.to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        lines = (f"A {self.a['cell_id']}", f"B {self.b['cell_id']}", self.paired_over)
+        return "".join(f"<p>{escape(line)}</p>" for line in lines) + str(self.table.to_html(index=False))
 
     @property
     def paired_over(self) -> str:

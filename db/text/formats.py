@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 __all__ = [
+    "amount",
     "counted",
     "duration",
     "escape_latex",
@@ -37,6 +38,11 @@ def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
     """Return a number with some decimal places, and with a plus sign if `signed`. A rounded 0 has no minus sign."""
     text = f"{value:{'+' if signed else ''},.{digits}f}"
     return text if float(text.replace(",", "")) else text.replace("-", "+" if signed else "")
+
+
+def amount(value: float) -> str:
+    """Return a cost, such as tokens or seconds, with four significant digits and no exponent if it is large."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:

@@ -169,7 +169,6 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
     """Return the columns of the ranking in their order. The first two name the rank and the calibrator."""
     rows = found.ranking
     gains = [each.gain for each in rows]
-    most = f" (of {found.most})" if found.most else ""
     columns = [
         Column(
             "Rank",
@@ -185,8 +184,9 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
             2,
         ),
         Column(
-            "Wins-ties-losses",
-            "Paired tests against the other calibrators at the same place (p < 0.05 after Holm's correction).",
+            "W-T-L",
+            "Wins, ties and losses: paired tests against the other calibrators at the same place "
+            "(p < 0.05 after Holm's correction).",
             tuple(f"{each.wins}-{each.ties}-{each.losses}" for each in rows),
             2,
         ),
@@ -212,8 +212,8 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
             3,
         ),
         Column(
-            f"IAS samples{most}",
-            "Mean samples of a question with IAS. Fewer are cheaper.",
+            "IAS samples",
+            "Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
             tuple("" if gain is None else _estimate(gain.samples, 1) for gain in gains),
             3,
         ),
@@ -249,7 +249,7 @@ def ranking_legend() -> str:
     """Explain the ranking in a few sentences."""
     return (
         f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
-        "Values are means over places with 95% intervals over questions."
+        "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests."
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import COSTS, Leaderboard
 from prmcal.db.text.formats import (
+    amount,
     escape_latex,
     escape_markdown,
     interval,
@@ -27,7 +28,7 @@ from prmcal.db.text.presentation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Readable", "missing", "readable_costs", "readable_leaderboard"]
+__all__ = ["Readable", "estimate", "missing", "readable_costs", "readable_leaderboard"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
             *_identity(row, names),
             "" if missing(row["accuracy"]) else number(row["accuracy"]),
             *(
-                "" if missing(row[name]) else f"{row[name]:,.4g} / {row[f'{name}_total']:,.0f}"
+                "" if missing(row[name]) else f"{amount(row[name])} / {row[f'{name}_total']:,.0f}"
                 for name in costs
             ),
         ]
@@ -124,6 +125,18 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     ]
     titles = map(metric_title, ("accuracy", *costs))
     return Readable([*_titles(names), *titles], rows, len(names), keys=(*names, "accuracy", *costs))
+
+
+def estimate(metric: str, value: float, low: float, high: float, *, signed: bool = False) -> str:
+    """Return a value of a metric with its interval; without one if its ends are missing.
+
+    Costs have four significant digits, other metrics three decimal places.
+    """
+    if metric in ("samples", *COSTS):
+        sign = "+" if signed and value > 0 else ""
+        return f"{sign}{amount(value)}" + ("" if missing(low) else f" [{amount(low)}, {amount(high)}]")
+    ends = "" if missing(low) else f" {interval(low, high, signed=signed)}"
+    return f"{number(value, signed=signed)}{ends}"
 
 
 def missing(value: Any) -> bool:
@@ -158,8 +171,7 @@ def _count(value: Any) -> str:
 def _value(row: dict[str, Any], metric: str) -> str:
     if missing(row[metric]):
         return ""
-    low, high = row[f"{metric}_low"], row[f"{metric}_high"]
-    ends = "" if missing(low) else f" {interval(low, high)}"
+    value = estimate(metric, *(row[name] for name in (metric, f"{metric}_low", f"{metric}_high")))
     standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
     mark = "" if missing(standing) else MARKS.get(standing, " ")
-    return f"{number(row[metric])}{ends}{mark}{'' if missing(letters) else f' {letters}'}"
+    return f"{value}{mark}{'' if missing(letters) else f' {letters}'}"

@@ -7,19 +7,20 @@ import sys
 import typer
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import files, grids, plugins, results
+from prmcal.harness.cli import documents, files, grids, plugins, results
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.exit_codes import ExitCode
 
 __all__ = ["main"]
 
-COMMANDS = (grids, results, files, plugins)
-"""The modules whose import adds the commands, in the order of the help."""
+COMMANDS = (grids, results, files, plugins, documents)
+"""The modules whose import adds the commands. The order of the help is in `app`."""
 
 
 def main() -> None:
-    """Run the command line. An error that the user can act on becomes one line and exit code 2."""
+    """Run the command line. An error that the user can act on becomes one line and an exit code."""
     try:
         app()
     except PrmcalError as error:
         typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
-        sys.exit(2)
+        sys.exit(ExitCode.BAD_INPUT)

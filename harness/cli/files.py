@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption
 
@@ -35,7 +36,9 @@ def report(
 
 @app.command()
 def export(
-    directory: RunArgument,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
+    ],
     html: Annotated[
         Path,
         typer.Option(
@@ -45,11 +48,12 @@ def export(
 ) -> None:
     """Write the leaderboards as a static site.
 
-    A browser can open its files without a server, and GitHub Pages can host it.
+    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
+    compares them.
     """
     from prmcal.harness.site import write_site
 
-    files = write_site(directory, html)
+    files = write_site(directories, html)
     typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
 
 
@@ -58,7 +62,9 @@ def export_prm(
     cell: Annotated[
         str,
         typer.Argument(
-            metavar="CELL", help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora."
+            metavar="CELL",
+            help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
+            autocompletion=complete.cells,
         ),
     ],
     out: Annotated[

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import GridArgument, LimitOption, PluginOption, RunArgument, read
 
 __all__: list[str] = []
@@ -48,6 +50,16 @@ def run(
         ),
     ] = None,
     plugin: PluginOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file",
+            metavar="FILE",
+            help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
+            "Default: run.log in DIR.",
+        ),
+    ] = None,
 ) -> None:
     """Run a grid.
 
@@ -55,18 +67,30 @@ def run(
     """
     from prmcal.harness.commands.run import run_and_report
 
-    raise typer.Exit(run_and_report(read(grid, limit, plugin), out, workers, plugin or []))
+    try:
+        done = run_and_report(read(grid, limit, plugin), out, workers, plugin or [], quiet, log_file)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    raise typer.Exit(ExitCode.FAILED_CELLS if done.failed_cells else ExitCode.DONE)
 
 
 @app.command()
-def status(directory: RunArgument) -> None:
-    """Show the progress of a run.
+def status(
+    directory: RunArgument,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="table or json.")
+    ] = "table",
+) -> None:
+    """Show the progress of a run, the time left, and why cells failed.
 
     It also works during the run.
     """
-    from prmcal.harness.commands.status import render_status
+    from prmcal.harness.commands.status import read_status, render_status
 
-    typer.echo(render_status(directory))
+    found = read_status(directory)
+    typer.echo(render_status(found, output_format))
+    raise typer.Exit(ExitCode.FAILED_CELLS if found.failures else ExitCode.DONE)
 
 
 @app.command()
@@ -82,7 +106,11 @@ def rebuild(directory: RunArgument) -> None:
 def doctor(
     grid: Annotated[
         str | None,
-        typer.Argument(metavar="GRID", help="A grid file (YAML), or the name of a shipped grid."),
+        typer.Argument(
+            metavar="GRID",
+            help="A grid file (YAML), or the name of a shipped grid.",
+            autocompletion=complete.grids,
+        ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -97,4 +125,4 @@ def doctor(
         needs, ready = grid_needs(read(grid, None, plugin))
         typer.echo(f"\n{needs}")
         if not ready:
-            raise typer.Exit(2)
+            raise typer.Exit(ExitCode.FAILED_CHECKS)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.planning.shipped import find_grid, shipped_grids
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ __all__ = [
     "FormatOption",
     "GridArgument",
     "LimitOption",
+    "PagerOption",
     "PluginOption",
     "RunArgument",
     "RunOption",
+    "WideOption",
+    "filter_option",
     "load_plugins",
     "read",
 ]
@@ -30,13 +34,35 @@ GridArgument = Annotated[
     typer.Argument(
         metavar="GRID",
         help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
+        autocompletion=complete.grids,
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
 RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
-CellArgument = Annotated[str, typer.Argument(metavar="CELL", help="A cell id, as the leaderboard shows it.")]
+CellArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CELL",
+        help="A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
+        autocompletion=complete.cells,
+    ),
+]
 FormatOption = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="table, json, csv or markdown.")
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="table, json, csv or markdown.",
+        autocompletion=complete.formats,
+    ),
+]
+WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
+PagerOption = Annotated[
+    bool,
+    typer.Option(
+        "--pager/--no-pager",
+        help="Show output that is longer than the terminal in the pager (PAGER, or less).",
+    ),
 ]
 PluginOption = Annotated[
     list[Path] | None,
@@ -47,6 +73,11 @@ LimitOption = Annotated[
     typer.Option("--limit", metavar="N", min=1, help="Use only the first N questions of every data set."),
 ]
 DEFAULT_RUN = Path("runs/nano")
+
+
+def filter_option(kind: str) -> Any:
+    """Return the option that keeps the cells with plugins of a kind."""
+    return typer.Option(metavar="NAME", help=f"Keep only this {kind}; repeatable.")
 
 
 def load_plugins(files: list[Path] | None) -> None:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import PluginOption, load_plugins
 
 __all__: list[str] = []
@@ -16,7 +18,12 @@ __all__: list[str] = []
 @app.command(name="list")
 def list_plugins(
     kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help="llm, prm, calibrator, dataset or strategy.")
+        str | None,
+        typer.Argument(
+            metavar="KIND",
+            help="llm, prm, calibrator, dataset or strategy.",
+            autocompletion=complete.kinds,
+        ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -61,4 +68,4 @@ def check(
     report, passed = check_plugins(name, kind, argument or [], weights)
     typer.echo(report)
     if not passed:
-        raise typer.Exit(2)
+        raise typer.Exit(ExitCode.FAILED_CHECKS)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, CellArgument, FormatOption, RunArgument, RunOption
+from prmcal.harness.cli.options import (
+    DEFAULT_RUN,
+    CellArgument,
+    FormatOption,
+    PagerOption,
+    RunArgument,
+    RunOption,
+    WideOption,
+    filter_option,
+)
+from prmcal.harness.terminal.pager import show as show_text
+from prmcal.harness.terminal.size import UNLIMITED
 
 __all__: list[str] = []
 
@@ -16,37 +29,86 @@ __all__: list[str] = []
 def leaderboard(
     directory: RunArgument,
     table: Annotated[
-        str, typer.Option(metavar="TABLE", help="calibration, scaling or costs.")
-    ] = "calibration",
+        str,
+        typer.Option(
+            metavar="TABLE",
+            help="overview, calibration, scaling or costs.",
+            autocompletion=complete.tables,
+        ),
+    ] = "overview",
     output_format: FormatOption = "table",
+    llm: Annotated[list[str] | None, filter_option("LLM")] = None,
+    prm: Annotated[list[str] | None, filter_option("PRM")] = None,
+    calibrator: Annotated[list[str] | None, filter_option("calibrator")] = None,
+    dataset: Annotated[list[str] | None, filter_option("data set")] = None,
+    strategy: Annotated[list[str] | None, filter_option("strategy")] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Show these columns, the most important first. They have the names of --format csv.",
+        ),
+    ] = "",
+    wide: WideOption = False,
+    pager: PagerOption = True,
 ) -> None:
-    """Print a leaderboard.
+    """Print the ranking of the calibrators, or a leaderboard.
 
-    Every value has a 95% interval.
+    The overview ranks the calibrators over all places where they were measured. The other tables have a row for each
+    cell, which begins with its number. Every value has a 95% interval.
+
+    Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
+    wide unless the variable COLUMNS says otherwise.
     """
     from prmcal.harness.commands.leaderboard import render_leaderboard
 
-    typer.echo(render_leaderboard(directory, table, output_format), nl=False)
+    filters = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+    text = render_leaderboard(
+        directory,
+        table,
+        output_format,
+        filters={kind: names for kind, names in filters.items() if names},
+        columns=[name.strip() for name in columns.split(",") if name.strip()],
+        width=UNLIMITED if wide else None,
+    )
+    show_text(text, pager and output_format == "table")
 
 
 @app.command()
-def show(cell: CellArgument, directory: RunOption = DEFAULT_RUN) -> None:
+def show(
+    cell: CellArgument,
+    directory: RunOption = DEFAULT_RUN,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
     """Show the results of a cell and their provenance.
 
     The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
     """
     from prmcal.harness.commands.show import render_cell
 
-    typer.echo(render_cell(directory, cell), nl=False)
+    show_text(render_cell(directory, cell, UNLIMITED if wide else None), pager)
 
 
 @app.command()
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A cell id, as the leaderboard shows it.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another cell on the same data set.")],
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A cell: its number in the leaderboard, its id or a part of it.",
+            autocompletion=complete.cells,
+        ),
+    ],
+    second: Annotated[
+        str,
+        typer.Argument(metavar="B", help="Another cell on the same data set.", autocompletion=complete.cells),
+    ],
     directory: RunOption = DEFAULT_RUN,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Compare this metric only.")] = None,
     output_format: FormatOption = "table",
+    wide: WideOption = False,
+    pager: PagerOption = True,
 ) -> None:
     """Compare two cells on the same questions.
 
@@ -54,16 +116,37 @@ def compare(
     """
     from prmcal.harness.commands.compare import render_comparison
 
-    typer.echo(render_comparison(directory, first, second, metric, output_format), nl=False)
+    width = UNLIMITED if wide else None
+    text = render_comparison(directory, first, second, metric, output_format, width)
+    show_text(text, pager and output_format == "table")
 
 
 @app.command()
 def dashboard(
-    directory: RunArgument,
-    port: Annotated[int, typer.Option(metavar="PORT", help="The port on this machine.")] = 8501,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="The output folders of one or more runs.")
+    ],
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
+    ] = 8501,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="The address that the server listens at. With 0.0.0.0, other machines can open the pages.",
+        ),
+    ] = "127.0.0.1",
+    base_path: Annotated[
+        str,
+        typer.Option(metavar="PATH", help="The path below which a proxy serves the pages, such as /prmcal."),
+    ] = "",
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
-    """Open the leaderboard in a browser."""
+    """Open the results in a browser.
+
+    A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
+    show the differences between runs.
+    """
     from prmcal.harness.commands.dashboard import serve
 
-    serve(directory, port, headless)
+    serve(directories, host=host, port=port, base_path=base_path, headless=headless)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,14 @@ import yaml
 
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.commands.output import one_of
-from prmcal.registry.conformance import CheckResult, compare_with_published, run_checks
+from prmcal.registry.arguments import arguments_model
+from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.plugins import KINDS, load_plugin_file
 
 __all__ = ["check_plugins"]
+
+_WIDTH = 80
+_LABELS = ("FAILED", "skipped", "passed")
 
 
 def check_plugins(
@@ -25,19 +32,21 @@ def check_plugins(
     Parameters
     ----------
     name : str
-        A registered name, or the path of a Python file. All plugins that the file registers are checked.
+        A registered name, or the path of a Python file. All plugins that the file registers are checked. A plugin that
+        needs arguments which are not given is named in the report, and the others are checked.
     kind : str or None
         Needed if plugins of several kinds have the name.
     arguments : sequence of str
-        Constructor arguments as ``key=value``, where the value is YAML.
+        Constructor arguments as ``key=value``, where the value is YAML. Each plugin of a file gets those that it takes.
     weights : Path, optional
         A folder with the published weights of the PRM's checkpoint.
 
     Returns
     -------
     report : str
+        Lines of at most 80 columns, if no single word is longer.
     passed : bool
-        Whether no check failed.
+        Whether all plugins were checked and no check failed.
 
     Raises
     ------
@@ -47,25 +56,110 @@ def check_plugins(
     if kind is not None:
         one_of("--kind", kind, list(KINDS))
     given = _parse(arguments) | ({} if weights is None else {"checkpoint": str(weights)})
-    lines, passed = [], True
-    for found_kind, found in _find(name, kind):
-        lines.append(f"{found_kind} {found}")
-        plugin = KINDS[found_kind].create(found, **given)
-        checkpoint = (plugin if weights is None else type(plugin)).checkpoint
-        results = [*run_checks(plugin), *compare_with_published(plugin, checkpoint)]
-        lines += _lines(results)
-        passed = passed and all(result.passed or result.skipped for result in results)
-    return "\n".join(lines), passed
+    plugins = _find(name, kind)
+    if len(plugins) > 1:
+        _require_known(plugins, given)
+    checked = [_checked(name, each, given, len(plugins) > 1, weights) for each in plugins]
+    parts = ["\n".join(each.lines()) for each in checked]
+    if len(checked) > 1:
+        counts = Counter(each.state for each in checked)
+        parts.append(
+            f"{len(checked)} plugins: " + ", ".join(f"{count} {state}" for state, count in counts.items())
+        )
+    return "\n\n".join(parts), all(each.state == "passed" for each in checked)
 
 
-def _lines(results: Sequence[CheckResult]) -> Iterator[str]:
-    """Yield a line for each check. If several have the same message, only the first line shows it."""
-    shown: dict[str, str] = {}
-    for result in results:
-        mark = "skipped" if result.skipped else "passed" if result.passed else "FAILED"
-        first = shown.setdefault(result.message, result.name)
-        message = result.message if first == result.name else f"as above, '{first}'"
-        yield f"  {mark}  {result.name}" + (f": {message}" if result.message else "")
+@dataclass(frozen=True)
+class _Checked:
+    """A plugin of a file: the results of its checks, or the arguments that it needs before it can be checked."""
+
+    title: str
+    results: tuple[CheckResult, ...]
+    needs: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.needs:
+            return "needs arguments"
+        return "passed" if all(each.passed or each.skipped for each in self.results) else "failed"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the report. Results with the same message share a paragraph."""
+        if self.needs:
+            yield f"{self.title}: needs arguments. Run"
+            yield f"  {self.needs}"
+            return
+        counts = Counter(_label(each) for each in self.results)
+        yield f"{self.title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
+        passed = self.state == "passed"
+        for label in _LABELS:
+            shown = [each for each in self.results if _label(each) == label]
+            if not passed and label != _LABELS[0]:
+                shown = [each for each in shown if each.message == NOT_RUN]
+            for names, message in _groups(shown):
+                yield _paragraph(f"  {label:7}  ", names)
+                if message:
+                    yield _paragraph("", message)
+
+
+def _groups(results: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
+    """Yield the names of the checks that share a cause, and what to say about them."""
+    groups: dict[str, list[CheckResult]] = {}
+    for each in results:
+        groups.setdefault(each.cause or each.message, []).append(each)
+    for cause, same in groups.items():
+        names = f"{len(same)} other checks" if cause == NOT_RUN else ", ".join(each.name for each in same)
+        yield names, cause if len(same) > 1 else same[0].message
+
+
+def _label(result: CheckResult) -> str:
+    return "skipped" if result.skipped else "passed" if result.passed else "FAILED"
+
+
+def _paragraph(first: str, text: str) -> str:
+    indent = " " * 11
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first or indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _checked(
+    name: str, found: tuple[str, str], given: Mapping[str, Any], several: bool, weights: Path | None
+) -> _Checked:
+    """Build a plugin and run its checks."""
+    kind, plugin_name = found
+    registry, title = KINDS[kind], f"{kind} {plugin_name}"
+    fields = arguments_model(registry.get(plugin_name)).model_fields
+    own = {key: value for key, value in given.items() if key in fields or not several}
+    needed = [key for key, field in fields.items() if field.is_required() and key not in own]
+    if needed and name.endswith(".py"):
+        options = "".join(f" --argument {key}=..." for key in needed)
+        return _Checked(title, (), f"prmcal check {name}{options}")
+    try:
+        built = check_build(lambda: registry.create(plugin_name, **own), registry.get(plugin_name))
+    except InvalidArgumentsError as error:
+        if own or not several:
+            raise
+        built = CheckResult("it can be built", passed=False, message=str(error))
+    if isinstance(built, CheckResult):
+        return _Checked(title, (built,))
+    checkpoint = (built if weights is None else type(built)).checkpoint
+    return _Checked(title, (*run_checks(built), *compare_with_published(built, checkpoint)))
+
+
+def _require_known(plugins: Sequence[tuple[str, str]], given: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentsError if one of the arguments is one of no plugin."""
+    known = {key for kind, name in plugins for key in arguments_model(KINDS[kind].get(name)).model_fields}
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], sorted(known), n=1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"They take: {', '.join(sorted(known)) or 'none'}."
+        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:

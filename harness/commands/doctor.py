@@ -17,12 +17,13 @@ from huggingface_hub.errors import CacheNotFound
 
 from prmcal import __version__
 from prmcal.errors import PrmcalError
-from prmcal.harness.commands.output import text_table
 from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
 from prmcal.harness.machine.environment import hardware
 from prmcal.harness.machine.gpus import describe_gpus, gpus_of
 from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
 from prmcal.registry.plugins import KINDS
 
 __all__ = ["grid_needs", "machine_report"]
@@ -69,11 +70,12 @@ def grid_needs(grid: GridSpec) -> tuple[str, bool]:
         spread = f" on {gpus_of(spec)} GPUs" if size and gpus_of(spec) > 1 else ""
         rows.append([kind, spec.name, size + spread, state])
     lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
-    lines += [f"{number}. {need}" for need, number in needs.items()]
+    lines += [wrapped(f"{number}. {need}", hanging="   ") for need, number in needs.items()]
     if any("hf download" in need for need in needs):
-        lines.append(
+        licence = (
             "Note: models behind a licence, such as Llama, also need `hf auth login` before the download."
         )
+        lines.append(wrapped(licence))
     return "\n".join(lines), not needs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
@@ -17,15 +18,15 @@ from prmcal.registry.plugins import calibrators, prms
 __all__ = ["export_calibrated_prm"]
 
 
-def export_calibrated_prm(directory: Path, cell_id: str, out: Path, level: float) -> None:
+def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -> None:
     """Write the PRM of a cell with the changes that the cell's calibrator makes to it.
 
     Parameters
     ----------
     directory : Path
         The output folder of a run.
-    cell_id : str
-        A cell with a calibrator that fine-tunes the PRM.
+    name : str
+        A name of a cell with a calibrator that fine-tunes the PRM, as :func:`prmcal.db.cell_names.find_cell` takes it.
     out : Path
         The folder of the checkpoint: new or empty.
     level : float
@@ -39,7 +40,9 @@ def export_calibrated_prm(directory: Path, cell_id: str, out: Path, level: float
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
-    ref, fit = _fit(plan_again(RunFolder(directory).record()), cell_id, directory)
+    folder = RunFolder(directory)
+    cell_id = find_cell(folder.results(), name)
+    ref, fit = _fit(plan_again(folder.record()), cell_id, directory)
     store = Store(directory)
     if store.manifest(ref.kind, ref.key) is None:
         raise PrmcalError(

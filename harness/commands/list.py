@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from prmcal.harness.commands.output import one_of, text_table
+from prmcal.harness.commands.output import one_of
+from prmcal.harness.terminal.tables import text_table
 from prmcal.registry.plugins import KINDS
 
 __all__ = ["render_plugins"]
 
 
 def render_plugins(kind: str | None) -> str:
-    """Return a table of the registered plugins, of one kind or of all, with their classes.
+    """Return the registered plugins with their classes: a table for each kind, or for one of them.
 
     Raises
     ------
@@ -18,10 +19,8 @@ def render_plugins(kind: str | None) -> str:
     """
     if kind is not None:
         one_of("KIND", kind, list(KINDS))
-    rows = [
-        [each, name, target]
+    return "\n\n".join(
+        text_table([each, "class"], [[name, target] for name, target in registry.names().items()])
         for each, registry in KINDS.items()
         if kind in (None, each)
-        for name, target in registry.names().items()
-    ]
-    return text_table(["kind", "name", "class"], rows)
+    )

@@ -1,28 +1,24 @@
-"""What the commands share: text tables, formats of the output, printable text, and the check of an option."""
+"""What the commands share: formats of the output, and the check of an option."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
+from prmcal.harness.terminal.tables import text_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from prmcal.harness.costs.estimate import Work
+    from prmcal.harness.terminal.tables import Column
 
-__all__ = ["FORMATS", "exported", "one_of", "plain_row", "printable", "text_table", "time_left"]
+__all__ = ["FORMATS", "exported", "hidden_note", "one_of", "plain_row", "text_table", "time_left"]
 
 FORMATS = ("table", "json", "csv", "markdown")
-_WIDE = 1000
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
@@ -52,24 +48,19 @@ def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if missing(value) else value for name, value in row.items()}
 
 
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns aligned with spaces and a rule below the head. Lines are as long as their content."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in head:
-        table.add_column(title, no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    buffer = io.StringIO()
-    Console(file=buffer, width=_WIDE, markup=False, highlight=False, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()).strip("\n")
+def hidden_note(hidden: Sequence[Column], *others: str) -> str:
+    """Say which columns were left out and how to see them.
 
-
-def printable(text: str) -> str:
-    """Return text from a model or a data set with its control characters escaped. Line breaks stay."""
-    return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
-        for each in text
-    )
+    Parameters
+    ----------
+    hidden : sequence of Column
+    *others : str
+        Options that show them, besides ``--wide``. ``{keys}`` stands for the keys of the columns.
+    """
+    names = ", ".join(each.title for each in hidden)
+    keys = ",".join(each.key for each in hidden if each.key)
+    options = " or ".join(["--wide", *(each.format(keys=keys) for each in others)])
+    return f"Hidden at this width: {names}. To see them: {options}."
 
 
 def time_left(work: Work) -> str:

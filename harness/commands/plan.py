@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prmcal.db.text.formats import duration
-from prmcal.harness.commands.output import text_table, time_left
+from prmcal.harness.commands.output import time_left
 from prmcal.harness.costs import disk, gpu_hours
 from prmcal.harness.costs.disk import Space, space_needed
 from prmcal.harness.costs.estimate import CostModel, remaining_work
@@ -15,6 +15,8 @@ from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import Store
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
 
 __all__ = ["render_plan"]
 
@@ -53,24 +55,30 @@ def render_plan(grid: GridSpec, directory: Path | None) -> str:
     known = [each.seconds for each in work if each.seconds is not None]
     lines = [
         text_table(head, rows),
-        f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
-        f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells.",
+        "",
+        wrapped(
+            f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
+            f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells."
+        ),
     ]
     if len(known) == len(work):
         lines.append(
-            f"About {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+            wrapped(
+                f"About {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+            )
         )
     elif models:
-        lines += ["", _models(models), gpu_hours.EXPLANATION]
+        lines += ["", _models(models), "", wrapped(gpu_hours.EXPLANATION)]
     else:
-        lines.append("The time is not known yet: it is estimated from finished shards (--out DIR).")
+        lines.append(wrapped("The time is not known yet: it is estimated from finished shards (--out DIR)."))
     if space.artifacts:
-        lines += ["", _space(space)]
+        lines += ["", wrapped(_space(space))]
     if plan.absent:
-        lines.append(
+        absent = (
             f"Not on this machine: {', '.join(plan.absent)}. The plan includes them; `prmcal doctor GRID` says what "
             "to do."
         )
+        lines += ["", wrapped(absent)]
     return "\n".join(lines)
 
 

@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from prmcal.db.cell_names import cell_number, find_cell, numbered
+from prmcal.db.metrics import METRICS
 from prmcal.db.queries.catalog import cell
-from prmcal.db.text.readable import missing
-from prmcal.harness.commands.output import printable, text_table
+from prmcal.db.queries.provenance import CellDetail
+from prmcal.db.text.formats import amount
+from prmcal.db.text.readable import estimate, missing
+from prmcal.harness.commands.output import hidden_note
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import Column, fit
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["render_cell"]
 
-_JOB_COLUMNS = (
-    "depth",
-    "kind",
-    "dataset",
-    "split",
-    "job_key",
-    "seed",
-    "status",
-    "shards",
-    "samples",
-    "seconds",
-)
+_JOB_WEIGHTS = {
+    "depth": 8,
+    "kind": 0,
+    "dataset": 3,
+    "split": 2,
+    "job_key": 0,
+    "seed": 1,
+    "status": 6,
+    "shards": 7,
+    "samples": 5,
+    "seconds": 4,
+}
+"""The columns of the table of jobs. Those with the largest weights are left out first."""
 
 
-def render_cell(directory: Path, cell_id: str) -> str:
+def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     """Return a cell of a run's folder as text.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    name : str
+        A name of a cell, as :func:`prmcal.db.cell_names.find_cell` takes it.
+    width : int, optional
+        Default: the width of the terminal.
 
     Raises
     ------
@@ -40,35 +56,85 @@ def render_cell(directory: Path, cell_id: str) -> str:
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    detail = cell(RunFolder(directory).results(), cell_id)
-    lines = [f"{detail.cell['cell_id']}: {detail.cell['status']}"]
+    published = RunFolder(directory).results()
+    cell_id = find_cell(published, name)
+    detail = cell(published, cell_id)
+    number = cell_number(numbered(published)[cell_id])
+    head = [wrapped(f"{number} {cell_id}: {detail.cell['status']}", width)]
     if detail.cell["reason"]:
-        lines.append(f"reason: {detail.cell['reason']}")
-    lines += ["", _frame_table(detail.results), "", "Plugins"]
-    lines += [
-        f"  {row.kind} {row.name}: {row.plugin} {json.dumps(row.arguments, sort_keys=True)} "
-        f"{json.dumps(row.identity, sort_keys=True)}"
-        for row in detail.plugins.itertuples()
+        head.append(wrapped(f"reason: {detail.cell['reason']}", width))
+    parts = ["\n".join(head)]
+    if len(detail.results):
+        parts.append(_results(detail.results, width))
+    parts += [_plugins(detail, width), _data(detail, width), _jobs(detail.jobs, width)]
+    parts += [
+        wrapped(f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {row.question}", width)
+        + "\n"
+        + wrapped(row.text, width)
+        for row in detail.samples.itertuples()
     ]
-    lines += ["", "Data"]
-    lines += [
-        f"  {row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, grader {row.grader_version}"
-        for row in detail.datasets.itertuples()
-    ]
-    jobs = detail.jobs[list(_JOB_COLUMNS)].astype({"seed": "str"})
-    lines += ["", "Jobs, from the cell down to the rollouts", _frame_table(jobs)]
-    for row in detail.samples.itertuples():
-        lines += [
-            "",
-            f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {printable(str(row.question))}",
-            printable(row.text),
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def _frame_table(frame: pd.DataFrame) -> str:
-    rows = [
-        ["" if missing(v) else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
-        for row in frame.to_numpy()
+def _results(results: pd.DataFrame, width: int | None) -> str:
+    place = {name: index for index, name in enumerate(METRICS)}
+    rows = sorted(
+        results.to_dict("records"),
+        key=lambda row: (
+            place.get(row["metric"], len(place)),
+            row["metric"],
+            not missing(row["question_level"]) and row["question_level"],
+        ),
+    )
+    values = tuple(estimate(row["metric"], row["value"], row["low"], row["high"]) for row in rows)
+    columns = [
+        Column("metric", tuple(row["metric"] for row in rows), 0),
+        Column("value, 95% interval", values, 0, whole=True),
+        Column("questions", _texts(rows, "questions"), 1),
+        Column("rows", _texts(rows, "rows"), 2),
     ]
-    return text_table(list(frame.columns), rows)
+    if any(not missing(row["question_level"]) for row in rows):
+        columns.insert(1, Column("level", _texts(rows, "question_level", "all"), 0))
+    return _with_note(columns, width)
+
+
+def _plugins(detail: CellDetail, width: int | None) -> str:
+    lines = ["Plugins"]
+    for row in detail.plugins.itertuples():
+        lines.append(wrapped(f"{row.kind} {row.name}: {row.plugin}", width, indent="  ", hanging="  "))
+        for title, data in (("arguments", row.arguments), ("identity", row.identity)):
+            text = f"{title} {json.dumps(data, sort_keys=True)}"
+            lines.append(wrapped(text, width, indent="    ", hanging="  "))
+    return "\n".join(lines)
+
+
+def _data(detail: CellDetail, width: int | None) -> str:
+    lines = ["Data"]
+    for row in detail.datasets.itertuples():
+        text = (
+            f"{row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, "
+            f"grader {row.grader_version}"
+        )
+        lines.append(wrapped(text, width, indent="  ", hanging="  "))
+    return "\n".join(lines)
+
+
+def _jobs(jobs: pd.DataFrame, width: int | None) -> str:
+    rows = jobs.astype({"seed": "str"}).to_dict("records")
+    columns = [Column(name, _texts(rows, name), weight) for name, weight in _JOB_WEIGHTS.items()]
+    return "Jobs, from the cell down to the rollouts\n\n" + _with_note(columns, width)
+
+
+def _with_note(columns: list[Column], width: int | None) -> str:
+    fitted = fit(columns, width)
+    if not fitted.hidden:
+        return fitted.text
+    return f"{fitted.text}\n{wrapped(hidden_note(fitted.hidden), width)}"
+
+
+def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str, ...]:
+    return tuple(absent if missing(row[name]) else _text(row[name]) for row in rows)
+
+
+def _text(value: Any) -> str:
+    return amount(value) if isinstance(value, float) else str(value)

@@ -1,8 +1,15 @@
-"""The assumed lengths of texts, for the costs of work of which nothing is computed yet."""
+"""The assumed lengths of texts and times, for the costs of work of which nothing is computed yet."""
 
 from __future__ import annotations
 
-from prmcal.harness.jobs.parameters import GeneratingParameters, SearchParameters, SuccessParameters
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import (
+    GeneratingParameters,
+    MeasuringParameters,
+    Parameters,
+    SearchParameters,
+    SuccessParameters,
+)
 from prmcal.harness.planning.plan import Plan
 
 __all__ = [
@@ -11,6 +18,7 @@ __all__ = [
     "completion_tokens",
     "longest_completion",
     "prefixes",
+    "seconds_without_model",
     "trajectory_tokens",
 ]
 
@@ -19,6 +27,11 @@ SHARE_OF_LONGEST = 0.4
 STEP_TOKENS = 60
 """Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
 _FEWEST_PREFIXES = 6
+_SECONDS_OF_REPLICATE = 1e-6
+_SECONDS_OF_TRAJECTORY = 1e-3
+_SECONDS_OF_SHARD = 0.05
+"""Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
+reading and writing of files."""
 
 
 def trajectory_tokens(max_tokens: int) -> float:
@@ -41,5 +54,13 @@ def completion_tokens(parameters: GeneratingParameters) -> float:
     """Return the tokens of a completion. A follow-up is half a solution on average, and a search samples steps."""
     whole = trajectory_tokens(parameters.sampling.max_tokens)
     if isinstance(parameters, SearchParameters):
-        return min(STEP_TOKENS, whole)
+        return whole / (prefixes(parameters.sampling.max_tokens) - 1)
     return whole / 2 if isinstance(parameters, SuccessParameters) else whole
+
+
+def seconds_without_model(shard: Shard[Parameters]) -> float:
+    """Return the seconds of a shard that runs no model."""
+    given = shard.parameters
+    if isinstance(given, MeasuringParameters):
+        return _SECONDS_OF_SHARD + _SECONDS_OF_REPLICATE * shard.size * given.bootstrap.replicates
+    return _SECONDS_OF_SHARD + _SECONDS_OF_TRAJECTORY * shard.size

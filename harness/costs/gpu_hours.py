@@ -36,7 +36,15 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import KINDS, calibrators, strategies
 
-__all__ = ["EXPLANATION", "QUESTION_TOKENS", "ModelCost", "billions", "checkpoint_of", "model_costs"]
+__all__ = [
+    "EXPLANATION",
+    "QUESTION_TOKENS",
+    "ModelCost",
+    "assumed_seconds",
+    "billions",
+    "checkpoint_of",
+    "model_costs",
+]
 
 Kind = Literal["llm", "prm"]
 Task = Literal["generate", "read", "train"]
@@ -107,6 +115,23 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
 def _hours(billions: float, tokens: Mapping[Task, float]) -> float:
     operations = sum(amount * _OPERATIONS[task] / _SHARE[task] for task, amount in tokens.items())
     return operations * billions * 1e9 / _PEAK / 3600
+
+
+def assumed_seconds(shard: Shard[Parameters], longest: int, unknown: float) -> float:
+    """Return the seconds of a shard's models on one GPU of the kind that GPU-hours are estimated for; 0 without models.
+
+    Parameters
+    ----------
+    shard : Shard
+    longest : int
+        The grid's max_tokens.
+    unknown : float
+        The parameters, in billions, of a model whose name does not say them.
+    """
+    return 3600 * sum(
+        _hours(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
+        for kind, model, task, amount in _tasks(shard, longest)
+    )
 
 
 def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, PluginReference, Task, float]]:

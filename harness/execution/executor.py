@@ -9,14 +9,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.execution.worker import serve
 from prmcal.harness.jobs.job import Shard
@@ -116,7 +119,10 @@ class LocalExecutor:
     def _start(self, place: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        before = dict(os.environ)
+        # A worker needs nothing of the program that started it. It would import it again, and with it a script that
+        # runs a grid would run the grid again.
+        before, program = dict(os.environ), sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
         os.environ.update(_WORKER_ENVIRONMENT | gpu_environment(self.workers, place))
         # The coordinator handles Ctrl-C: it records what is done and then stops the workers. Workers start with SIGINT
         # blocked, because a worker that is still starting would print a traceback.
@@ -131,6 +137,7 @@ class LocalExecutor:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            sys.modules["__main__"] = program
             os.environ.clear()
             os.environ.update(before)
         theirs.close()
@@ -156,8 +163,11 @@ class LocalExecutor:
             workers.remove(worker)
             message = Outcome(
                 worker.shard.ref,
-                reason=f"The worker process ended with code {worker.process.exitcode} "
-                "(out of memory, or a crash in native code).",
+                failure=Failure(
+                    f"The worker process ended with code {worker.process.exitcode} (out of memory, or a crash in "
+                    "native code).",
+                    "crash",
+                ),
             )
         if isinstance(message, str):
             schedule.notes[worker.shard.ref] = message

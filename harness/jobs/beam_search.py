@@ -20,6 +20,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
+from prmcal.registry.network import patiently
 from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps
 
 __all__ = ["Beam", "Searched", "beam_search"]
@@ -200,7 +201,11 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             prefix = Prefix(each.question.text, steps)
             requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
             places.append((index, members))
-    drawn = search.llm.generate_batch(requests, search.sampling) if requests else []
+    drawn = (
+        patiently(search.llm, lambda: search.llm.generate_batch(requests, search.sampling))
+        if requests
+        else []
+    )
     for (index, members), completions in zip(places, drawn, strict=True):
         each = going[index]
         each.prefill_tokens += completions[0].prompt_tokens
@@ -237,7 +242,7 @@ def _scored(
         ScoringRequest(each.question.text, steps, whole_only=True)
         for each, steps in zip(going, distinct, strict=True)
     ]
-    scores = search.prm.score_batch(requests)
+    scores = patiently(search.prm, lambda: search.prm.score_batch(requests))
     for each, of_question in zip(going, scores, strict=True):
         each.scored_tokens += sum(score.tokens for score in of_question)
     prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]

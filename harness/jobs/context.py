@@ -58,7 +58,7 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     try:
         yield
     except PluginFailedError as error:
-        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {error}") from error
+        raise type(error)(f"The {kind} '{name}' failed to {action}: {error}") from error
     except PrmcalError:
         raise
     except Exception as error:
@@ -73,11 +73,13 @@ class _Loaded(Generic[Model]):
     def __init__(self, registry: Registry[Model]) -> None:
         self._registry = registry
         self._held: tuple[PluginReference, Model] | None = None
+        self.built = 0
 
     def get(self, reference: PluginReference) -> Model:
         if self._held is None or self._held[0] != reference:
             self.close()
             self._held = reference, reference.build(self._registry)
+            self.built += 1
         return self._held[1]
 
     def close(self) -> None:
@@ -104,6 +106,11 @@ class Context:
         self._llm = _Loaded(llms)
         self._prm = _Loaded(prms)
         self._datasets: dict[str, Dataset] = {}
+
+    @property
+    def models_loaded(self) -> int:
+        """How many models were loaded so far."""
+        return self._llm.built + self._prm.built
 
     def llm(self, reference: PluginReference, beside: bool = False) -> LLM:
         """Return an LLM, loaded once. Unloads the PRM, unless the LLM is to be loaded `beside` it."""

@@ -11,6 +11,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import HiddenParameters
 from prmcal.harness.jobs.score import scoring_requests
 from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.network import patiently
 
 __all__ = ["compute"]
 
@@ -28,7 +29,8 @@ def compute(shard: Shard[HiddenParameters], context: Context) -> Output:
     # The score job wrote them in the order of its requests, and these requests have the same order.
     prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
     with plugin_guard("prm", parameters.prm.name, "give hidden states"):
-        found = context.prm(parameters.prm).hidden_states(list(requests.values()))
+        prm = context.prm(parameters.prm)
+        found = patiently(prm, lambda: prm.hidden_states(list(requests.values())))
         require_length(found, len(requests), "forests of hidden states")
         forest = HiddenStates.concatenate(found)
         require_length(forest, len(prefixes), "prefixes with hidden states")

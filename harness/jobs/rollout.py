@@ -9,6 +9,7 @@ from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import GeneratingParameters, RolloutParameters
 from prmcal.registry.contracts.data import Completion, Prefix
+from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def draw(
         return []
     parameters = shard.parameters
     with plugin_guard("llm", parameters.llm.name, "generate"):
-        completions = context.llm(parameters.llm).generate(prefixes, n, parameters.sampling, shard.seed)
+        llm = context.llm(parameters.llm)
+        completions = patiently(llm, lambda: llm.generate(prefixes, n, parameters.sampling, shard.seed))
         require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
             require_length(drawn, n, "completions of a prefix")

@@ -11,6 +11,7 @@ from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def compute(shard: Shard[ScoreParameters], context: Context) -> Output:
     requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
     with plugin_guard("prm", prm.name, "score"):
-        scored = context.prm(prm).score_batch(list(requests.values()))
+        loaded = context.prm(prm)
+        scored = patiently(loaded, lambda: loaded.score_batch(list(requests.values())))
         require_length(scored, len(requests), "lists of scores")
         for request, scores in zip(requests.values(), scored, strict=True):
             require_length(scores, len(request.trajectories), "scored trajectories")

@@ -19,6 +19,7 @@ from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
 from prmcal.registry.contracts.features import ScoredPrefixes
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import join_steps
 
@@ -114,5 +115,6 @@ def _features(
         return ScoredPrefixes(prm, tuple(prefixes), logits)
     if calibrator.reads == "hidden":
         requests = [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
-        return HiddenStates.concatenate([each[-1:] for each in prm.hidden_states(requests)])
+        found = patiently(prm, lambda: prm.hidden_states(requests))
+        return HiddenStates.concatenate([each[-1:] for each in found])
     return expit(logits) if calibrator.reads == "reward" else logits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -29,6 +29,7 @@ __all__ = [
     "PluginSpec",
     "SamplingSpec",
     "StrategySpec",
+    "grid_of",
     "read_grid",
 ]
 
@@ -42,7 +43,8 @@ DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
 class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # The texts below the fields are their descriptions in the reference of the grid file and in its JSON Schema.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class PluginSpec(_Spec):
@@ -52,8 +54,11 @@ class PluginSpec(_Spec):
     """
 
     name: Name
+    """The name that the leaderboard shows: letters, digits and `. _ + -`."""
     plugin: str
+    """The registered name of the plugin. By default it is `name`."""
     arguments: dict[str, Any] = {}
+    """The constructor arguments of the plugin."""
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +81,9 @@ class CalibratorSpec(PluginSpec):
     """
 
     llms: Chosen = None
+    """The names of the LLMs that it is fitted for. By default all."""
     prms: Chosen = None
+    """The names of the PRMs that it is fitted for. By default all."""
 
     def is_for(self, llm: str, prm: str) -> bool:
         """Return whether it is fitted for an LLM and a PRM."""
@@ -92,9 +99,13 @@ class StrategySpec(PluginSpec):
     """
 
     name: StrategyName
+    """The name that the leaderboard shows: letters, digits, spaces and `. _ + - @`."""
     datasets: Chosen = None
+    """The names of the data sets that it is run on. By default all."""
     prms: Chosen = None
+    """The names of the PRMs that it is run for. By default all."""
     calibrators: Chosen = None
+    """The names of the calibrators that it is run for. By default all."""
 
     def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
@@ -112,7 +123,9 @@ class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
 
     split: str = "test"
+    """The split of the data set."""
     questions: Count | None = None
+    """The number of questions, from the beginning of the split. By default all."""
 
 
 class CalibrationSpec(DatasetSpec):
@@ -123,18 +136,26 @@ class CalibrationSpec(DatasetSpec):
     """
 
     split: str = "calibration"
+    """The split of the data set."""
     trajectories: Count = 8
+    """The number of trajectories of each question."""
     follow_ups: Count = 8
+    """The number of follow-ups of each prefix, n."""
     terminal: bool = False
+    """Whether calibrators are also fitted to prefixes that already contain the final answer."""
 
 
 class SamplingSpec(_Spec):
     """How every LLM of the grid is sampled."""
 
     temperature: Positive = 0.7
+    """The temperature. It is above 0, because success is defined for an LLM that samples."""
     top_p: ShareOrOne = 1.0
+    """The probability mass of nucleus sampling."""
     max_tokens: Count = 2048
+    """The largest number of tokens of a solution."""
     stop: list[str] = []
+    """A completion ends before the first of these texts."""
 
     def sampling(self) -> Sampling:
         """Return the values as the type that LLMs receive."""
@@ -151,18 +172,26 @@ class MeasurementSpec(_Spec):
     """
 
     measured: Count = 8
+    """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
     follow_ups: Annotated[int, Field(ge=2)] = 8
+    """The number of follow-ups of each prefix, n."""
     terminal: bool = False
+    """Whether the calibration metrics also count prefixes that already contain the final answer."""
     bins: Count = 10
+    """The number of bins of the calibration errors."""
     replicates: Annotated[int, Field(ge=100)] = 2000
+    """The number of bootstrap replicates."""
 
 
 class ScalingSpec(_Spec):
     """The settings of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
 
     samples: Count = 64
+    """The fixed budget N: the samples of each question in the pool. No strategy uses more."""
     targets: Annotated[list[Share], Field(min_length=1)] = [0.99]
+    """The target probabilities C of strategies with IAS."""
     levels: Annotated[list[Share], Field(min_length=1)] = [0.1]
+    """The quantile levels beta of strategies that read calibrated rewards. A point estimate is used for every level."""
 
 
 AnySpec = TypeVar("AnySpec", bound=PluginSpec)
@@ -172,7 +201,9 @@ class ShardSpec(_Spec):
     """The size of a shard, the unit of work and of resume. Another size gives other samples."""
 
     questions: Count = 50
+    """The number of questions of a shard."""
     trajectories: Count = 8
+    """The number of trajectories of each question in a shard."""
 
 
 def _is_chosen(name: str, chosen: Chosen) -> bool:
@@ -213,18 +244,31 @@ class GridSpec(_Spec):
     """
 
     name: Name
+    """The name of the grid: letters, digits and `. _ + -`."""
     seed: Seed = 0
+    """The seed of all random numbers. Another seed gives other samples."""
     limit: Count | None = None
+    """The largest number of questions of every data set. The option `--limit` sets it."""
     llms: Plugins
+    """The language models that solve the questions."""
     prms: Plugins
+    """The process reward models that score the prefixes."""
     calibrators: Calibrators
+    """The calibrators. Each is fitted for every LLM and PRM."""
     datasets: Datasets
+    """The data sets to test on."""
     calibration: CalibrationSpec
+    """The data that calibrators are fitted to."""
     sampling: SamplingSpec = SamplingSpec()
+    """How every LLM is sampled."""
     measurement: MeasurementSpec = MeasurementSpec()
+    """What is measured on the test questions."""
     scaling: ScalingSpec = ScalingSpec()
+    """The settings of strategies."""
     strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
+    """The strategies. All of them use the same pool of samples, except searches, which generate again."""
     shards: ShardSpec = ShardSpec()
+    """The size of the units of work."""
 
     @model_validator(mode="after")
     def _check_together(self) -> GridSpec:
@@ -293,10 +337,21 @@ def read_grid(path: Path) -> GridSpec:
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
+    return grid_of(data, f"The grid file {path}")
+
+
+def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:
+    """Check the data of a grid. `origin` names it in messages.
+
+    Raises
+    ------
+    GridError
+        If the data does not fit the schema. The message says where and what is wrong.
+    """
     try:
-        return GridSpec.model_validate(data)
+        return GridSpec.model_validate(dict(data))
     except ValidationError as error:
-        raise GridError(f"The grid file {path}: {_first_problem(error)}") from error
+        raise GridError(f"{origin}: {_first_problem(error)}") from error
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -1,11 +1,14 @@
-"""``prmcal export --html``: the leaderboards as a static site that needs no server. The numbers come from `prmcal.db`.
+"""``prmcal export --html``: the leaderboards of one or more runs as a static site that needs no server.
 
-    contents                          the contents of the page, from the database
-    writer                            the folder of the site
-    page.html, style.css, script.js   the template, style and script of the page
+    writer                 the folder of the site
+    figures                the figures of the report, light and dark
+    paper                  the tables of the paper
+    page.html              what all pages share
+    run.html, runs.html    the page of a run, and the first page if there are several
+    style.css, script.js   the style and the script of the pages
 
-The site is one page with images. All names and reasons are escaped. The script sorts and filters the tables; without
-it, the page shows them completely.
+The tables and the overview are those of the dashboard: `prmcal.db.html`. All names and reasons are escaped. Without a
+script, the page has the overview, the figures and the files in CSV format.
 """
 
 from __future__ import annotations

@@ -1,26 +1,36 @@
-"""The folder of the site: one page, the leaderboards as CSV, and the figures of the report."""
+"""The folder of the site: a page, files in CSV format and figures for each run, and an index of several runs.
+
+The pages work without a server and without a network.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from prmcal.db.html import asset
+from prmcal.db.html.differences import differences_table
+from prmcal.db.html.overview import overview_html, overview_style
+from prmcal.db.html.table import leaderboard_table, table_json
 from prmcal.db.metrics import Leaderboard
+from prmcal.db.overview.query import overview
+from prmcal.db.overview.types import Overview
 from prmcal.db.queries.catalog import leaderboard, runs
+from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import reading
-from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
+from prmcal.db.text.overview import PURPOSE, measured, tiles
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import PrmcalError
-from prmcal.harness.report.contents import CONTENTS
-from prmcal.harness.report.evidence.read import read_evidence
-from prmcal.harness.report.exhibits.style import styled
-from prmcal.harness.report.exhibits.types import Chart
-from prmcal.harness.report.index import picture_names, provenance
-from prmcal.harness.site.contents import board, paper_tables
+from prmcal.harness.report.index import provenance
+from prmcal.harness.site.figures import draw_figures
+from prmcal.harness.site.paper import paper_tables
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
@@ -30,26 +40,41 @@ if TYPE_CHECKING:
 __all__ = ["write_site"]
 
 _HERE = Path(__file__).parent
+_INDEX = "index.html"
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A run of the site. `page` is the name of its page, and `prefix` begins the names of its other files."""
+
+    name: str
+    page: str
+    prefix: str
+    published: Path
+    about: dict[str, Any]
+    overview: Overview
+    frames: dict[Leaderboard, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class _Figure:
+class _Board:
+    """A table of a page: its name in the address, its words, and its data as JSON."""
+
+    name: str
     title: str
-    caption: str
-    alternative: str
-    files: tuple[str, ...]
-    notes: dict[str, int]
+    description: str
+    data: str
 
 
-def write_site(directory: Path, out: Path) -> list[Path]:
-    """Write the leaderboards of a run as a static site.
+def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
+    """Write the leaderboards of one or more runs as a static site.
 
-    If matplotlib is installed, the site has the figures of the report.
+    If matplotlib is installed, the site has the figures of the report. With several runs, the first page compares them.
 
     Parameters
     ----------
-    directory : Path
-        Output folder of a run.
+    directories : sequence of Path
+        Output folders of runs.
     out : Path
         Folder of the site: new, empty, or with an earlier site, which is replaced.
 
@@ -61,35 +86,100 @@ def write_site(directory: Path, out: Path) -> list[Path]:
     Raises
     ------
     RunError, DatabaseError
-        If no grid was run in the folder, or its database cannot be read.
+        If no grid was run in one of the folders, or its database cannot be read.
     StorageError
         If `out` has other files than a site, or cannot be written. Nothing in it is changed.
     PrmcalError
-        If the database has no run.
+        If a database has no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
-    published = RunFolder(directory).results()
-    with reading(published) as source:
-        frames = {name: leaderboard(source, name) for name in LEADERBOARDS}
-        ran = runs(source)
-    if ran.empty:
-        raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
-    about = provenance(ran.to_dict("records")[-1])
+    names = _names(directories)
+    alone = len(names) == 1
+    found = [
+        _read(directory, name, _INDEX if alone else f"{name}.html", "" if alone else f"{name}-")
+        for name, directory in names.items()
+    ]
 
     def fill(fresh: Path) -> None:
-        figures = _draw(published, fresh) if _has_matplotlib() and len(frames["calibration"]) else []
-        write_text(fresh / "index.html", _page(about, frames, figures))
-        for name, frame in frames.items():
-            write_text(fresh / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+        for run in found:
+            write_text(fresh / run.page, _run_page(run, found, fresh))
+            for name, frame in run.frames.items():
+                table = frame.to_csv(index=False, lineterminator="\n")
+                write_text(fresh / f"{run.prefix}{name}.csv", table)
+        if not alone:
+            write_text(fresh / _INDEX, _index_page(found))
 
+    about = found[0].about if alone else {"runs": {run.name: run.about for run in found}}
     return folder.replace(fill, about)
 
 
-def _page(
-    about: dict[str, Any],
-    frames: dict[Leaderboard, pd.DataFrame],
-    figures: Sequence[_Figure],
-) -> str:
+def _names(directories: Sequence[Path]) -> dict[str, Path]:
+    """Return the runs by short names that are also names of files."""
+    names: dict[str, Path] = {}
+    for directory in dict.fromkeys(each.resolve() for each in directories):
+        plain = re.sub(r"[^A-Za-z0-9._]+", "-", directory.name).strip("-.") or "run"
+        name, number = plain, 1
+        while name in names or name == "index":
+            number += 1
+            name = f"{plain}-{number}"
+        names[name] = directory
+    return names
+
+
+def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
+    published = RunFolder(directory).results()
+    with reading(published) as source:
+        ran = runs(source)
+        if ran.empty:
+            raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
+        frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
+        about = provenance(ran.to_dict("records")[-1])
+        return _Run(name, page, prefix, published, about, overview(source), frames)
+
+
+def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
+    from markupsafe import Markup
+
+    boards = [
+        _Board(
+            name,
+            LEADERBOARDS[name].title,
+            LEADERBOARDS[name].description,
+            table_json(leaderboard_table(frame, name)),
+        )
+        for name, frame in run.frames.items()
+        if len(frame)
+    ]
+    figures = draw_figures(run.published, folder, run.prefix) if len(run.frames["calibration"]) else []
+    return _page(
+        "run.html",
+        run=run,
+        about=run.about,
+        others=found if len(found) > 1 else (),
+        overview=Markup(overview_html(run.overview, _link)),
+        boards=boards,
+        figures=figures,
+        papers=paper_tables(),
+    )
+
+
+def _index_page(found: Sequence[_Run]) -> str:
+    boards = []
+    for place, (first, other) in enumerate(combinations(found, 2), 1):
+        for name in LEADERBOARDS:
+            compared = compare_runs(first.published, other.published, name)
+            if len(compared.both):
+                data = differences_table(compared, name, first.name, other.name)
+                boards.append(_Board(f"{name}-{place}", data["title"], "", table_json(data)))
+    summaries = {run.name: (measured(run.overview), tiles(run.overview)) for run in found}
+    return _page("runs.html", runs=found, purpose=PURPOSE, summaries=summaries, boards=boards)
+
+
+def _link(cell_id: str) -> str:
+    return f"#calibration.row={quote(cell_id, safe='')}"
+
+
+def _page(template: str, **contents: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -100,16 +190,11 @@ def _page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (
-        (_HERE / name).read_text(encoding="utf-8").rstrip("\n") for name in ("style.css", "script.js")
-    )
+    style = "\n".join([_own("style.css"), overview_style(), asset("table.css")])
+    script = "\n".join([asset("table.js"), _own("script.js")])
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
-    return environment.get_template("page.html").render(
-        about=about,
-        boards=[board(frame, name) for name, frame in frames.items() if len(frame)],
-        figures=figures,
-        names=COORDINATE_TITLES,
-        papers=paper_tables(),
+    return environment.get_template(template).render(
+        **contents,
         style=Markup(style),
         script=Markup(script),
         style_hash=_digest(style),
@@ -117,23 +202,9 @@ def _page(
     )
 
 
+def _own(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8").rstrip("\n")
+
+
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _has_matplotlib() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def _draw(published: Path, folder: Path) -> list[_Figure]:
-    figures = []
-    with styled():
-        evidence = read_evidence(published)
-        for make in CONTENTS:
-            chart = make(evidence)
-            if isinstance(chart, Chart):
-                files = tuple(f"{name}.png" for name in picture_names(chart))
-                for file, picture in zip(files, chart.pictures, strict=True):
-                    picture.savefig(folder / file, metadata={"Software": None})
-                figures.append(_Figure(chart.title, chart.caption, chart.alternative, files, chart.notes))
-    return figures

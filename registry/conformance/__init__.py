@@ -12,11 +12,21 @@
 from __future__ import annotations
 
 from prmcal.registry.conformance.runner import (
+    NOT_RUN,
     CheckResult,
+    check_build,
     checks_of,
     compare_with_published,
     parametrize_with_checks,
     run_checks,
 )
 
-__all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]
+__all__ = [
+    "NOT_RUN",
+    "CheckResult",
+    "check_build",
+    "checks_of",
+    "compare_with_published",
+    "parametrize_with_checks",
+    "run_checks",
+]

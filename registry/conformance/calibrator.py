@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import inspect
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.features import (
     CalibrationData,
     calibration_data,
@@ -19,10 +23,12 @@ from prmcal.registry.conformance.features import (
     scores_of,
     tied,
 )
-from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.calibrator import Calibrator
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "DECLARATIONS"]
+
+_READS = get_args(Literal["reward", "logit", "hidden", "prm"])
 
 _NO_SKILL = 0.5
 """Limit of the correlation with unrelated labels. Overfitting reaches .2, and memorised labels reach 1."""
@@ -33,13 +39,65 @@ def _tolerance(plugin: Calibrator) -> float:
     return 1e-12 if plugin.reads in ("reward", "logit") else 1e-5
 
 
+def check_reads_and_levels(plugin: Calibrator) -> None:
+    """`reads` names known features, and `levels` ascend within (0, 1)."""
+    reads, levels = plugin.reads, plugin.levels
+    close = (
+        difflib.get_close_matches(str(reads), _READS, n=1, cutoff=0) if isinstance(reads, str) else ["logit"]
+    )
+    expect(
+        reads in _READS,
+        f"'reads' must be one of {', '.join(map(repr, _READS))}. Got {reads!r}. Write reads = \"{close[0]}\".",
+    )
+    numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
+    expect(numbers, f"levels must be a tuple of numbers. Got {levels!r}. Write levels = (0.1, 0.5, 0.9).")
+    ascending = len(levels) > 0 and all(
+        low < high for low, high in zip((0, *levels), (*levels, 1), strict=True)
+    )
+    expect(
+        ascending,
+        f"levels must ascend within (0, 1). Got {levels}. Sort them, and order the columns of predict() likewise.",
+    )
+
+
 def _fitted(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     return _fit(copy.deepcopy(plugin), data)
 
 
 def _fit(plugin: Calibrator, data: CalibrationData) -> Calibrator:
+    """Fit, and check what every fit must do: return self, name its attributes, and leave the arguments alone."""
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
-    return plugin.fit(data.features, data.k, data.n, **grouping)
+    before = dict(vars(plugin))
+    returned = plugin.fit(data.features, data.k, data.n, **grouping)
+    expect(
+        returned is plugin,
+        f"fit() must return self. Got {type(returned).__name__}. Write `return self` in its last line.",
+    )
+    own = vars(plugin)
+    changed = [
+        name
+        for name in inspect.signature(type(plugin)).parameters
+        if name in before and own.get(name) is not before[name]
+    ]
+    expect(
+        not changed,
+        f"fit() must not change the argument '{''.join(changed[:1])}'. Store the result as "
+        f"self.{''.join(changed[:1])}_.",
+    )
+    lost = [
+        name
+        for name in own
+        if name not in before
+        and not name.startswith("_")
+        and not name.endswith("_")
+        and not hasattr(type(plugin), name)
+    ]
+    expect(
+        not lost or type(plugin).save is not Calibrator.save,
+        f"fit() sets self.{''.join(lost[:1])}, which save() leaves out: names of fitted attributes must end in an "
+        f"underscore. Write self.{''.join(lost[:1])}_ in fit() and in predict().",
+    )
+    return plugin
 
 
 def _predict(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.float64]:
@@ -47,59 +105,111 @@ def _predict(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.fl
     rewards = fitted.predict(features)
     shape = (len(features), len(fitted.levels))
     got = getattr(rewards, "shape", type(rewards).__name__)
+    found = str(got).replace(f"({len(features)},", "(rows,")
+    remedy = (
+        "Write `return rewards[:, None]`."
+        if got == shape[:1]
+        else f"Return one column for each of levels = {fitted.levels}."
+        if isinstance(got, tuple)
+        else "Write `return np.asarray(rewards)` with this shape."
+    )
     expect(
         got == shape,
-        f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}.",
+        f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}. {remedy}",
+        cause=f"predict() must return an array of shape (rows, levels). Got {found}. {remedy}",
     )
+    expect_array("the result of predict()", rewards, "a float type", np.floating)
+    remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
     expect(
         bool(np.isfinite(rewards).all()),
-        f"predict() must return finite numbers {situation}. Got {rewards.min()}.",
+        f"predict() must return finite numbers {situation}. Got {rewards.min()}. {remedy}",
+        cause=f"predict() must return finite numbers. {remedy}",
     )
     low, high = rewards.min(), rewards.max()
-    expect(low >= 0 and high <= 1, f"Rewards must be in [0, 1] {situation}. Got {low} to {high}.")
+    remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
+    expect(
+        low >= 0 and high <= 1,
+        f"Rewards must be in [0, 1] {situation}. Got {low} to {high}. {remedy}",
+        cause=f"Rewards must be in [0, 1]. {remedy}",
+    )
     return rewards
 
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
     """``fit`` returns the calibrator, so that calls can be chained."""
-    fresh = copy.deepcopy(plugin)
-    returned = _fit(fresh, calibration_data(plugin))
-    expect(returned is fresh, f"fit() must return self. Got {type(returned).__name__}.")
+    _fitted(plugin, calibration_data(plugin))
 
 
-def check_shape_and_range(plugin: Calibrator) -> None:
-    """Predictions have one column per level and are in [0, 1], also at the ends of the scale."""
+def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
+    """``predict`` raises PluginFailedError if the calibrator has something to fit and is not fitted."""
+    try:
+        copy.deepcopy(plugin).predict(calibration_data(plugin, 5).features)
+    except PluginFailedError:
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"predict() before fit() must raise PluginFailedError. Got {type(error).__name__}: {error}. Write "
+            "`self.check_fitted()` in the first line of predict(), and let all names of fitted attributes end in an "
+            "underscore."
+        ) from error
+
+
+def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
+    """Predictions have one column per level and are in [0, 1], also at the ends of the scale, and are not random."""
     fitted = _fitted(plugin, calibration_data(plugin))
-    _predict(fitted, calibration_data(plugin, 50, seed=1).features, "for new rows")
+    _repeated(fitted, calibration_data(plugin, 50, seed=1).features)
     _predict(fitted, extremes(plugin), "at the ends of the scale")
 
 
-def check_quantiles_are_ordered(plugin: Calibrator) -> None:
-    """Levels ascend, and a higher level never has a lower reward."""
-    fitted = _fitted(plugin, calibration_data(plugin))
-    levels = np.asarray(fitted.levels, dtype=np.float64)
-    ascending = len(levels) > 0 and bool((np.diff(levels) > 0).all()) and levels[0] > 0 and levels[-1] < 1
-    expect(ascending, f"levels must ascend within (0, 1). Got {fitted.levels}.")
-    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    falls = np.diff(_predict(fitted, features, "for new rows"), axis=1) < 0
+def _repeated(fitted: Calibrator, features: Any) -> NDArray[np.float64]:
+    """Predictions, after a check that they are the same each time."""
+    first, again = (_predict(fitted, features, "for new rows") for _ in range(2))
+    gap = np.abs(first - again).max()
+    remedy = "Draw no random numbers in predict()."
     expect(
-        not falls.any(),
-        f"Rewards must not decrease from one level to the next. They do in {falls.any(axis=1).sum()} rows.",
+        gap == 0,
+        f"predict() must return the same for the same rows each time. It differs by up to {gap:.3g}. {remedy}",
+        cause=f"predict() must return the same for the same rows each time. {remedy}",
+    )
+    return first
+
+
+def check_quantiles_are_ordered(plugin: Calibrator) -> None:
+    """A higher level never has a lower reward, and the levels are used."""
+    fitted = _fitted(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
+    rises = np.diff(_predict(fitted, features, "for new rows"), axis=1)
+    expect(
+        not (rises < 0).any(),
+        f"Rewards must not decrease from one level to the next. They do in {(rises < 0).any(axis=1).sum()} rows. Write "
+        "`return np.sort(rewards, axis=1)`, or fit levels that cannot cross.",
+    )
+    unused = ~(rises > 0).any(axis=0)
+    expect(
+        not unused.any(),
+        f"Different levels must have different rewards. Those of {np.array(fitted.levels)[:-1][unused].tolist()} and "
+        "of the next level are equal in all rows. Use 'levels' in predict(), or write levels = (0.5,).",
     )
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     """A fit does not depend on an earlier fit, and is not random."""
     data = calibration_data(plugin)
-    once = _fitted(plugin, data)
-    twice = _fit(_fitted(plugin, calibration_data(plugin, 60, seed=2)), data)
     features = calibration_data(plugin, 50, seed=1).features
-    gap = np.abs(
-        _predict(once, features, "for new rows") - _predict(twice, features, "after a second fit")
-    ).max()
+    once = _fitted(plugin, data)
+    first = _repeated(once, features)
+    other = _fitted(plugin, calibration_data(plugin, 60, seed=2))
+    gap = np.abs(_predict(once, features, "for new rows") - first).max()
     expect(
         gap == 0,
-        f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}.",
+        f"Two calibrators must not share what they fitted. A fit of one changed predictions of another by up to "
+        f"{gap:.3g}. Set attributes of self in fit(), and do not change a list or dict of the class.",
+    )
+    gap = np.abs(first - _predict(_fit(other, data), features, "after a second fit")).max()
+    expect(
+        gap == 0,
+        f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}. Set "
+        "every fitted attribute anew, and draw random numbers from np.random.default_rng(seed).",
     )
 
 
@@ -108,14 +218,18 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     data = calibration_data(plugin)
     given = copy.deepcopy(data)
     _fitted(plugin, given).predict(given.features)
-    for name, before, after in (
+    pairs: tuple[tuple[str, Any, Any], ...] = (
         ("features", scores_of(data.features), scores_of(given.features)),
+        ("states", getattr(data.features, "states", None), getattr(given.features, "states", None)),
         ("k", data.k, given.k),
         ("n", data.n, given.n),
-    ):
+        ("questions", data.questions, given.questions),
+    )
+    for name, before, after in pairs:
         expect(
-            np.array_equal(before, after),
-            f"fit() and predict() must not change their arguments. '{name}' changed.",
+            before is None or np.array_equal(before, after),
+            f"fit() and predict() must not change their arguments. '{name}' changed. Work on a copy: {name}.copy(), or "
+            "np.sort(...) instead of .sort().",
         )
 
 
@@ -123,14 +237,15 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
     """The reward of a prefix does not depend on what else is predicted with it."""
     fitted = _fitted(plugin, calibration_data(plugin))
     features = calibration_data(plugin, 20, seed=1).features
-    together = _predict(fitted, features, "for new rows")
+    together = _repeated(fitted, features)
     alone = np.concatenate(
         [_predict(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
     )
     gap = np.abs(together - alone).max()
     expect(
         gap < _tolerance(plugin),
-        f"The prediction for a row must be the same alone and among others. They differ by up to {gap:.3g}.",
+        f"The prediction for a row must be the same alone and among others. They differ by up to {gap:.3g}. "
+        "Compute means and ranges in fit(), not in predict().",
     )
 
 
@@ -144,7 +259,8 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
         at = scores_of(features)[ties == tie][0]
         expect(
             spread < _tolerance(plugin),
-            f"Equal features must get equal rewards. At {at} rewards differ by {spread:.3g}.",
+            f"Equal features must get equal rewards. At {at} rewards differ by {spread:.3g}. Let the reward depend on "
+            "the features only, not on the position of the row.",
         )
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
     _predict(_fitted(plugin, replace(data, features=constant)), constant, "for equal features")
@@ -173,20 +289,60 @@ def check_save_and_load(plugin: Calibrator) -> None:
     """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
     fitted = _fitted(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
+    if type(plugin).save is Calibrator.save:
+        _require_state(fitted)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "calibrator"
         fitted.save(folder)
         written = [path for path in folder.rglob("*") if path.is_file()]
         others = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors"))
-        expect(not others, f"save() must write safetensors and JSON only. It wrote {', '.join(others)}.")
+        expect(
+            not others,
+            f"save() must write safetensors and JSON only. It wrote {', '.join(others)}. Store arrays and numbers in "
+            "attributes that end in an underscore, and leave save() as it is.",
+        )
         loaded = copy.deepcopy(plugin).load(folder)
-    before, after = _predict(fitted, features, "for new rows"), _predict(loaded, features, "after load()")
+    expect(
+        isinstance(loaded, Calibrator),
+        f"load() must return self. Got {type(loaded).__name__}. Write `return self` in its last line.",
+    )
+    before = _predict(fitted, features, "for new rows")
+    try:
+        after = _predict(loaded, features, "after load()")
+    except AttributeError as error:
+        lost = error.name or "?"
+        raise AssertionError(
+            f"predict() after load() needs '{lost}', which save() leaves out. It writes the attributes that end in an "
+            f"underscore. Write self.{lost.strip('_')}_ in fit() and in predict()."
+        ) from error
     gap = np.abs(before - after).max()
+    state = [name for name in vars(fitted) if name.endswith("_")]
+    changed = [name for name in state if repr(vars(fitted)[name]) != repr(vars(loaded).get(name))]
+    hint = f"These attributes changed: {', '.join(changed)}. " if changed else ""
     expect(
         gap == 0,
-        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}. Check that the "
-        "names of all fitted attributes end in an underscore.",
+        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}. {hint}Check "
+        "that "
+        "the names of all fitted attributes end in an underscore, and that they are arrays, numbers, texts or lists.",
     )
+
+
+def _require_state(fitted: Calibrator) -> None:
+    """Fail unless every fitted attribute can be written."""
+    for name, value in vars(fitted).items():
+        if name.endswith("_") and not isinstance(value, np.ndarray):
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError) as error:
+                remedy = (
+                    "float(...) or int(...) around it"
+                    if isinstance(value, np.generic)
+                    else "its numbers as arrays or lists, or define save() and load()"
+                )
+                raise AssertionError(
+                    f"save() writes arrays of numpy and JSON data. self.{name} is a {type(value).__name__}. Write "
+                    f"{remedy}."
+                ) from error
 
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
@@ -201,13 +357,17 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
         expect(
             skill < _NO_SKILL,
             f"Permuted labels must give no skill. At level {level} the correlation of rewards and labels is "
-            f"{skill:.2f}, and must be below {_NO_SKILL}. The calibrator memorises single rows.",
+            f"{skill:.2f}, and must be below {_NO_SKILL}. The calibrator memorises single rows. Give it fewer "
+            "parameters, or "
+            "fit them to more rows each.",
         )
 
 
+DECLARATIONS = (check_reads_and_levels,)
 CHECKS = (
     check_fit_returns_self,
-    check_shape_and_range,
+    check_prediction_needs_a_fit,
+    check_predictions_are_repeatable_and_in_range,
     check_quantiles_are_ordered,
     check_a_second_fit_forgets_the_first,
     check_inputs_are_not_changed,

@@ -12,7 +12,7 @@ from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.contracts.llm import LLM
 from prmcal.steps import join_steps, split_steps
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "DECLARATIONS"]
 
 _QUESTIONS = (
     "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3.",
@@ -38,13 +38,42 @@ def _generate(
 ) -> Completions:
     """Completions, after a check of their number."""
     completions = plugin.generate(prefixes, n, sampling, seed)
+    _require_completions("generate()", completions)
     counts = [len(of_prefix) for of_prefix in completions]
     expected = [n] * len(prefixes)
     expect(
         counts == expected,
-        f"generate() must return {n} completions for each prefix: {expected}. Got {counts}.",
+        f"generate() must return {n} completions for each prefix: {expected}. Got {counts}. Write one list for each "
+        "prefix, with "
+        "n completions.",
     )
     return completions
+
+
+def _require_completions(method: str, completions: object) -> None:
+    """Fail unless `completions` is a list of lists of Completion."""
+    form = "Completion(text, tokens, finish_reason)"
+    flat = not isinstance(completions, list) or not all(isinstance(each, list) for each in completions)
+    found = type(completions).__name__
+    if isinstance(completions, list) and completions:
+        found = f"a list of {type(completions[0]).__name__}"
+    expect(
+        not flat,
+        f"{method} must return a list of lists of Completion. Got {found}. Write one list for each prefix, with n "
+        f"times {form}.",
+    )
+    assert isinstance(completions, list)
+    for each in (each for of_prefix in completions for each in of_prefix):
+        expect(
+            isinstance(each, Completion),
+            f"{method} must return lists of Completion. Got a {type(each).__name__}. Write {form}, where tokens counts "
+            'the generated tokens and finish_reason is "end", "stop" or "length".',
+        )
+        expect(
+            isinstance(each.text, str) and isinstance(each.prompt_tokens, int) and each.prompt_tokens >= 0,
+            f"A completion must have a text and a count of 'prompt_tokens'. Got {each!r}. Write 0 if the LLM does not "
+            "report them.",
+        )
 
 
 def _texts(completions: Completions) -> list[str]:
@@ -55,7 +84,10 @@ def check_n_completions_of_each_prefix(plugin: LLM) -> None:
     """``generate`` returns n completions of each prefix, and nothing for no prefixes."""
     _generate(plugin, _BARE)
     _generate(plugin, _BARE[:1], n=1)
-    expect(plugin.generate([], 2, _SAMPLING, _SEED) == [], "No prefixes must give no completions.")
+    expect(
+        plugin.generate([], 2, _SAMPLING, _SEED) == [],
+        "No prefixes must give no completions. Write a loop or a comprehension over the prefixes.",
+    )
 
 
 def check_token_counts(plugin: LLM) -> None:
@@ -67,7 +99,7 @@ def check_token_counts(plugin: LLM) -> None:
             expect(
                 isinstance(tokens, int) and 0 <= tokens <= most and (tokens > 0 or not completion.text),
                 f"'tokens' must count the completion's tokens, at most max_tokens = {most}. Got {tokens!r} for "
-                f"{completion.text!r}.",
+                f"{completion.text!r}. Count the tokens of the text with the LLM's tokenizer, and stop at the limit.",
             )
 
 
@@ -77,12 +109,12 @@ def check_finish_reasons(plugin: LLM) -> None:
         expect(
             completion.finish_reason in ("end", "length"),
             "Without stop strings, 'finish_reason' must be 'end' (at the LLM's end token) or 'length'. Got "
-            f"{completion.finish_reason!r}.",
+            f"{completion.finish_reason!r}. Translate the reasons of your engine, such as eos to end.",
         )
         expect(
             completion.finish_reason == "end" or completion.tokens >= _SAMPLING.max_tokens,
             f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got "
-            f"{completion.tokens} tokens.",
+            f"{completion.tokens} tokens. Write 'end' where the LLM ended the text itself.",
         )
 
 
@@ -93,7 +125,7 @@ def check_samples_differ(plugin: LLM) -> None:
     expect(
         varied,
         f"At temperature {_VARIED.temperature} samples must differ. All {_SAMPLES} were equal for each of "
-        f"{len(_BARE)} questions.",
+        f"{len(_BARE)} questions. Pass the temperature of 'sampling' on, and turn greedy decoding off.",
     )
     # A model may give equal samples for one prefix. But equal prefixes must not get copies of the same samples.
     copies = [
@@ -103,7 +135,8 @@ def check_samples_differ(plugin: LLM) -> None:
     ]
     expect(
         not any(copies),
-        "Samples must be independent. In one call, two equal prefixes got the same samples in the same order.",
+        "Samples must be independent. In one call, two equal prefixes got the same samples in the same order. "
+        "Derive a seed for each position from 'seed', as in np.random.default_rng([seed, position]).",
     )
 
 
@@ -111,7 +144,11 @@ def check_the_seed_decides_the_texts(plugin: LLM) -> None:
     """The same input and seed give the same texts, and another seed gives others."""
     first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
     different = sum(a != b for a, b in zip(first, again, strict=True))
-    expect(different == 0, f"The same seed must give the same texts. {different} of {len(first)} differ.")
+    expect(
+        different == 0,
+        f"The same seed must give the same texts. {different} of {len(first)} differ. Seed the generator in every "
+        "call, and use no other.",
+    )
     other = _texts(_generate(plugin, _BARE, sampling=_VARIED, seed=_SEED + 1))
     expect(first != other, "Another seed must give other texts. All were equal. Check that the seed is used.")
 
@@ -127,10 +164,16 @@ def check_stop_strings(plugin: LLM) -> None:
     stop = common[0][0]
     completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
     kept = [text for text in _texts(completions) if stop in text]
-    expect(not kept, f"A completion must end before the stop string {stop!r}. Got {kept[:1]}.")
+    expect(
+        not kept,
+        f"A completion must end before the stop string {stop!r}. Got {kept[:1]}. Pass the list 'stop' of 'sampling' "
+        "on, or cut the text before its first match.",
+    )
     stopped = [each.finish_reason == "stop" for part in completions for each in part]
     expect(
-        any(stopped), f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'."
+        any(stopped),
+        f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'. Searches continue such "
+        'prefixes. Write finish_reason = "stop" for them.',
     )
 
 
@@ -150,11 +193,13 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
     total = len(tried) * _SAMPLES
     expect(
         repeated <= total / 2,
-        f"A completion must not include its prefix. {repeated} of {total} repeat the prefix's steps.",
+        f"A completion must not include its prefix. {repeated} of {total} repeat the prefix's steps. Return "
+        "only the new tokens.",
     )
     expect(
         restarted <= total / 2,
-        f"A prefix must be continued. {restarted} of {total} start again with its first step.",
+        f"A prefix must be continued. {restarted} of {total} start again with its first step. Put the steps into "
+        "the LLM's answer, and let it continue there.",
     )
     expect(
         _texts(continued) != _texts(_generate(plugin, _BARE)),
@@ -169,18 +214,23 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     ]
     together = plugin.generate_batch(requests, _SAMPLING)
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
+    _require_completions("generate_batch()", together)
     counts = [len(of_request) for of_request in together]
     expect(
         counts == [1, 2, 3],
-        f"generate_batch() must return n completions per request: [1, 2, 3]. Got {counts}.",
+        f"generate_batch() must return n completions per request: [1, 2, 3]. Got {counts}. Leave generate_batch() as "
+        "it is if in "
+        "doubt.",
     )
     different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
     expect(
         different <= 2,
-        f"generate_batch() must return what generate() returns for each request. {different} of 6 texts differ.",
+        f"generate_batch() must return what generate() returns for each request. {different} of 6 texts differ. Use "
+        "the seed and the n of each request.",
     )
 
 
+DECLARATIONS = ()
 CHECKS = (
     check_n_completions_of_each_prefix,
     check_token_counts,

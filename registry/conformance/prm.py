@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.registry.conformance.plugin import expect
-from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.prm import PRM
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "DECLARATIONS"]
 
 _TOLERANCE = 1e-5
 """The allowed difference of two rewards that should be equal, for a PRM in float32."""
@@ -26,27 +26,66 @@ _TRAJECTORIES: tuple[tuple[str, ...], ...] = (
     ("a) 37+15=42", "b) 42-8=34"),
     (),
     ("a) 37+15=52", "b) 52-8=44", "c) 44*3=\\boxed{32}", "That is all."),
-    ("I do not know.",),
+    ("I do not know.", "So I stop."),
     ("a) 37+15=42", "b) 42-8=34"),
 )
+
+
+_EXCHANGED = (
+    "score() must return the scores in the order of the trajectories. Some of them are exchanged. If the trajectories "
+    "are sorted for batches, put the scores back: write scored[i] = ... for trajectory i."
+)
+_FORM = "PrefixScores(logit, reward, over_long, tokens)"
 
 
 def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
     """Scores, after a check of their number and shape."""
     scored = plugin.score(question, trajectories)
+    _require_scores("score()", scored)
     expect(
         len(scored) == len(trajectories),
-        f"score() must return one PrefixScores per trajectory: {len(trajectories)}. Got {len(scored)}.",
+        f"score() must return one PrefixScores per trajectory: {len(trajectories)}. Got {len(scored)}. Return them in "
+        "the order of the trajectories, also for an empty trajectory and for equal ones.",
     )
+    lengths = [np.size(scores.reward) for scores in scored]
+    expected = [len(steps) + 1 for steps in trajectories]
+    expect(lengths == expected or sorted(lengths) != sorted(expected), _EXCHANGED)
     for scores, steps in zip(scored, trajectories, strict=True):
         for name in ("logit", "reward", "over_long"):
             shape = np.shape(getattr(scores, name))
             expect(
                 shape == (len(steps) + 1,),
                 f"A trajectory of {len(steps)} steps has {len(steps) + 1} prefixes, including the bare question. "
-                f"'{name}' has shape {shape}.",
+                f"'{name}' has shape {shape}. Score steps[:t] for t in range(len(steps) + 1), the bare question first.",
+                cause="A trajectory of T steps has T + 1 prefixes, including the bare question. Score steps[:t] for "
+                "t in range(len(steps) + 1), the bare question first.",
             )
+        expect_array("'logit'", scores.logit, "float32", np.float32)
+        expect_array("'reward'", scores.reward, "float64", np.float64)
+        expect_array("'over_long'", scores.over_long, "bool", np.bool_)
+        expect(
+            isinstance(scores.tokens, int) and scores.tokens >= 0,
+            f"'tokens' must be a count, an int of at least 0. Got {scores.tokens!r}. Write the number of tokens that "
+            "the PRM read, or 0 if it is not known.",
+        )
     return scored
+
+
+def _require_scores(method: str, scored: object) -> None:
+    """Fail unless `scored` is a list of PrefixScores."""
+    expect(
+        isinstance(scored, list),
+        f"{method} must return a list of PrefixScores. Got {type(scored).__name__}. Return [{_FORM}, ...], one for "
+        "each "
+        "trajectory.",
+    )
+    assert isinstance(scored, list)
+    others = [type(each).__name__ for each in scored if not isinstance(each, PrefixScores)]
+    expect(
+        not others,
+        f"{method} must return a list of PrefixScores. Got a list of {''.join(others[:1])}. Write {_FORM} for each "
+        "trajectory, with arrays of shape (steps + 1,).",
+    )
 
 
 def _gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -58,13 +97,11 @@ def _gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 def check_one_score_per_prefix(plugin: PRM) -> None:
     """There are T + 1 scores, with the types of the contract."""
-    types = {"logit": np.float32, "reward": np.float64, "over_long": np.bool_}
-    for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
-        for name, expected in types.items():
-            got = getattr(scores, name).dtype
-            expect(got == expected, f"'{name}' must be an array of {np.dtype(expected)}. Got {got}.")
-        expect(scores.tokens >= 0, f"'tokens' must be a count. Got {scores.tokens}.")
-    expect(plugin.score(_QUESTION, []) == [], "score(question, []) must return an empty list.")
+    _score(plugin, _QUESTION, _TRAJECTORIES)
+    expect(
+        plugin.score(_QUESTION, []) == [],
+        "score(question, []) must return an empty list. Write a loop or a comprehension over the trajectories.",
+    )
 
 
 def check_scores_are_probabilities(plugin: PRM) -> None:
@@ -74,10 +111,15 @@ def check_scores_are_probabilities(plugin: PRM) -> None:
             values = getattr(scores, name)[~scores.over_long]
             expect(
                 bool(np.isfinite(values).all()),
-                f"'{name}' must be finite where over_long is false. Got {values}.",
+                f"'{name}' must be finite where over_long is false. Got {values}. Set over_long for prefixes that "
+                "cannot be "
+                "scored, and let every other prefix have a score.",
             )
         rewards = scores.reward[~scores.over_long]
-        expect(bool(((rewards >= 0) & (rewards <= 1)).all()), f"Rewards must be in [0, 1]. Got {rewards}.")
+        expect(
+            bool(((rewards >= 0) & (rewards <= 1)).all()),
+            f"Rewards must be in [0, 1]. Got {rewards}. Write reward = scipy.special.expit(logit).",
+        )
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
@@ -85,7 +127,9 @@ def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         gap = _gap(expit(scores.logit.astype(np.float64)), scores.reward)
         expect(
-            gap < 1e-4, f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}."
+            gap < 1e-4,
+            f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}. Write logit = "
+            "scipy.special.logit(reward) if the model gives probabilities.",
         )
 
 
@@ -95,7 +139,8 @@ def check_scoring_is_repeatable(plugin: PRM) -> None:
     gap = max(_gap(a.reward, b.reward) for a, b in zip(first, second, strict=True))
     expect(
         gap == 0,
-        f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}.",
+        f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}. Draw no random "
+        "numbers, and call model.eval() to turn dropout off.",
     )
 
 
@@ -109,21 +154,34 @@ def check_later_steps_do_not_matter(plugin: PRM) -> None:
         expect(
             gap < _TOLERANCE,
             f"The score of a prefix must not change when later steps are appended. With {count} of {len(whole)} steps "
-            f"it differs by {gap:.3g}, and must differ by less than {_TOLERANCE}.{_BROADER_TYPE}",
+            f"it differs by {gap:.3g}, and must differ by less than {_TOLERANCE}. Read the score at the last token "
+            "of the "
+            f"prefix, with a causal mask.{_BROADER_TYPE}",
         )
 
 
 def check_batches_do_not_matter(plugin: PRM) -> None:
     """A score does not depend on the other trajectories and questions of its batch."""
     together = _score(plugin, _QUESTION, _TRAJECTORIES)
+    singles = [_score(plugin, _QUESTION, [steps])[0] for steps in _TRAJECTORIES]
+    _require_order(together, singles)
     other = [("a) 05-6=99", "b) 99+12=\\boxed{11}")]
     requests = [ScoringRequest(_OTHER_QUESTION, tuple(other)), ScoringRequest(_QUESTION, _TRAJECTORIES)]
     batches = plugin.score_batch(requests)
+    expect(
+        isinstance(batches, list) and all(isinstance(each, list) for each in batches),
+        "score_batch() must return a list of lists of PrefixScores. Write one list for each request.",
+    )
+    for of_question in batches:
+        _require_scores("score_batch()", of_question)
     sizes = [len(of_question) for of_question in batches]
     expected = [len(other), len(_TRAJECTORIES)]
-    expect(sizes == expected, f"score_batch() must return {expected} scores for these requests. Got {sizes}.")
-    for steps, scores, batched in zip(_TRAJECTORIES, together, batches[1], strict=True):
-        alone = _score(plugin, _QUESTION, [steps])[0]
+    expect(
+        sizes == expected,
+        f"score_batch() must return {expected} scores for these requests. Got {sizes}. Write one list for each "
+        "request, with one PrefixScores for each trajectory.",
+    )
+    for alone, scores, batched in zip(singles, together, batches[1], strict=True):
         for name, others in (("score() of several", scores), ("score_batch()", batched)):
             gap = (
                 _gap(alone.reward, others.reward)
@@ -133,19 +191,34 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
             expect(
                 gap < _TOLERANCE,
                 f"Scores must not depend on the batch. {name} differs from a single trajectory by {gap:.3g}, and must "
-                f"differ by less than {_TOLERANCE}.{_BROADER_TYPE}",
+                f"differ by less than {_TOLERANCE}. Mask the padding, and score each trajectory with its own "
+                f"question.{_BROADER_TYPE}",
             )
+
+
+def _require_order(together: list[PrefixScores], singles: list[PrefixScores]) -> None:
+    """Fail if the scores of a call are right, but in another order than its trajectories."""
+    lengths = [len(scores.reward) for scores in singles]
+    pairs = [(i, j) for i in range(len(singles)) for j in range(i) if lengths[i] == lengths[j]]
+    swapped = [
+        (i, j)
+        for i, j in pairs
+        if _gap(singles[i].reward, singles[j].reward) > _TOLERANCE
+        and _gap(together[i].reward, singles[j].reward) < _TOLERANCE
+    ]
+    expect(not swapped, _EXCHANGED)
 
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
     """The last score of a `whole_only` request is that of the whole trajectory."""
     (scored,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
+    _require_scores("score_batch()", scored)
     for scores, everything in zip(scored, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
         expect(
             counts <= {1, len(everything.logit)} and len(counts) == 1,
             "For 'whole_only', score_batch() must return one score, of the whole trajectory, or the scores of all "
-            f"{len(everything.logit)} prefixes. Got {sorted(counts)}.",
+            f"{len(everything.logit)} prefixes. Got {sorted(counts)}. Leave score_batch() as it is if in doubt.",
         )
         gap = _gap(scores.reward[-1:], everything.reward[-1:])
         expect(
@@ -161,24 +234,73 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     if not isinstance(limit, int):
         raise SkipTest("It has no 'max_tokens', so its limit is unknown.")
     short = _TRAJECTORIES[0][0]
-    scores = _score(plugin, _QUESTION, [(short, "7+" * limit)])[0]
+    before = _score(plugin, _QUESTION, [(short,)])[0].reward
+    try:
+        scored = plugin.score(_QUESTION, [(short, "7+" * limit)])
+    except Exception as error:
+        raise AssertionError(
+            f"score() must not raise for a prefix with more than max_tokens = {limit} tokens. Got "
+            f"{type(error).__name__}: {error}. Write over_long = True and NaN for this prefix, and score the shorter "
+            "ones."
+        ) from error
+    (scores,) = scored
     flags = scores.over_long.tolist()
     expect(
         flags == [False, False, True],
         f"Only prefixes with more than max_tokens = {limit} tokens must have the flag 'over_long': "
-        f"[False, False, True]. Got {flags}. Do not cut the input.",
+        f"[False, False, True]. Got {flags}. Count the tokens before the model reads them, and do not cut the input.",
     )
     expect(
         bool(np.isnan(scores.reward[2]) and np.isnan(scores.logit[2])),
-        f"A too long prefix must be scored NaN. Got reward {scores.reward[2]}, logit {scores.logit[2]}.",
+        f"A too long prefix must be scored NaN. Got reward {scores.reward[2]}, logit {scores.logit[2]}. Write "
+        "logit[over_long] = reward[over_long] = np.nan.",
     )
-    gap = _gap(scores.reward[:2], _score(plugin, _QUESTION, [(short,)])[0].reward)
+    gap = _gap(scores.reward[:2], before)
     expect(
         gap < _TOLERANCE,
-        f"A too long prefix must not change the scores before it. They differ by {gap:.3g}.",
+        f"A too long prefix must not change the scores before it. They differ by {gap:.3g}. Leave it out of "
+        "the batch.",
     )
 
 
+def check_hidden_states(plugin: PRM) -> None:
+    """Hidden states, if the PRM defines them, have a row for each prefix, with its logit and a path to its root."""
+    if type(plugin).hidden_states is PRM.hidden_states:
+        raise SkipTest("It does not define 'hidden_states', so calibrators that read them cannot use it.")
+    trajectories = _TRAJECTORIES[:2]
+    found = plugin.hidden_states([ScoringRequest(_QUESTION, trajectories)])
+    expect(
+        isinstance(found, list) and len(found) == 1 and isinstance(found[0], HiddenStates),
+        "hidden_states() must return a list with one HiddenStates for each request. Write "
+        "[HiddenStates(states, parents, leaves, logit), ...].",
+    )
+    (states,) = found
+    nodes, rows = len(states.states), sum(len(steps) + 1 for steps in trajectories)
+    shapes = {name: np.shape(getattr(states, name)) for name in ("states", "parents", "leaves", "logit")}
+    fits = np.ndim(states.states) == 2 and shapes["parents"] == (nodes,)
+    expect(
+        fits and shapes["leaves"] == shapes["logit"] == (rows,),
+        f"For {rows} prefixes, HiddenStates must have 'states' of shape (nodes, width), 'parents' of shape (nodes,), "
+        f"'leaves' and 'logit' of shape ({rows},). Got {shapes}. Write one row for each prefix, the bare questions "
+        "too.",
+    )
+    ends = np.asarray(states.leaves)
+    expect(
+        bool((np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all()),
+        "In HiddenStates each of 'parents' must be smaller than its own index, -1 for a first token, and each of "
+        "'leaves' must be the index of a node. Write the tokens in the order in which the PRM reads them.",
+    )
+    scored = np.concatenate([each.logit for each in _score(plugin, _QUESTION, trajectories)])
+    gap = _gap(expit(scored.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
+    expect(
+        gap < _TOLERANCE,
+        f"'logit' of HiddenStates must be that of score(). The rewards differ by up to {gap:.3g}. Write the rows in "
+        "the "
+        f"order of the prefixes: x_0, ..., x_T of the first trajectory, then of the second.{_BROADER_TYPE}",
+    )
+
+
+DECLARATIONS = ()
 CHECKS = (
     check_one_score_per_prefix,
     check_scores_are_probabilities,
@@ -188,4 +310,5 @@ CHECKS = (
     check_batches_do_not_matter,
     check_whole_only_requests_are_answered,
     check_too_long_input_is_flagged,
+    check_hidden_states,
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 
+from prmcal.errors import PrmcalError
 from prmcal.registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
+from prmcal.registry.conformance.explanations import explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
@@ -20,16 +23,29 @@ from prmcal.registry.contracts.strategy import PoolStrategy
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["CheckResult", "checks_of", "compare_with_published", "parametrize_with_checks", "run_checks"]
+__all__ = [
+    "NOT_RUN",
+    "CheckResult",
+    "check_build",
+    "checks_of",
+    "compare_with_published",
+    "parametrize_with_checks",
+    "run_checks",
+]
 
-_CHECKS: dict[type[Plugin], tuple[Callable[[Any], None], ...]] = {
-    Calibrator: calibrator.CHECKS,
-    Dataset: dataset.CHECKS,
-    LLM: llm.CHECKS,
-    PRM: prm.CHECKS,
-    PoolStrategy: strategy.CHECKS,
-    SearchStrategy: search.CHECKS,
+Check = Callable[[Any], None]
+
+# Of each kind: the checks of what the class declares, and those of what it does.
+_CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
+    Calibrator: (calibrator.DECLARATIONS, calibrator.CHECKS),
+    Dataset: (dataset.DECLARATIONS, dataset.CHECKS),
+    LLM: (llm.DECLARATIONS, llm.CHECKS),
+    PRM: (prm.DECLARATIONS, prm.CHECKS),
+    PoolStrategy: (strategy.DECLARATIONS, strategy.CHECKS),
+    SearchStrategy: (search.DECLARATIONS, search.CHECKS),
 }
+NOT_RUN = "They are run when what the class declares is right."
+"""The message of a check that was skipped because a declaration is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +62,18 @@ class CheckResult:
         What was expected and what was found. Empty if the check passed.
     skipped : bool
         Whether the check does not apply to this plugin. `message` then has the reason.
+    cause : str
+        What went wrong, without what is special in this check. Checks with the same cause need one explanation.
     """
 
     name: str
     passed: bool
     message: str = ""
     skipped: bool = False
+    cause: str = ""
 
 
-def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
+def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
     """Return the checks for a plugin. Each takes the plugin and raises AssertionError if it fails, or SkipTest.
 
     Raises
@@ -62,9 +81,15 @@ def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
     TypeError
         If the object is not a plugin.
     """
-    for contract, checks in _CHECKS.items():
+    declarations, others = _checks_of(plugin_)
+    return declarations + others
+
+
+def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+    """Return the checks of what the class of a plugin declares, and all others."""
+    for contract, (declarations, checks) in _CHECKS.items():
         if isinstance(plugin_, contract):
-            return plugin.CHECKS + checks
+            return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
     raise TypeError(
         f"Only an LLM, a PRM, a calibrator, a data set or a strategy can be checked. Got {plugin_!r} instead; "
         "If this is a class, build the plugin first."
@@ -73,6 +98,8 @@ def checks_of(plugin_: Plugin) -> tuple[Callable[[Any], None], ...]:
 
 def run_checks(plugin_: Plugin) -> list[CheckResult]:
     """Run every check for a plugin, even after a failure.
+
+    If what the class declares is wrong, the other checks are skipped, since they would fail for reasons that mislead.
 
     Parameters
     ----------
@@ -84,7 +111,33 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
     list of CheckResult
         The results in a fixed order.
     """
-    return [_run(check, plugin_) for check in checks_of(plugin_)]
+    declarations, others = _checks_of(plugin_)
+    results = [_run(check, plugin_) for check in declarations]
+    if all(result.passed for result in results):
+        return results + [_run(check, plugin_) for check in others]
+    return results + [
+        CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in others
+    ]
+
+
+def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | CheckResult:
+    """Build a plugin. Return a failed result if its constructor raises what is no fault of the given arguments.
+
+    Raises
+    ------
+    PrmcalError
+        If the arguments are wrong.
+    """
+    try:
+        return build()
+    except PrmcalError:
+        raise
+    except Exception as error:
+        promise = (
+            "__init__ only stores its arguments, so that a plugin can be built without files and models."
+        )
+        message = f"{promise} {explained(cls, error)} Move this work into the method that needs it."
+        return CheckResult("it can be built", passed=False, message=message)
 
 
 def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult]:
@@ -112,16 +165,19 @@ def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult
     ]
 
 
-def _run(check: Callable[[Any], None], plugin_: Plugin, name: str = "") -> CheckResult:
+def _run(check: Check, plugin_: Plugin, name: str = "") -> CheckResult:
     name = name or _name(check)
     try:
         check(plugin_)
     except SkipTest as reason:
         return CheckResult(name, passed=False, message=str(reason), skipped=True)
     except AssertionError as error:
-        return CheckResult(name, passed=False, message=str(error) or "An assertion of the plugin failed.")
+        message = str(error) or "An assertion of the plugin failed."
+        return CheckResult(name, passed=False, message=message, cause=getattr(error, "cause", ""))
     except Exception as error:
-        return CheckResult(name, passed=False, message=f"It raised {type(error).__name__}: {error}")
+        promise = " ".join((inspect.getdoc(check) or "").split())
+        cause = explained(type(plugin_), error)
+        return CheckResult(name, passed=False, message=f"{promise} {cause}", cause=cause)
     return CheckResult(name, passed=True)
 
 
@@ -140,5 +196,5 @@ def parametrize_with_checks(plugins: Iterable[Plugin]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("plugin", "check"), pairs)
 
 
-def _name(check: Callable[[Any], None]) -> str:
+def _name(check: Check) -> str:
     return check.__name__.removeprefix("check_").replace("_", " ")

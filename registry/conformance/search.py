@@ -8,7 +8,7 @@ from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.conformance.strategy import check_reads_are_known
 from prmcal.registry.contracts.search import SearchStrategy
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "DECLARATIONS"]
 
 _TARGET = 0.9
 
@@ -26,10 +26,25 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
     target = _TARGET if plugin.targeted else None
     for rewards in _rewards(plugin):
         for name, most in (("expand", plugin.expansions), ("keep", plugin.width)):
-            found = getattr(plugin, name)(rewards, target)
+            given = rewards.copy()
+            try:
+                found = getattr(plugin, name)(given, target)
+            except TypeError as error:
+                if "NoneType" not in str(error) or plugin.targeted:
+                    raise
+                raise AssertionError(
+                    f"{name}() raised TypeError: {error}. Without 'targeted', the target is None. Write targeted = "
+                    "True "
+                    "if the search uses the target."
+                ) from error
+            expect(
+                np.array_equal(given, rewards, equal_nan=True),
+                f"{name}() must not change the rewards. Work on a copy: rewards.copy().",
+            )
             expect(
                 isinstance(found, int) and 1 <= found <= most,
-                f"{name}() must return an int in [1, {most}] for the rewards {rewards}. Got {found!r}.",
+                f"{name}() must return an int in [1, {most}] for the rewards {rewards}. Got {found!r}. Write "
+                f"int(np.clip(..., 1, {most})), and np.nan_to_num(rewards) if NaN is not meant.",
             )
 
 
@@ -41,12 +56,13 @@ def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
             first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
             expect(
                 first == second,
-                f"{name}() must return the same for the same rewards. Got {first}, then {second}.",
+                f"{name}() must return the same for the same rewards. Got {first}, then {second}. Keep no state "
+                "between calls.",
             )
 
 
+DECLARATIONS = (check_reads_are_known,)
 CHECKS = (
-    check_reads_are_known,
     check_the_width_is_in_its_range,
     check_the_same_rewards_give_the_same_width,
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.strategy import READS, Answered, Pool, PoolStrategy, Setting, Strategy
 from prmcal.registry.strategies.exact import pass_at_n
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "DECLARATIONS", "check_reads_are_known"]
 
 _QUESTIONS, _SIZE, _TARGET = 30, 16, 0.9
 # The allowed difference for a strategy that draws at random with a fixed seed.
@@ -43,20 +45,46 @@ def _pool(plugin: Strategy, arrays: dict[str, NDArray[Any]]) -> Pool:
 def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check of its shape and range."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
-    result = plugin.answer(_pool(plugin, arrays), setting)
-    expect(isinstance(result, Answered), f"answer() must return an Answered. Got {type(result).__name__}.")
+    try:
+        result = plugin.answer(_pool(plugin, arrays), setting)
+    except TypeError as error:
+        if "NoneType" not in str(error) or plugin.targeted:
+            raise
+        raise AssertionError(
+            f"answer() raised TypeError: {error}. Without 'targeted', setting.target is None. Write targeted = True if "
+            "the strategy uses the target."
+        ) from error
+    expect(
+        isinstance(result, Answered),
+        f"answer() must return an Answered. Got {type(result).__name__}. Write `return Answered(accuracy, samples)`, "
+        "with "
+        "an array of shape (questions,) each.",
+    )
     shape = (len(arrays["correct"]),)
     for name in ("accuracy", "samples"):
         values = getattr(result, name)
         found = getattr(values, "shape", type(values).__name__)
-        expect(found == shape, f"'{name}' must have shape (questions,) = {shape}. Got {found}.")
-        expect(bool(np.isfinite(values).all()), f"'{name}' must be finite. Got {values}.")
+        expect(
+            found == shape,
+            f"'{name}' must have shape (questions,) = {shape}. Got {found}. Give every question its own value: "
+            "np.full(pool.questions, value) if all are equal.",
+        )
+        expect_array(f"'{name}'", values, "a float type", np.floating)
+        expect(
+            bool(np.isfinite(values).all()),
+            f"'{name}' must be finite. Got {values}. Scores and rewards are NaN where the input was too long for the "
+            "PRM. Give these questions a number of samples too.",
+        )
     low, high = result.accuracy.min(), result.accuracy.max()
-    expect(low >= 0 and high <= 1 + _ROUNDING, f"Accuracies must be in [0, 1]. Got {low} to {high}.")
+    expect(
+        low >= 0 and high <= 1 + _ROUNDING,
+        f"Accuracies must be in [0, 1]. Got {low} to {high}. Write the mean over the draws, not the sum.",
+    )
     low, high = result.samples.min(), result.samples.max()
     expect(
         low > 0 and high <= _SIZE + _ROUNDING,
-        f"Samples must be above 0 and at most N = {_SIZE}. Got {low} to {high}.",
+        f"Samples must be above 0 and at most N = {_SIZE}. Got {low} to {high}. Write np.clip(samples, 1, "
+        "setting.samples).",
     )
     flaw = result.budget_flaw()
     expect(flaw is None, f"{flaw}")
@@ -65,8 +93,16 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
 
 def check_reads_are_known(plugin: Strategy) -> None:
     """`reads` contains known names only."""
-    unknown = sorted(set(plugin.reads) - set(READS))
-    expect(not unknown, f"'reads' may contain {', '.join(READS)}. Got {', '.join(unknown)}.")
+    reads: Any = plugin.reads
+    words = isinstance(reads, (tuple, list)) and all(isinstance(each, str) for each in reads)
+    example = reads if isinstance(reads, str) and reads in READS else "scores"
+    expect(words, f"'reads' must be a tuple. Got {reads!r}. Write reads = (\"{example}\",), with the comma.")
+    unknown = sorted(set(reads) - set(READS))
+    close = [difflib.get_close_matches(each, READS, n=1, cutoff=0)[0] for each in unknown]
+    expect(
+        not unknown,
+        f"'reads' may contain {', '.join(READS)}. Got {', '.join(unknown)}. Write \"{''.join(close[:1])}\" instead.",
+    )
 
 
 def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
@@ -78,7 +114,24 @@ def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     """A second call gives the same result."""
     first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
-    expect(same, "answer() must return the same for the same pool. A second call returned something else.")
+    expect(
+        same,
+        "answer() must return the same for the same pool. A second call returned something else. "
+        "Use a closed form of registry.strategies.exact, or np.random.default_rng(0) in every call.",
+    )
+
+
+def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
+    """``answer`` does not change the arrays of the pool, which the next strategy reads."""
+    arrays = _arrays()
+    given = copy.deepcopy(arrays)
+    _answer(plugin, given)
+    for name, before in arrays.items():
+        expect(
+            np.array_equal(before, given[name]),
+            f"answer() must not change the pool. '{name}' changed. Work on a copy: np.sort(pool.{name}) instead of "
+            f"pool.{name}.sort().",
+        )
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
@@ -92,7 +145,8 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
     expect(
         gap < _ERROR,
-        f"The accuracy must not depend on the order of the pool. A shuffle changed it by {gap:.3f}.",
+        f"The accuracy must not depend on the order of the pool. A shuffle changed it by {gap:.3f}. "
+        "Write the mean over all draws, not the result of the first trajectories.",
     )
 
 
@@ -119,7 +173,8 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         found = _answer(plugin, arrays).accuracy
         expect(
             bool(np.allclose(found, float(right))),
-            f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}.",
+            f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}. "
+            "Compute it from pool.correct of the chosen trajectories.",
         )
 
 
@@ -135,14 +190,18 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     if plugin.targeted:
         low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
         expect(
-            low <= high, f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples."
+            low <= high,
+            f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples. Let the number of "
+            "samples "
+            "rise with setting.target.",
         )
 
 
+DECLARATIONS = (check_reads_are_known,)
 CHECKS = (
-    check_reads_are_known,
     check_it_works_with_what_it_declares,
     check_the_same_pool_gives_the_same_answer,
+    check_the_pool_is_not_changed,
     check_the_order_of_the_pool_does_not_matter,
     check_accuracy_does_not_exceed_pass_at_samples,
     check_all_wrong_and_all_right_questions,

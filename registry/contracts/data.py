@@ -170,6 +170,24 @@ class HiddenStates:
         The node of each prefix's last token, at which the PRM's score is read.
     logit : ndarray of float64, shape (rows,)
         The PRM's log-odds of success of each prefix.
+
+    Examples
+    --------
+    A question with two tokens, and two prefixes that continue it with one token each. Row 0 has the tokens 0, 1, 2 and
+    row 1 has the tokens 0, 1, 3. A calibrator with ``reads = "hidden"`` uses the state at the end of each prefix, or
+    follows `parents` from there to the first token.
+
+    >>> import numpy as np
+    >>> hidden = HiddenStates(
+    ...     states=np.arange(8, dtype=np.float32).reshape(4, 2),
+    ...     parents=np.array([-1, 0, 1, 1]),
+    ...     leaves=np.array([2, 3]),
+    ...     logit=np.array([0.5, -1.0]),
+    ... )
+    >>> len(hidden), hidden.states[hidden.leaves].tolist()
+    (2, [[4.0, 5.0], [6.0, 7.0]])
+    >>> hidden[np.array([1])].logit.tolist()
+    [-1.0]
     """
 
     states: NDArray[np.float32]

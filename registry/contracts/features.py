@@ -48,6 +48,18 @@ class ScoredPrefixes:
         One per row. The rows of a question are consecutive.
     logit : ndarray of float64, shape (rows,)
         The PRM's log-odds of success of each prefix.
+
+    Examples
+    --------
+    A calibrator with ``reads = "prm"`` scores the prefixes again, with other weights:
+
+    >>> from prmcal import Prefix, ScoringRequest
+    >>> def scores(features):
+    ...     requests = [ScoringRequest(each.question, (each.steps,), whole_only=True) for each in features.prefixes]
+    ...     return [of_question[0].logit[-1] for of_question in features.prm.score_batch(requests)]
+    >>> features = ScoredPrefixes(None, (Prefix("1+1?"), Prefix("1+1?", ("1+1=2",))), np.array([0.1, 0.9]))
+    >>> len(features), features[np.array([False, True])].prefixes[0].steps
+    (2, ('1+1=2',))
     """
 
     prm: PRM

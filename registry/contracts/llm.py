@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.network import DEFAULT_PATIENCE, patiently
 
 __all__ = ["LLM"]
 
@@ -20,9 +22,13 @@ class LLM(Plugin, ABC):
     repeats : bool
         Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
         samples of a prefix at once.
+    patience : float
+        Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of
+        this name replaces the class's own. It is not part of the job keys.
     """
 
     repeats: ClassVar[bool] = False
+    patience: float = DEFAULT_PATIENCE
 
     @abstractmethod
     def generate(
@@ -56,7 +62,10 @@ class LLM(Plugin, ABC):
         Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
         batches.
         """
-        return [self.generate([each.prefix], each.n, sampling, each.seed)[0] for each in requests]
+        return [
+            patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0]
+            for each in requests
+        ]
 
     def close(self) -> None:
         """Free the model's memory. Called when no more work needs the model."""

@@ -67,13 +67,15 @@ class Plugin:
         known: dict[str, Any] = {
             "plugin": self.plugin_name or cls.__qualname__,
             "version": self.version,
-            "arguments": self.arguments,
+            "arguments": {name: value for name, value in self.arguments.items() if name != "patience"},
         }
         if not cls.__module__.startswith("prmcal."):
-            known["source"] = _source_hash(inspect.getfile(cls))
+            file = Path(inspect.getfile(cls))
+            known["source"] = _source_hash(file, file.stat().st_mtime_ns)
         return known
 
 
 @cache
-def _source_hash(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+def _source_hash(file: Path, changed_at: int) -> str:
+    """Hash a source file. `changed_at` makes an edited file another argument."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

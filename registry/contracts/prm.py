@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.network import DEFAULT_PATIENCE, patiently
 
 __all__ = ["PRM"]
 
 
 class PRM(Plugin, ABC):
-    """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
+    """A process reward model. TransformersPRM is a base for models on transformers and needs less code.
+
+    Attributes
+    ----------
+    patience : float
+        Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
+        name replaces the class's own. It is not part of the job keys.
+    """
+
+    patience: float = DEFAULT_PATIENCE
 
     @abstractmethod
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
@@ -35,7 +46,10 @@ class PRM(Plugin, ABC):
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Score several questions. Override it if the PRM is faster in batches across questions."""
-        return [self.score(request.question, request.trajectories) for request in requests]
+        return [
+            patiently(self, partial(self.score, request.question, request.trajectories))
+            for request in requests
+        ]
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the hidden states at every token of every prefix. Override it if the PRM has them.

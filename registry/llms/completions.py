@@ -1,34 +1,25 @@
-"""Send requests to a completions server in parallel, and repeat those that fail."""
+"""Send requests to a completions server in parallel."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason
+from prmcal.registry.network import IncompleteReplyError, Patience, temporary
 
 if TYPE_CHECKING:
     import httpx2
 
 __all__ = ["CompletionsClient"]
 
-_BUSY = 429
-_TRY_AGAIN = frozenset({408, 409, 425, _BUSY})
-_LONGEST_WAIT = 60.0
 _CONNECT_TIMEOUT = 30.0
 _STOPPED_BY = ("stop_reason", "matched_stop")
 """The fields in which vLLM and SGLang return a stop string. They are null or a token's id at an end token."""
-
-
-class _TryAgainError(Exception):
-    """An attempt failed, but another one may succeed."""
-
-    def __init__(self, reason: str, wait: float = 0.0) -> None:
-        super().__init__(reason)
-        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -39,61 +30,43 @@ class CompletionsClient:
     key: str | None
     concurrency: int
     timeout: float
-    attempts: int
-    backoff: float
+    patience: float
 
     async def complete(self, requests: Sequence[Mapping[str, Any]]) -> list[Completion]:
         """Return the completion of each request, in the order of the requests.
 
         Raises
         ------
+        NoAnswerError
+            If a request fails for longer than the patience. The other requests are cancelled.
         PluginFailedError
-            If a request fails after all attempts. The other requests are cancelled.
+            If the server refuses a request.
         """
         import httpx2
 
         gate = asyncio.Semaphore(self.concurrency)
+        patience = Patience(f"the server {self.base_url}", self.patience)
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
         timeout = httpx2.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
+
+            async def one(request: Mapping[str, Any]) -> Completion:
+                async with gate:
+                    return await self._attempt(client, request)
+
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._one(client, gate, each)) for each in requests]
+                    tasks = [group.create_task(patience.ask_async(partial(one, each))) for each in requests]
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
 
-    async def _one(
-        self, client: httpx2.AsyncClient, gate: asyncio.Semaphore, request: Mapping[str, Any]
-    ) -> Completion:
-        wait = self.backoff
-        for attempt in range(1, self.attempts + 1):
-            try:
-                async with gate:
-                    return await self._attempt(client, request)
-            except _TryAgainError as problem:
-                if attempt == self.attempts:
-                    raise PluginFailedError(
-                        f"The server {self.base_url} returned no completion in {attempt} attempts: {problem}. "
-                        "Finished work is kept. Check the server, then run the same command again."
-                    ) from None
-                await asyncio.sleep(max(wait, min(problem.wait, _LONGEST_WAIT)))
-                wait = min(2 * wait, _LONGEST_WAIT)
-        raise AssertionError("unreachable")
-
     async def _attempt(self, client: httpx2.AsyncClient, request: Mapping[str, Any]) -> Completion:
-        import httpx2
-
-        try:
-            response = await client.post(f"{self.base_url.rstrip('/')}/completions", json=dict(request))
-        except httpx2.TimeoutException as error:
-            raise _TryAgainError(f"it took longer than {self.timeout:g} s") from error
-        except httpx2.RequestError as error:
-            raise _TryAgainError(f"{type(error).__name__}: {error}") from error
+        response = await client.post(f"{self.base_url.rstrip('/')}/completions", json=dict(request))
         status = response.status_code
-        if status in _TRY_AGAIN or status >= 500:
-            raise _TryAgainError(f"it answered {status} {_shown(response.text)}", _retry_after(response))
+        if temporary(status):
+            raise IncompleteReplyError(f"it answered {status} {_shown(response.text)}", response=response)
         if status != 200:
             raise PluginFailedError(
                 f"The server {self.base_url} refused a request with {status}: {_shown(response.text)}. "
@@ -112,11 +85,11 @@ def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Comple
             int(reply["usage"].get("prompt_tokens") or 0),
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise _TryAgainError(
+        raise IncompleteReplyError(
             f"its reply has no completion with usage ({type(error).__name__}: {error}): {_shown(response.text)}"
         ) from error
     if not isinstance(text, str) or reason not in ("stop", "length"):
-        raise _TryAgainError(f"it did not finish a completion (finish_reason {reason!r})")
+        raise IncompleteReplyError(f"it did not finish a completion (finish_reason {reason!r})")
     stops = request.get("stop", ())
     for stop in stops:
         text = text.partition(stop)[0]
@@ -137,14 +110,6 @@ def _finish_reason(choice: Mapping[str, Any], stops: bool) -> FinishReason:
         if name in choice:
             return "stop" if isinstance(choice[name], str) else "end"
     return "stop" if choice.get("text") else "end"
-
-
-def _retry_after(response: httpx2.Response) -> float:
-    """The wait in seconds that the server asks for. 0 if there is none."""
-    try:
-        return float(response.headers.get("Retry-After", 0))
-    except ValueError:
-        return 0.0
 
 
 def _advice(status: int) -> str:

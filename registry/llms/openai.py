@@ -19,6 +19,7 @@ from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, pro
 from prmcal.registry.llms.completions import CompletionsClient
 from prmcal.registry.llms.seeds import completion_seed
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.network import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -70,12 +71,10 @@ class OpenAILLM(LLM):
         The number of parallel requests.
     timeout : float, default=600
         The time limit of a request in seconds.
-    attempts : int, default=6
-        The number of attempts before a request fails. A request is repeated if the server is down, slow, busy (429) or
-        broken (5xx), or if its reply is incomplete.
-    backoff : float, default=1
-        The wait in seconds before the second attempt. It doubles for each further attempt. A longer ``Retry-After`` of
-        the server is respected.
+    patience : float, default=300
+        The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
+        repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A
+        ``Retry-After`` of the server is respected.
 
     Notes
     -----
@@ -101,8 +100,7 @@ class OpenAILLM(LLM):
         key_variable: str | None = None,
         concurrency: Count = 64,
         timeout: Positive = 600.0,
-        attempts: Count = 6,
-        backoff: Positive = 1.0,
+        patience: Positive = DEFAULT_PATIENCE,
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -113,8 +111,7 @@ class OpenAILLM(LLM):
         self.key_variable = key_variable
         self.concurrency = concurrency
         self.timeout = timeout
-        self.attempts = attempts
-        self.backoff = backoff
+        self.patience = patience
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""
@@ -147,8 +144,10 @@ class OpenAILLM(LLM):
 
         Raises
         ------
+        NoAnswerError
+            If a request fails for longer than the patience.
         PluginFailedError
-            If the server refuses a request, or a request fails after all attempts.
+            If the server refuses a request.
         """
         requests = []
         for index, prefix in enumerate(prefixes):
@@ -166,9 +165,7 @@ class OpenAILLM(LLM):
                         **({"stop": list(sampling.stop)} if sampling.stop else {}),
                     }
                 )
-        client = CompletionsClient(
-            self.base_url, self._key(), self.concurrency, self.timeout, self.attempts, self.backoff
-        )
+        client = CompletionsClient(self.base_url, self._key(), self.concurrency, self.timeout, self.patience)
         completions = asyncio.run(client.complete(requests))
         return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 

@@ -1,9 +1,18 @@
 """Measure and repair the calibration of process reward models (PRMs).
 
+Run a grid and read its results, in a script or a notebook:
+
+    import prmcal
+
+    run = prmcal.run("hello", "runs/hello", progress=True)
+    run.ranking()
+    run.leaderboard("calibration")
+
+Authors of plugins import the contracts and the decorators:
+
     from prmcal import Calibrator, calibrator
 
-This module is what plugin authors import. Each name is loaded when it is first used, so ``import prmcal`` loads
-neither torch nor pydantic.
+Each name is loaded when it is first used, so ``import prmcal`` loads neither torch nor pydantic.
 
 prmcal.registry    what can be benchmarked: contracts and plugins
 prmcal.harness     how a grid is run: grid file, plan, jobs, artifacts, database
@@ -17,6 +26,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prmcal.harness.notebook.opened import Run, open_run
+    from prmcal.harness.notebook.starting import run
+    from prmcal.harness.planning.grid import GridSpec
     from prmcal.registry.contracts.calibrator import Calibrator
     from prmcal.registry.contracts.data import (
         Completion,
@@ -48,12 +60,14 @@ __all__ = [
     "Dataset",
     "FitSupport",
     "GenerationRequest",
+    "GridSpec",
     "HiddenStates",
     "Pool",
     "PoolStrategy",
     "Prefix",
     "PrefixScores",
     "Question",
+    "Run",
     "Sampling",
     "ScoredPrefixes",
     "ScoringRequest",
@@ -64,7 +78,9 @@ __all__ = [
     "calibrator",
     "dataset",
     "llm",
+    "open_run",
     "prm",
+    "run",
     "strategy",
 ]
 
@@ -77,12 +93,14 @@ _HOME = {
     "Dataset": "prmcal.registry.contracts.dataset",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
+    "GridSpec": "prmcal.harness.planning.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.strategy",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
+    "Run": "prmcal.harness.notebook.opened",
     "Sampling": "prmcal.registry.contracts.data",
     "ScoredPrefixes": "prmcal.registry.contracts.features",
     "ScoringRequest": "prmcal.registry.contracts.data",
@@ -92,7 +110,9 @@ _HOME = {
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",
+    "open_run": "prmcal.harness.notebook.opened",
     "prm": "prmcal.registry.plugins",
+    "run": "prmcal.harness.notebook.starting",
     "strategy": "prmcal.registry.plugins",
 }
 

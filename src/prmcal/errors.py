@@ -7,6 +7,7 @@
     │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
     │   └── InvalidArgumentsError    its constructor arguments are wrong
     ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
+    │   └── NoAnswerError            the server behind a plugin did not answer
     ├── DataError                    a data set or an artifact cannot be read as it should be
     ├── GridError                    the grid file is wrong
     ├── RunError                     the output folder is locked, or belongs to another grid
@@ -42,6 +43,7 @@ __all__ = [
     "LoadError",
     "LockedDatabaseError",
     "MissingDatabaseError",
+    "NoAnswerError",
     "PluginError",
     "PluginFailedError",
     "PrmcalError",
@@ -78,6 +80,10 @@ class InvalidArgumentsError(PluginError):
 
 class PluginFailedError(PrmcalError):
     """A plugin raised while it worked, or returned something outside its contract."""
+
+
+class NoAnswerError(PluginFailedError):
+    """The server behind a plugin did not answer, although it was asked again for as long as the plugin has patience."""
 
 
 class DataError(PrmcalError):

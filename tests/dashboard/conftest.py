@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from prmcal.dashboard.serving.background import background_server
 from prmcal.dashboard.text.formats import estimate
+from prmcal.db.run_folder import LOCK_FILE
 from tests.db import factory
 
 if TYPE_CHECKING:
@@ -32,10 +34,18 @@ FLAGS = [
 
 
 @contextmanager
-def server(directory: Path) -> Iterator[str]:
-    """Start a dashboard for a folder; yield its address."""
+def run_in_progress(directory: Path) -> Iterator[None]:
+    """Hold the lock of a folder, as a run does while it writes."""
+    with (directory / LOCK_FILE).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def server(*directories: Path) -> Iterator[str]:
+    """Start a dashboard for some folders; yield its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with background_server(directory) as address:
+    with background_server(*directories) as address:
         yield address
 
 
@@ -131,6 +141,15 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     table = page.get_by_test_id("stTable").nth(place)
     table.locator("td").first.wait_for()
     texts = table.evaluate(
+        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
+    )
+    return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
+
+
+def board_rows(page: Page) -> list[list[str]]:
+    """The cells of the table of a leaderboard as text, the head first."""
+    page.locator(".leaderboard tbody td").first.wait_for()
+    texts = page.locator(".leaderboard table").evaluate(
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]

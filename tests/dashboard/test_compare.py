@@ -24,7 +24,7 @@ FIRST, SECOND = (
 def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("compare", a=FIRST, b=SECOND))
+    page.goto(f"{address}/" + link("compare", a=FIRST, b=SECOND))
     head, *shown = rows(page)
     expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.metrics)
@@ -38,12 +38,19 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     listed = rows(page, 1)[1:]
     assert [row[0] for row in listed] == list(expected.differing["question_id"])
     leads_to = page.get_by_role("link", name=listed[0][0], exact=True).get_attribute("href")
-    assert leads_to == link("trajectories", cell=FIRST, question=listed[0][0])
-    page.goto(address + leads_to)
+    assert leads_to == link(
+        "trajectories",
+        dataset="nano-math",
+        llm="weak",
+        prm="qwen",
+        calibrator="uncalibrated",
+        question=listed[0][0],
+    )
+    page.goto(f"{address}/{leads_to}")
     page.get_by_text(f"Cell {FIRST}").wait_for()
 
 
 def test_cells_that_cannot_be_paired_show_the_reason(page: Page, address: str) -> None:
     scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
-    page.goto(address + link("compare", a=scaling))
+    page.goto(f"{address}/" + link("compare", a=scaling))
     page.get_by_test_id("stAlert").wait_for()

@@ -15,7 +15,7 @@ ROOMS: dict[str, set[str]] = {
     "controls": {"data", "text", "frames"},
     "views.parts": {"controls", "charts", "text", "frames", "data"},
     "views": {"views.parts", "controls", "charts", "text", "frames", "data"},
-    "app": {"views", "text", "data"},
+    "app": {"views", "views.parts", "controls", "text", "data"},
     "serving": {"app", "controls"},
     "__main__": {"serving"},
 }

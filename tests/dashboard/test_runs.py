@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 from pathlib import Path
@@ -11,17 +10,18 @@ import pytest
 import yaml
 
 from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.data import REFRESH_SECONDS
 from prmcal.db.cells import cell_id
 from prmcal.db.queries import catalog
 from prmcal.db.queries.runs import planned_shards
-from prmcal.db.run_folder import LOCK_FILE, database_path, published_path
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Job, Run
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import rows
+from tests.dashboard.conftest import rows, run_in_progress
 from tests.dashboard.test_trajectories import grid
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 CELL = cell_id("scaling", "strong", "nano-math", prm="qwen", strategy="best-of-n")
 GRID = """
@@ -37,7 +37,7 @@ strategies: [{name: pass@1, plugin: pass@1}, {name: best-of-n, plugin: best-of-n
 
 
 def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(address + link("runs", kind="score"))
+    page.goto(f"{address}/" + link("runs", kind="score"))
     page.get_by_text("4 jobs.").wait_for()
     head, run = rows(page, 1)
     named = dict(zip(head, run, strict=True))
@@ -66,20 +66,23 @@ def test_progress_is_updated_and_a_cell_can_be_reproduced(
     artifacts = directory / "artifacts" / "rollout"
     (artifacts / "shard-0").mkdir(parents=True)
     (artifacts / ".shard-1-half").mkdir()
-    with (directory / LOCK_FILE).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        page.goto(address + link("runs", cell=CELL))
-        page.get_by_text(re.compile(rf"^running: 1 of {planned} shards")).wait_for()
+    sent: list[object] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    with run_in_progress(directory):
+        page.goto(f"{address}/" + link("runs", cell=CELL))
+        page.get_by_text(re.compile(rf"^Provisional.* 1 of {planned} shards")).wait_for()
         (artifacts / "shard-2").mkdir()
-        page.get_by_text(re.compile(rf"^running: 2 of {planned} shards")).wait_for()
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        page.get_by_text(f"not running: 2 of {planned} shards").wait_for()
-        codes = page.get_by_test_id("stMain").get_by_test_id("stCode")
-        texts = [code.inner_text() for code in codes.all() if code.is_visible()]
-        grid_of_cell = yaml.safe_load(texts[0])
-        assert [each["name"] for each in grid_of_cell["llms"] + grid_of_cell["datasets"]] == [
-            "strong",
-            "nano-math",
-        ]
-        assert [each["name"] for each in grid_of_cell["strategies"]] == ["best-of-n"]
-        assert f"prmcal show {CELL} --dir" in texts[1]
+        page.get_by_text(re.compile(rf"^Provisional.* 2 of {planned} shards")).wait_for()
+    page.get_by_text(f"not running: 2 of {planned} shards").wait_for()
+    expect(page.get_by_text("Provisional")).to_have_count(0)
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    before = len(sent)
+    page.wait_for_timeout(2500 * REFRESH_SECONDS)
+    assert len(sent) == before, "the page asks again although the run has ended"
+    codes = page.get_by_test_id("stMain").get_by_test_id("stCode")
+    texts = [code.inner_text() for code in codes.all() if code.is_visible()]
+    grid_of_cell = yaml.safe_load(texts[0])
+    names = [each["name"] for each in grid_of_cell["llms"] + grid_of_cell["datasets"]]
+    assert names == ["strong", "nano-math"]
+    assert [each["name"] for each in grid_of_cell["strategies"]] == ["best-of-n"]
+    assert f"prmcal show {CELL} --dir" in texts[1]

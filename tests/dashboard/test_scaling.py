@@ -46,7 +46,7 @@ def expected_accuracy(run_folder: Path, target: float) -> str:
 def test_the_target_of_the_address_is_computed_and_the_picture_follows_the_slider(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, C="0.02"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, C="0.02"))
     name = "best-of-n + IAS, uncalibrated"
     assert shown_accuracy(page, name) == expected_accuracy(run_folder, 0.02)
     signal = page.locator(".vega-bind input[name=C]")
@@ -63,7 +63,7 @@ def test_the_target_of_the_address_is_computed_and_the_picture_follows_the_slide
 
 
 def test_the_picture_follows_without_the_server(page: Page, address: str) -> None:
-    page.goto(address + link("scaling", **GROUP))
+    page.goto(f"{address}/" + link("scaling", **GROUP))
     signal = page.locator(".vega-bind input[name=C]")
     expect(signal).to_have_value(str(TARGETS.index(0.99)), timeout=1000 * SECONDS)
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
@@ -79,11 +79,11 @@ def test_the_picture_follows_without_the_server(page: Page, address: str) -> Non
 def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, cost="generated tokens"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, cost="generated tokens"))
     head, *shown = rows(page)
     assert head == ["Strategy", "Generated tokens", "Accuracy", "On the frontier"]
     assert len(shown) == 1  # the factory's other strategies have no tokens
-    page.goto(address + link("scaling", **GROUP))
+    page.goto(f"{address}/" + link("scaling", **GROUP))
     stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     pass_at_1 = stored[stored["strategy"] == "pass@1"].iloc[0]
     numbers = (pass_at_1[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))
@@ -93,7 +93,7 @@ def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
 def test_the_frontier_has_real_steps_and_neither_oracles_nor_searches(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP))
+    page.goto(f"{address}/" + link("scaling", **GROUP))
     head, *shown = rows(page)
     marks = {row[0]: row[head.index("On the frontier")] for row in shown}
     assert marks["oracle IAS"] == ""
@@ -116,7 +116,7 @@ def test_the_frontier_has_real_steps_and_neither_oracles_nor_searches(
 
 
 def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(address + link("scaling", **GROUP, view="Equal cost", C="0.9"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Equal cost", C="0.9"))
     head, *shown = rows(page)
     pool = pool_of(run_folder)
     found = pool.at_equal_cost("uncalibrated", 0.5, [0.9])
@@ -140,7 +140,7 @@ def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: st
 def test_questions_of_each_difficulty_have_numbers_of_their_own(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(address + link("scaling", **GROUP, view="Difficulty"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Difficulty"))
     page.get_by_text("Numbers", exact=True).click()
     _, *shown = rows(page)
     pool = pool_of(run_folder)
@@ -151,5 +151,5 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
 
 
 def test_risk_and_coverage_are_explained(page: Page, address: str) -> None:
-    page.goto(address + link("scaling", **GROUP, view="Risk and coverage"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Risk and coverage"))
     page.get_by_text("Best-of-N answers only the questions whose calibrated reward").wait_for()

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 import pytest
 
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError, StorageError
 from prmcal.harness.commands.leaderboard import render_leaderboard
 from prmcal.harness.site import write_site
-from prmcal.harness.site.contents import board
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
+from tests.dashboard.conftest import as_shown
 from tests.db import factory
 from tests.harness.report import report_database
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
-HOSTILE = "<img src=x onerror=alert(1)>\"' onmouseover=alert(2) x='{{ 7*7 }}"
-SHOWN = "[...document.querySelectorAll('#{} tbody tr')].filter(row => !row.hidden).map(row => row.dataset.{})"
+HOSTILE = "<img src=x onerror=alert(1)>\"' onmouseover=alert(2) x='{{ 7*7 }}</script>"
 
 
 @pytest.fixture(scope="module")
@@ -36,32 +39,35 @@ def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prm
 
 @pytest.fixture
 def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prmcal.harness.site.writer._has_matplotlib", lambda: False)
+    monkeypatch.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
 
 
-def open_site(page: Page, site: Path) -> None:
-    page.goto((site / "index.html").as_uri())
-    page.locator("#calibration output", has_text="of 12 cells").wait_for()
+def open_site(page: Page, site: Path, state: str = "", file: str = "index.html") -> None:
+    page.goto((site / file).as_uri() + (f"#{state}" if state else ""))
+
+
+def cells(page: Page, board: str = "calibration") -> list[str]:
+    """The identifiers of the rows of a table."""
+    found: list[str] = page.locator(f"#{board} tbody tr").evaluate_all(
+        "rows => rows.map(r => r.dataset.cell)"
+    )
+    return found
 
 
 def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
-    for name in ("calibration", "scaling"):
+    boards: dict[Leaderboard, str] = {"calibration": "brier_corrected", "scaling": "accuracy"}
+    for name, metric in boards.items():
         frame = catalog.leaderboard(published_path(run_folder), name)
-        expected = board(frame, name)
-        values = page.evaluate(
-            f"[...document.querySelectorAll('#{name} tbody tr')].map(row => [row.dataset.cell, "
-            "[...row.querySelectorAll('[data-value]')].map(cell => Number(cell.dataset.value))])"
-        )
-        metrics = [metric.name for metric in expected.metrics]
-        assert values == [
-            [row["cell_id"], [row[metric] for metric in metrics if row[metric] == row[metric]]]
-            for row in frame.to_dict("records")
-        ]
-    row = frame.to_dict("records")[0]
-    first = page.locator("#scaling tbody tr").first.locator("td.number").first.inner_text()
-    assert first == f"{row['accuracy']:.3f} [{row['accuracy_low']:.3f}, {row['accuracy_high']:.3f}]"
-    assert page.locator("figure img").count() == len(list(site.glob("*.png"))) > 0
+        assert cells(page, name) == list(frame["cell_id"])[:50]
+        for row in frame[frame["status"] == "done"].head(3).to_dict("records"):
+            shown = page.locator(f"#{name} tr[data-cell='{row['cell_id']}'] .estimate").first.inner_text()
+            value, *_, low, high = shown.split()
+            assert f"{value} {low} {high}" == as_shown(
+                *(row[each] for each in (metric, f"{metric}_low", f"{metric}_high"))
+            )
+    assert page.locator("figure img").count() == len(list(site.glob("*.svg"))) > 0
+    page.get_by_role("heading", name="Ranking").wait_for()
 
 
 def test_files_for_download_are_those_of_the_command_line(
@@ -76,35 +82,48 @@ def test_files_for_download_are_those_of_the_command_line(
         assert (site / f"{name}.csv").read_text() == render_leaderboard(tmp_path, name, "csv")
 
 
-def test_rows_are_sorted_and_filtered(page: Page, site: Path, run_folder: Path) -> None:
+def test_the_address_of_a_sorted_and_filtered_table_shows_it_again(
+    page: Page, site: Path, run_folder: Path
+) -> None:
     open_site(page, site)
-    page.locator("#calibration [data-filter=llm]").select_option("strong")
-    assert set(page.evaluate(SHOWN.format("calibration", "llm"))) == {"strong"}
-    page.get_by_text("6 of 12 cells").wait_for()
-    page.locator("#calibration").get_by_role("button", name="Brier, corrected", exact=True).click()
+    board = page.locator("#calibration")
+    board.locator("[data-filter=llm]").click()
+    board.get_by_label("strong", exact=True).check()
+    page.keyboard.press("Escape")
+    head = board.get_by_role("columnheader", name="Brier, corrected")
+    head.get_by_role("button", name="Brier, corrected", exact=True).click()
     frame = catalog.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier_corrected"])
-    ordered, reverse = (
-        [
-            *frame.sort_values("brier_corrected", ascending=best_first, kind="stable")["cell_id"],
-            factory.FAILED_CELL,
-        ]
-        for best_first in (True, False)
-    )
-    assert page.evaluate(SHOWN.format("calibration", "cell")) == ordered
-    page.locator("#calibration").get_by_role("button", name="Brier, corrected", exact=True).click()
-    assert page.evaluate(SHOWN.format("calibration", "cell")) == reverse
-    hidden = page.locator("#calibration").get_by_role("button", name="ECE", exact=True)
-    assert not hidden.is_visible()
-    page.locator("#calibration").get_by_label("All metrics").check()
-    assert hidden.is_visible()
+    best_first = list(frame.sort_values("brier_corrected", kind="stable")["cell_id"])
+    assert cells(page) == [*best_first, factory.FAILED_CELL]
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    assert cells(page) == [*best_first, factory.FAILED_CELL]
+    expect(board.locator(".count")).to_have_text("6 of 12 rows")
+    board.get_by_role("searchbox").fill("isotonic aime")
+    assert cells(page) == [factory.FAILED_CELL]
+
+
+def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
+    page: Page, site: Path, run_folder: Path
+) -> None:
+    wanted = catalog.leaderboard(published_path(run_folder))["cell_id"][7]
+    open_site(page, site, f"calibration.row={quote(wanted, safe='')}")
+    marked = page.locator("tr[aria-current]")
+    expect(marked).to_have_attribute("data-cell", wanted)
+    expect(marked).to_be_in_viewport()
+    page.locator("#overview a[href*='calibration.row']").first.click()
+    expect(marked).not_to_have_attribute("data-cell", wanted)
+    expect(marked).to_be_in_viewport()
 
 
 def test_a_failed_cell_has_its_reason_and_the_paper_a_place_of_its_own(page: Page, site: Path) -> None:
     open_site(page, site)
-    assert page.locator(".failures li").inner_text() == f"{factory.FAILED_CELL} {factory.REASON}"
+    failed = page.locator(f"tr[data-cell='{factory.FAILED_CELL}']")
+    assert failed.locator(".reason").inner_text() == f"failed: {factory.REASON}"
     page.get_by_text("Best-of-n, Qwen-PRM-7B").click()
     assert page.get_by_role("region", name="Best-of-n, Qwen-PRM-7B").locator("tbody tr").count() > 10
-    assert page.locator(".board #paper, #paper .board").count() == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -113,19 +132,23 @@ def test_it_fits_a_phone_in_light_and_dark(page: Page, site: Path, scheme: Liter
     page.set_viewport_size({"width": 390, "height": 800})
     open_site(page, site)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert page.locator("#calibration .estimate").first.is_visible()
+    assert not page.locator("#calibration td.coordinate").first.is_visible()
 
 
 @pytest.mark.usefixtures("without_matplotlib")
 def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     run = report_database.build(tmp_path / "run", llms=(HOSTILE, "strong"), prms=("prm_a",))
-    write_site(run, tmp_path / "site")
-    page.goto((tmp_path / "site" / "index.html").as_uri())
-    cells = page.locator("#calibration tbody tr").first.locator("td")
-    assert HOSTILE in cells.all_inner_texts()
-    page.locator("#calibration [data-filter=llm]").select_option(HOSTILE)
-    assert set(page.evaluate(SHOWN.format("calibration", "llm"))) == {HOSTILE}
+    write_site([run], tmp_path / "site")
+    open_site(page, tmp_path / "site")
+    row = page.locator("#calibration tbody tr").first
+    assert HOSTILE in row.locator("td").all_inner_texts()
+    page.locator("#calibration [data-filter=llm]").click()
+    page.locator("#calibration").get_by_label(HOSTILE, exact=True).check()
+    expect(page.locator("#calibration .count")).to_contain_text(" of ")
     assert page.locator("img[src=x]").count() == 0
 
 
@@ -135,15 +158,34 @@ def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work")
     with pytest.raises(StorageError, match="do not belong to a site, such as thesis"):
-        write_site(run_folder, mine)
+        write_site([run_folder], mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
-    files = write_site(run_folder, tmp_path / "site")
-    assert write_site(run_folder, tmp_path / "site") == files
+    files = write_site([run_folder], tmp_path / "site")
+    assert [file.name for file in files] == ["calibration.csv", "index.html", "scaling.csv", "site.json"]
+    assert write_site([run_folder], tmp_path / "site") == files
     with pytest.raises(RunError, match="No grid was run"):
-        write_site(tmp_path / "nothing", tmp_path / "other")
+        write_site([tmp_path / "nothing"], tmp_path / "other")
 
 
 @pytest.mark.usefixtures("without_matplotlib")
-def test_without_matplotlib_there_are_no_figures(run_folder: Path, tmp_path: Path) -> None:
-    files = write_site(run_folder, tmp_path / "site")
-    assert [file.name for file in files] == ["calibration.csv", "index.html", "scaling.csv", "site.json"]
+def test_several_runs_have_pages_and_their_differences(page: Page, run_folder: Path, tmp_path: Path) -> None:
+    other = report_database.build(tmp_path / "index", llms=("weak",), prms=("qwen",))
+    copied = tmp_path / "again" / run_folder.name
+    shutil.copytree(run_folder, copied)
+    write_site([run_folder, copied, other], tmp_path / "site")
+    first, again = run_folder.name, f"{run_folder.name}-2"
+    open_site(page, tmp_path / "site")
+    page.get_by_role("heading", name="PRM calibration: 3 runs").wait_for()
+    same = page.get_by_role("region", name=f"Calibration: Brier, corrected, {first} and {again}")
+    values = _columns(same.locator("tbody tr").first.locator("td").all_inner_texts())
+    assert values[-3].split()[0] == values[-2].split()[0]
+    assert values[-1].split()[0] == "0.000"
+    page.get_by_role("link", name=again, exact=True).click()
+    page.get_by_role("navigation", name="Runs").get_by_role("link", name="index-2").click()
+    page.locator("#calibration tbody tr").first.wait_for()
+    with (tmp_path / "site" / f"{again}-calibration.csv").open() as file:
+        assert len(list(csv.reader(file))) == 13
+
+
+def _columns(texts: Sequence[str]) -> list[str]:
+    return [" ".join(text.split()) for text in texts]

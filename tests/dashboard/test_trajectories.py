@@ -22,7 +22,7 @@ CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isoto
 
 
 def go(page: Page, address: str, **state: str) -> None:
-    page.goto(address + link("trajectories", **state))
+    page.goto(f"{address}/" + link("trajectories", **state))
     page.get_by_text("Samples needed for at least one correct answer").wait_for()
 
 
@@ -80,9 +80,9 @@ def test_a_selected_row_is_shown_and_written_to_the_address(page: Page, address:
     table.click(position={"x": 15, "y": 55 + 35 * place})
     page.wait_for_url(f"**question={worst['Question']}*")
     page.get_by_text(f"Trajectory {worst['Trajectory']}:").wait_for()
-    page.get_by_test_id("stSidebar").get_by_role("combobox", name="Calibrator").click()
+    page.get_by_role("combobox", name="Calibrator").click()
     page.get_by_role("option", name="temperature").click()
-    page.wait_for_url("**qwen%2Ftemperature%2Fnano-math*")
+    page.wait_for_url("**calibrator=temperature*")
     page.get_by_text("Cell calibration/weak/qwen/temperature/nano-math").wait_for()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts import data, features
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import calibrators, llms, load_plugin_file, prms, strategies
 from tests.conftest import PLUGINS
@@ -66,3 +69,10 @@ def test_a_search_is_compared_with_one_of_fixed_width_and_the_same_settings() ->
         assert not fixed.targeted and "rewards" not in fixed.reads
         assert fixed.once_for == "calibrator"
         assert strategies.create(search.baseline, width=3).once_for == "prm"
+
+
+@pytest.mark.parametrize("module", [data, features])
+def test_the_examples_in_the_docstrings_are_right(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -9,6 +9,9 @@ from typing import Any
 
 import streamlit as st
 
+from prmcal.dashboard.controls.address import address_of, write_address
+from prmcal.dashboard.controls.context import RUN
+from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
 from prmcal.dashboard.data import ask
 from prmcal.db.html import asset
 from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
@@ -19,7 +22,7 @@ __all__ = ["show_board"]
 
 _KEY = "leaderboard_table"
 _STATE = ("sort", "search", "columns", "page", "row", *FILTERS.values())
-_SHARED = ("run", *FILTERS.values())  # what links to other pages keep
+_SHARED = (RUN, *FILTERS.values())  # what links to other pages keep
 
 # The colours of the page's theme under the names that table.css uses.
 _COLOURS = """
@@ -52,14 +55,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       compare: (a, b) => root.page("compare", { a, b }),
     };
     root.sent = sent;
-    // Streamlit opens the page of the address when the browser goes through its history, without loading itself again.
-    root.addEventListener("click", (event) => {
-      const link = event.target.closest("a");
-      if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      history.pushState({}, "", link.href);
-      dispatchEvent(new PopStateEvent("popstate"));
-    });
+    openLinksHere(root);
     root.start = (table) => mountTable(root, table, host);
   }
   const before = root.data;
@@ -75,7 +71,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 def show_board(path: Path, leaderboard: Leaderboard) -> None:
     """Show a leaderboard of a published database. Its search, filters, order, columns and page are in the address."""
-    address = {name: st.query_params.get_all(name) for name in st.query_params}
+    address = address_of()
     _component()(
         data={
             "table": _data(str(path), fingerprint(path), leaderboard),
@@ -89,8 +85,7 @@ def show_board(path: Path, leaderboard: Leaderboard) -> None:
 
 def _write_address() -> None:
     chosen: dict[str, list[str]] = st.session_state[_KEY]["chosen"] or {}
-    address = {name: st.query_params.get_all(name) for name in st.query_params}
-    st.query_params.from_dict({name: values for name, values in {**address, **chosen}.items() if values})
+    write_address(chosen)
 
 
 @functools.cache
@@ -99,7 +94,7 @@ def _component() -> Callable[..., Any]:
         "prmcal_leaderboard",
         html='<div class="board"></div>',
         css=asset("table.css") + _COLOURS,
-        js=asset("table.js") + _HOST,
+        js=f"{asset('table.js')}\n{OPEN_LINKS_HERE}{_HOST}",
     )
 
 

@@ -10,8 +10,9 @@ import streamlit as st
 from prmcal.dashboard.charts.calibration import coverage_chart, reliability_curves
 from prmcal.dashboard.charts.intervals import interval_chart
 from prmcal.dashboard.charts.style import Series, colour_scale, draw, series_of, shape_scale
+from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_metric
-from prmcal.dashboard.controls.selection import GridNames, choose_group
+from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask_cells
 from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
 from prmcal.dashboard.text.captions import RELIABILITY
@@ -27,7 +28,10 @@ __all__ = ["show_calibrators"]
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show all calibrators of one data set, LLM and PRM side by side."""
-    done = rows_of_group(cells[cells["status"] == "done"], choose_group(grid))
+    place = choose_group(path)
+    if place is None:
+        return
+    done = rows_of_group(cells[cells["status"] == "done"], place)
     if done.empty:
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return

@@ -9,7 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
 from prmcal.dashboard.charts.style import colour_scale, draw, series_of, shape_scale
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.frames.cells import rows_of_group
@@ -38,8 +38,11 @@ _WORDS = 7
 
 def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show the calibration of one cell."""
-    cell_id = st.selectbox("Cell", list(cells["cell_id"]), **bound("cell"))
-    detail: CellDetail = ask(path, "cell", cell_id=cell_id)
+    chosen = choose_cell(path)
+    if chosen is None:
+        return
+    detail: CellDetail = ask(path, "cell", cell_id=chosen["cell_id"])
+    st.caption(f"Cell {escaped(chosen['cell_id'])}")
     show_status(detail.cell)
     if detail.cell["status"] == "done":
         _diagrams(path, cells, detail, grid)

@@ -49,8 +49,11 @@ def show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
     with st.expander(f"{len(samples)} trajectories"):
         _trajectory_list(samples, prefixes, f"trajectories-{cell['cell_id']}-{question_id}")
     left, right = st.columns(2)
-    trajectory = left.selectbox("Trajectory", list(samples["trajectory"].astype(int)), **bound("trajectory"))
-    target = right.select_slider("Target probability C", _TARGETS, value=0.99, **bound("target"))
+    trajectories = list(samples["trajectory"].astype(int))
+    trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories, resets=[]))
+    target = right.select_slider(
+        "Target probability C", _TARGETS, **bound("target", _TARGETS, 0.99, text="{:g}".format, resets=[])
+    )
     _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes, target)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.address import bound, bound_text
 from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.controls.rows import choose_row
@@ -32,8 +32,8 @@ _ERROR = "Mean of {} minus success rate. Values above 0 are overestimates"
 def show_questions(path: Path, cell_id: str) -> None:
     """Show the questions of a cell, with a search and a choice of the order."""
     left, right = st.columns(2)
-    search = left.text_input("Search in questions, answers and topics", **bound("search"))
-    order = right.selectbox("Order", list(_ORDERS), **bound("order"))
+    search = left.text_input("Search in questions, answers and topics", **bound_text("search"))
+    order = right.selectbox("Order", list(_ORDERS), **bound("order", list(_ORDERS)))
     column, descending = _ORDERS[order]
     query = {"cell_id": cell_id, "search": search, "order": column, "descending": descending}
     total, _ = ask(path, "question_page", **query, limit=0)
@@ -61,8 +61,8 @@ def show_questions(path: Path, cell_id: str) -> None:
             "Calibrated error": _ERROR.format("the calibrated reward (median)"),
         },
         f"questions-{cell_id}-{search}-{order}-{page}",
-        ["question"],
-        [(question_id,) for question_id in found["question_id"]],
+        ["question", "trajectory"],
+        [(question_id, None) for question_id in found["question_id"]],
     )
     st.caption(
         f"{integer(total)} question{'' if total == 1 else 's'}. Select a row to show its question below."

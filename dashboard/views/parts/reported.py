@@ -34,7 +34,7 @@ def show_reported(path: Path) -> None:
         list(REPORTED_TABLES),
         format_func=REPORTED_TABLES.__getitem__,
         width=_SELECT_WIDTH,
-        **bound("paper"),
+        **bound("paper", list(REPORTED_TABLES)),
     )
     reported = ask(path, "beside_measured", table=table)
     readable = _readable(reported)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,7 @@ def test_an_unknown_cell_suggests_the_nearest(prmcal: Prmcal, finished: Path) ->
     refused = prmcal("compare", RAW, FITTED.replace("isotonic", "isotonik"), "--dir", finished)
     assert refused.returncode == 2
     assert refused.stderr.startswith("prmcal: error: There is no cell")
-    assert f"Did you mean '{FITTED}'" in refused.stderr
+    assert re.search(rf"Did you mean #\d+ '{FITTED}'", refused.stderr)
     assert len(refused.stderr.splitlines()) == 1
     with pytest.raises(UnknownCellError):
         render_comparison(finished, "nonsense", RAW, None, "table")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +96,11 @@ class Policy:
 
 @dataclass
 class Server:
-    """The requests that a server received. `fault` returns the fault for the number of each request."""
+    """The requests that a server received.
+
+    `fault` returns the fault for the number of each request: a status such as "503", which "503 after 2" follows with
+    the seconds of its Retry-After, or one of the words that the handler knows.
+    """
 
     answer: Callable[[dict[str, Any]], Reply]
     fault: Fault = lambda number: ""
@@ -134,8 +140,16 @@ def serving(
         def _answer(self, fault: str, content: dict[str, Any]) -> None:
             if fault == "slow":
                 time.sleep(SLOW)
-            if fault.isdigit():
-                self._send(int(fault), json.dumps({"error": {"message": f"fault {fault}"}}).encode())
+            if fault == "reset":
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+                self.close_connection = True
+                return
+            status, _, pause = fault.partition(" after ")
+            if status.isdigit():
+                self._send(
+                    int(status), json.dumps({"error": {"message": f"fault {status}"}}).encode(), pause=pause
+                )
                 return
             body = state.answer(content)
             if fault == "fewer":
@@ -147,8 +161,10 @@ def serving(
             text = b"<html>not JSON</html>" if fault == "no JSON" else json.dumps(body).encode()
             self._send(200, text, cut=fault == "cut")
 
-        def _send(self, status: int, body: bytes, cut: bool = False) -> None:
+        def _send(self, status: int, body: bytes, cut: bool = False, pause: str = "") -> None:
             self.send_response(status)
+            if pause:
+                self.send_header("Retry-After", pause)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts.budget import equal_cost_chart
 from prmcal.dashboard.charts.style import draw, series_of
+from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET, choose_level, choose_target
 from prmcal.dashboard.data import ask, compute
@@ -79,13 +80,13 @@ def show_equal_cost(
 def show_gain(path: Path, group: dict[str, str], pool: ExactCurves, target: float, level: float) -> None:
     """Say in a sentence what IAS buys at equal cost.
 
-    It is about the calibrator in the address. Without one, it is about the calibrator that has the highest accuracy
+    It is about the calibrator in the context. Without one, it is about the calibrator that has the highest accuracy
     with the values of C and beta that the page shows first.
     """
     rows = compute(path, _rows, group=group)
     if rows.empty:
         return
-    wanted = st.query_params.get("calibrator")
+    wanted = context_of(path).choice.get("calibrator")
     if wanted not in set(rows["series"]):
         first = selected(rows, pool, DEFAULT_TARGET, levels_of(pool)[0])
         wanted = first.loc[first["accuracy"].idxmax(), "series"]

@@ -10,24 +10,24 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
-from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.cells import choose_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
 from prmcal.dashboard.text.findings import fullest, reliable
 from prmcal.dashboard.text.formats import escaped
 
-__all__ = ["show_overview"]
+__all__ = ["show_small_multiples"]
 
 _IN_A_ROW = 3
 
 
-def show_overview(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show a reliability diagram for each LLM and data set."""
-    left, right = st.columns(2)
-    prm = left.selectbox("PRM", grid.prm, **bound("prm"))
-    calibrator = right.selectbox("Calibrator", grid.calibrator, **bound("calibrator"))
-    chosen = cells[(cells["prm"] == prm) & (cells["calibrator"] == calibrator)]
+    place = choose_of(path, ("prm", "calibrator"))
+    if place is None:
+        return
+    chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
     for dataset in grid.dataset:
         st.subheader(escaped(dataset))
         own = list(chosen[chosen["dataset"] == dataset].itertuples())

@@ -1,0 +1,143 @@
+"""The differences between two runs: cells that both have, and cells that only one has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.reader import frame, reading
+from prmcal.db.replicates import comparable, read_replicates
+from prmcal.db.run_folder import artifact_folder
+from prmcal.db.statistics.paired_differences import holm, replicated_difference
+from prmcal.db.tables import Cell, Dataset, Job
+from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunComparison", "compare_runs"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunComparison:
+    """The cells of one leaderboard in two runs, compared by its main metric.
+
+    Attributes
+    ----------
+    metric : str
+        The name of the metric.
+    both : DataFrame
+        Cells that both runs have finished: cell_id and the columns of :data:`prmcal.db.metrics.COORDINATES`; value_a,
+        low_a, high_a, value_b, low_b, high_b; difference (A - B), low, high and p, which is adjusted by Holm's
+        correction for all paired cells; overlap (whether the two 95% intervals overlap). The interval of the
+        difference and p are missing if the cells cannot be paired.
+    only_a, only_b : DataFrame
+        Cells that only one run has finished: cell_id and the coordinates.
+    """
+
+    metric: str
+    both: pd.DataFrame
+    only_a: pd.DataFrame
+    only_b: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    folder: Path
+    cells: pd.DataFrame
+    jobs: Mapping[str, Mapping[str, Any]]
+    content: Mapping[tuple[str, str], str]
+
+
+def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
+    """Compare the cells that two runs call by the same names.
+
+    Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
+    are in the folders of the runs.
+
+    Parameters
+    ----------
+    first, other : Path
+        The published copies.
+    table : {"calibration", "scaling"}
+        The leaderboard.
+
+    Raises
+    ------
+    DatabaseError
+        If one of the databases cannot be read.
+    """
+    metric = LEADERBOARDS[table].main_metrics[0]
+    # One after the other: connections to two files are not open at the same time.
+    a, b = _read(first, table, metric), _read(other, table, metric)
+    both = a.cells.merge(b.cells[["cell_id", "value", "low", "high"]], on="cell_id", suffixes=("_a", "_b"))
+    differences = [_difference(a, b, row, metric) for row in both.to_dict("records")]
+    for place, name in enumerate(("difference", "low", "high", "p")):
+        both[name] = [each[place] for each in differences]
+    both["p"] = holm(both["p"].to_numpy(dtype=float))
+    both["overlap"] = (both["low_a"] <= both["high_b"]) & (both["low_b"] <= both["high_a"])
+    names = ["cell_id", *COORDINATES]
+    return RunComparison(
+        metric,
+        both,
+        a.cells.loc[~a.cells["cell_id"].isin(b.cells["cell_id"]), names].reset_index(drop=True),
+        b.cells.loc[~b.cells["cell_id"].isin(a.cells["cell_id"]), names].reset_index(drop=True),
+    )
+
+
+def _read(path: Path, table: Leaderboard, metric: str) -> _Run:
+    with reading(path) as connection:
+        cells = leaderboard(connection, table)
+        done = cells[cells["status"] == "done"]
+        for name in (metric, f"{metric}_low", f"{metric}_high"):
+            done = done if name in done else done.assign(**{name: float("nan")})
+        columns = {metric: "value", f"{metric}_low": "low", f"{metric}_high": "high"}
+        kept = done[["cell_id", *COORDINATES, *columns]].rename(columns=columns).reset_index(drop=True)
+        query = (
+            sa.select(Cell.cell_id, Job.kind, Job.dataset, Job.split, Job.parameters)
+            .join(Job, Job.job_key == Cell.job_key)
+            .where(Cell.leaderboard == table)
+        )
+        jobs = {row["cell_id"]: row for row in frame(connection, query).to_dict("records")}
+        datasets = frame(connection, sa.select(Dataset.name, Dataset.split, Dataset.content_hash))
+        content = {(row.name, row.split): row.content_hash for row in datasets.itertuples(index=False)}
+    return _Run(path.parent, kept, jobs, content)
+
+
+def _difference(a: _Run, b: _Run, row: Mapping[str, Any], metric: str) -> tuple[float, float, float, float]:
+    """Return the difference with its interval and p value, which are NaN for cells that cannot be paired."""
+    nan = float("nan")
+    values = [row["value_a"], row["value_b"]]
+    if METRICS[metric].better == "near zero":
+        values = [abs(value) for value in values]
+    alone = (values[0] - values[1], nan, nan, nan)
+    jobs = [run.jobs.get(row["cell_id"], {}) for run in (a, b)]
+    if not _same_questions(a, b, *jobs):
+        return alone
+    try:
+        first, second = (_replicates(run.folder, job)[metric] for run, job in zip((a, b), jobs, strict=True))
+        found = replicated_difference(comparable(metric, first), comparable(metric, second))
+    except (ArtifactError, KeyError, ValueError):
+        return alone
+    return found.difference, found.low, found.high, found.p_value
+
+
+def _same_questions(a: _Run, b: _Run, job_a: Mapping[str, Any], job_b: Mapping[str, Any]) -> bool:
+    """Return whether two jobs measured the same questions with the same resamples."""
+    if not job_a or not job_b:
+        return False
+    contents = [run.content.get((job["dataset"], job["split"])) for run, job in ((a, job_a), (b, job_b))]
+    drawn = [(job["parameters"] or {}).get("bootstrap") for job in (job_a, job_b)]
+    return None not in (*contents, *drawn) and contents[0] == contents[1] and drawn[0] == drawn[1]
+
+
+def _replicates(folder: Path, job: Mapping[str, Any]) -> Any:
+    (shard,) = job["parameters"]["shards"]
+    return read_replicates(artifact_folder(folder, job["kind"], shard["key"]))

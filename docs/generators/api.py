@@ -1,0 +1,36 @@
+"""The reference of what ``import prmcal`` offers."""
+
+from __future__ import annotations
+
+import inspect
+
+import prmcal
+from prmcal.docs.generators.markdown import directive
+from prmcal.registry.contracts.plugin import Plugin
+
+__all__ = ["api_reference"]
+
+_RUNS, _CONTRACTS, _VALUES = "Runs and results", "Contracts of plugins", "What passes between plugins"
+
+
+def api_reference() -> str:
+    """Return a section for each group of names. The decorators are described on the page itself."""
+    groups: dict[str, list[str]] = {_RUNS: [], _CONTRACTS: [], _VALUES: []}
+    for name in prmcal.__all__:
+        value = getattr(prmcal, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            groups[_group(value)].append(name)
+    return "\n".join(
+        "\n".join([f"## {title}\n", *map(_entry, names)]) for title, names in groups.items() if names
+    )
+
+
+def _group(value: object) -> str:
+    if inspect.isclass(value) and issubclass(value, Plugin):
+        return _CONTRACTS
+    return _VALUES if getattr(value, "__module__", "").startswith("prmcal.registry.") else _RUNS
+
+
+def _entry(name: str) -> str:
+    kind = "class" if inspect.isclass(getattr(prmcal, name)) else "function"
+    return directive(f"auto{kind}", f"prmcal.{name}", *(["members"] if kind == "class" else []))

@@ -1,0 +1,59 @@
+"""The reference of the commands, from the options of the command line."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import PurePath
+from typing import Any
+
+import typer
+
+from prmcal.docs.generators.markdown import code, table
+from prmcal.harness.cli.app import app
+from prmcal.harness.cli.entry import COMMANDS
+
+__all__ = ["commands_reference"]
+
+
+def commands_reference() -> str:
+    """Return a section for each command, in the order of the modules that add them."""
+    group: Any = typer.main.get_command(app)
+    modules = [module.__name__ for module in COMMANDS]
+    commands = sorted(group.commands.items(), key=lambda item: modules.index(_module(item[1])))
+    return "\n".join(_section(name, command) for name, command in commands if not command.hidden)
+
+
+def _module(command: Any) -> str:
+    """Return the module that adds a command. The callback is a wrapper of the function there."""
+    return str(inspect.unwrap(command.callback).__module__)
+
+
+def _section(name: str, command: Any) -> str:
+    parameters = [each for each in command.params if not each.hidden]
+    usage = " ".join(["prmcal", name, *filter(None, map(_usage, parameters))])
+    parts = [f"## {code(f'prmcal {name}')}", command.help or "", f"```text\n{usage}\n```"]
+    rows = [[code(_name(each)), each.help or "", _default(each)] for each in parameters]
+    return "\n\n".join([*parts, table(["argument or option", "meaning", "default"], rows)] if rows else parts)
+
+
+def _name(parameter: Any) -> str:
+    value = parameter.metavar or parameter.name.upper()
+    if parameter.param_type_name == "argument":
+        return str(value)
+    names = [*parameter.opts, *parameter.secondary_opts]
+    return ", ".join(names) if parameter.is_flag else f"{', '.join(names)} {value}"
+
+
+def _usage(parameter: Any) -> str:
+    """Return how a parameter is written on the command line; options in short, but those that are required."""
+    if parameter.param_type_name == "option":
+        return f"{parameter.opts[0]} {parameter.metavar}" if parameter.required else ""
+    name = _name(parameter) + ("..." if parameter.nargs != 1 else "")
+    return name if parameter.required else f"[{name}]"
+
+
+def _default(parameter: Any) -> str:
+    default = parameter.default
+    if parameter.required:
+        return "required"
+    return code(default) if isinstance(default, (int, float, str, PurePath)) and default is not False else ""

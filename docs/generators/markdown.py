@@ -1,0 +1,28 @@
+"""Markdown from plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["code", "directive", "table"]
+
+
+def code(text: object) -> str:
+    """Return a text as code; an empty text stays empty."""
+    return f"`{text}`" if str(text) else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
+
+
+def directive(name: str, argument: str, *options: str) -> str:
+    """Return a directive of Sphinx, such as ``autoclass``."""
+    lines = [f".. {name}:: {argument}", *(f"   :{option}:" for option in options)]
+    return "\n".join(["```{eval-rst}", *lines, "```", ""])
+
+
+def _cell(value: object) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")

@@ -1,0 +1,94 @@
+"""What is supported: plugins with their sources and arguments, metrics, and the models of the shipped grids."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import yaml
+
+from prmcal.db.metrics import METRICS, with_terminal
+from prmcal.docs.generators.markdown import code, directive, table
+from prmcal.harness.planning.shipped import shipped_grids
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.plugins import KINDS
+
+__all__ = ["metrics_table", "models_table", "plugin_details", "plugin_table"]
+
+_TITLES = {
+    "llm": "LLMs",
+    "prm": "PRMs",
+    "calibrator": "Calibrators",
+    "dataset": "Data sets",
+    "strategy": "Strategies",
+}
+
+
+def plugin_table(kind: str) -> str:
+    """Return the table of the plugins of a kind."""
+    rows = (
+        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), cls.citation]
+        for name, cls in _plugins(kind)
+    )
+    return table(["name", "what it does", "source"], rows)
+
+
+def plugin_details() -> str:
+    """Return a section for each plugin, with its arguments and notes from the docstring."""
+    parts: list[str] = []
+    for kind, title in _TITLES.items():
+        parts.append(f"## {title}\n")
+        for name, cls in _plugins(kind):
+            parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
+            parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}"))
+            if cls.citation:
+                parts.append(f"Source: {cls.citation}\n")
+    return "\n".join(parts)
+
+
+def metrics_table() -> str:
+    """Return the table of all metrics. Those with terminal prefixes have the same meaning, so they are left out."""
+    with_terminals = {with_terminal(name) for name in METRICS}
+    rows = (
+        [each.title, code(each.name), each.leaderboard, each.better or "neither", each.description]
+        for each in METRICS.values()
+        if each.name not in with_terminals
+    )
+    return table(["metric", "name", "leaderboard", "better", "meaning"], rows)
+
+
+def models_table() -> str:
+    """Return the table of the models in the shipped grids."""
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for grid, path in shipped_grids().items():
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for kind in ("llm", "prm"):
+            for entry in content[f"{kind}s"]:
+                checkpoint = entry.get("arguments", {}).get("checkpoint")
+                if checkpoint:
+                    found[kind, checkpoint, entry["plugin"]].append(grid)
+    rows = (
+        [code(checkpoint), kind.upper(), code(plugin), ", ".join(map(code, dict.fromkeys(grids)))]
+        for (kind, checkpoint, plugin), grids in sorted(found.items())
+    )
+    return table(["checkpoint", "kind", "plugin", "grids"], rows)
+
+
+def _plugins(kind: str) -> Iterator[tuple[str, type[Plugin]]]:
+    """Yield the plugins of this package, by name."""
+    registry = KINDS[kind]
+    for name, target in registry.names().items():
+        if target.startswith("prmcal."):
+            yield name, registry.get(name)
+
+
+def _anchor(kind: str, name: str) -> str:
+    """Return the address of a plugin on the page of plugins. Plugins of two kinds may have the same name."""
+    return f"{kind}-" + re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def _summary(cls: type[Plugin]) -> str:
+    text = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")

@@ -1,0 +1,279 @@
+"""The results of a run as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from prmcal.db.cell_names import find_cell
+from prmcal.db.overview.frame import ranking_frame
+from prmcal.db.overview.query import overview
+from prmcal.db.overview.types import Overview
+from prmcal.db.queries import catalog
+from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.reader import reading
+from prmcal.errors import PrmcalError
+from prmcal.harness.storage.folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Run", "open_run"]
+
+Names = str | Sequence[str]
+"""One name, or several."""
+_TABLES = ("calibration", "scaling", "costs")
+
+
+def open_run(directory: str | Path) -> Run:
+    """Open the results of a run, also while it is in progress.
+
+    Parameters
+    ----------
+    directory : str or Path
+        The output folder of a run.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder.
+    DatabaseError
+        If its database cannot be read.
+
+    Examples
+    --------
+    >>> import prmcal
+    >>> prmcal.open_run("runs/nano").leaderboard("calibration")  # doctest: +SKIP
+    """
+    opened = Run(Path(directory))
+    with reading(RunFolder(opened.directory).results()):
+        return opened
+
+
+class Run:
+    """The results of a run. :func:`prmcal.open_run` and :func:`prmcal.run` return it.
+
+    Every method reads the current state, so the values of a run in progress change. A cell is named by its short number
+    (``"#12"`` or 12), by its identifier, or by a part of it that only one cell has.
+
+    Attributes
+    ----------
+    directory : Path
+        The output folder of the run.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __repr__(self) -> str:
+        cells = self.cells
+        names = catalog.runs(self._published)["grid_name"]
+        grid = names.iloc[-1] if len(names) else "unknown"
+        statuses = cells["status"].value_counts()
+        counts = ", ".join(
+            f"{statuses[status]:,} {status}" for status in ("done", "failed", "pending") if status in statuses
+        )
+        state = " (in progress)" if RunFolder(self.directory).running() else ""
+        return (
+            f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells, {counts or 'none'}"
+        )
+
+    def overview(
+        self, *, llm: Names | None = None, prm: Names | None = None, dataset: Names | None = None
+    ) -> Overview:
+        """Return what was measured, the ranking of the calibrators, and what IAS gains with each.
+
+        Parameters
+        ----------
+        llm, prm, dataset : str or sequence of str, optional
+            Keep only places with these names. A place is a combination of data set, LLM and PRM.
+
+        Returns
+        -------
+        Overview
+            With `places`, `questions`, `counts` (cells by status), `baseline`, `target`, `ranking` (a
+            :class:`prmcal.db.overview.types.Standing` for each calibrator) and `cells` (a DataFrame).
+        """
+        return overview(self._published, llm=_listed(llm), prm=_listed(prm), dataset=_listed(dataset))
+
+    def ranking(
+        self, *, llm: Names | None = None, prm: Names | None = None, dataset: Names | None = None
+    ) -> pd.DataFrame:
+        """Return the ranking of the calibrators as a table, the best first.
+
+        Parameters
+        ----------
+        llm, prm, dataset
+            As for :meth:`overview`.
+
+        Returns
+        -------
+        DataFrame
+            Columns calibrator, rank, rank_low, rank_high, mean_rank, places, lowest (places with the lowest score),
+            wins, ties, losses, brier (corrected Brier score), cut (the share by which it lowers the baseline's score),
+            the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N), ias_to_best_of_n and
+            ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have their 95% interval in
+            ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
+        """
+        return ranking_frame(self.overview(llm=llm, prm=prm, dataset=dataset))
+
+    def leaderboard(
+        self,
+        table: Literal["calibration", "scaling", "costs"] = "calibration",
+        *,
+        llm: Names | None = None,
+        prm: Names | None = None,
+        calibrator: Names | None = None,
+        dataset: Names | None = None,
+        strategy: Names | None = None,
+    ) -> pd.DataFrame:
+        """Return a leaderboard with one row per cell, in the order of the short numbers.
+
+        Parameters
+        ----------
+        table : {"calibration", "scaling", "costs"}
+            Calibration errors of rewards, accuracies and budgets of strategies, or what the strategies cost.
+        llm, prm, calibrator, dataset, strategy : str or sequence of str, optional
+            Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
+            baseline for every PRM.
+
+        Returns
+        -------
+        DataFrame
+            Columns cell_id, number, dataset, llm, prm, strategy, target, level and calibrator; for each metric
+            ``<metric>``, ``<metric>_low`` and ``<metric>_high`` (95% interval), ``<metric>_standing`` ("best", "tied",
+            "worse" or missing) and ``<metric>_letters`` (cells of a group that share a letter do not differ
+            significantly); then rows, questions, status and reason. Metrics are described in
+            :data:`prmcal.db.metrics.METRICS`. The table of costs has the same first columns, and then the costs.
+
+        Raises
+        ------
+        PrmcalError
+            If there is no such table.
+        """
+        if table not in _TABLES:
+            raise PrmcalError(f"'table' must be one of {', '.join(_TABLES)}. Got '{table}'.")
+        chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+        filters = {name: _listed(names) for name, names in chosen.items()}
+        if table != "costs":
+            return catalog.leaderboard(self._published, table, **filters)
+        found = catalog.costs(self._published)
+        for name, names in filters.items():
+            if names is not None:
+                found = found[found[name].isin(names) | found[name].isna()]
+        return found.reset_index(drop=True)
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """All cells of both leaderboards, in the order of their short numbers.
+
+        Columns number, cell_id, leaderboard, dataset, llm, prm, calibrator, strategy, target, level, status ("done",
+        "failed" or "pending") and reason (why it failed), among others.
+        """
+        return catalog.cells(self._published)
+
+    def trajectories(
+        self, cell: str | int, question_id: str | None = None, *, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Return the trajectories that a cell was measured on, with their questions.
+
+        Parameters
+        ----------
+        cell : str or int
+            The cell.
+        question_id : str, optional
+            Keep the trajectories of this question.
+        limit : int, optional
+            Largest number of trajectories.
+
+        Returns
+        -------
+        DataFrame
+            Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
+            tokens, finish_reason, answer, verdict and correct.
+
+        Raises
+        ------
+        UnknownCellError
+            If there is no such cell, or several. The message names those that may be meant.
+        """
+        return catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
+
+    def prefixes(self, cell: str | int, question_id: str) -> pd.DataFrame:
+        """Return every scored prefix of one question: its reward, success counts and calibrated rewards.
+
+        Returns
+        -------
+        DataFrame
+            Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal, level and
+            calibrated_reward. One row per level beta.
+
+        Raises
+        ------
+        UnknownCellError
+            If there is no such cell, or several.
+        """
+        return catalog.prefixes(self._published, self._cell(cell), question_id)
+
+    def compare(self, a: str | int, b: str | int, metric: str | None = None) -> CellComparison:
+        """Compare two cells on the same questions.
+
+        Parameters
+        ----------
+        a, b : str or int
+            The cells. They are of one leaderboard and one data set.
+        metric : str, optional
+            Compare this metric only.
+
+        Returns
+        -------
+        CellComparison
+            Its `table` has one row per metric: the values of both cells, A - B with its 95% interval, and the p value.
+            Its `differing` has the questions on which they differ most.
+
+        Raises
+        ------
+        UnknownCellError
+            If there is no such cell, or several.
+        IncomparableCellsError
+            If the cells cannot be compared, or one does not have the metric.
+        """
+        return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
+
+    def report(self, out: str | Path) -> Path:
+        """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.
+
+        Raises
+        ------
+        StorageError
+            If `out` has other files than a report, or cannot be written.
+        """
+        from prmcal.harness.report import write_report
+
+        write_report(self.directory, Path(out))
+        return Path(out)
+
+    def export(self, site: str | Path) -> Path:
+        """Write the leaderboards as a static site, as ``prmcal export`` does. Return its folder.
+
+        Raises
+        ------
+        StorageError
+            If `site` has other files than a site, or cannot be written.
+        """
+        from prmcal.harness.site import write_site
+
+        write_site([self.directory], Path(site))
+        return Path(site)
+
+    @property
+    def _published(self) -> Path:
+        return RunFolder(self.directory).results()
+
+    def _cell(self, name: str | int) -> str:
+        return find_cell(self._published, str(name))
+
+
+def _listed(names: Names | None) -> list[str] | None:
+    return [names] if isinstance(names, str) else None if names is None else list(names)

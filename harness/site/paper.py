@@ -1,0 +1,57 @@
+"""The tables of the paper as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prmcal.db.queries.reported import REPORTED_TABLES, reported
+from prmcal.db.text.formats import number
+from prmcal.db.text.presentation import COORDINATE_TITLES, metric_title
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PaperTable", "paper_tables"]
+
+_MINUS, _DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper as text: heads and rows."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def paper_tables() -> list[PaperTable]:
+    """Return the tables of the paper."""
+    numbers = reported()
+    return [
+        _paper_table(title, numbers[numbers["table"] == label]) for label, title in REPORTED_TABLES.items()
+    ]
+
+
+def _paper_table(title: str, numbers: pd.DataFrame) -> PaperTable:
+    used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
+    metrics = list(dict.fromkeys(numbers["metric"]))
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in numbers.to_dict("records"):
+        place = tuple(_name(row[name]) for name in used)
+        value = number(row["value"], row["digits"]).replace("-", _MINUS)
+        found.setdefault(place, {})[row["metric"]] = value
+    return PaperTable(
+        title=title,
+        heads=(*(COORDINATE_TITLES[name] for name in used), *(metric_title(metric) for metric in metrics)),
+        rows=tuple(
+            (*place, *(values.get(metric, _DASH) for metric in metrics)) for place, values in found.items()
+        ),
+    )
+
+
+def _name(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)

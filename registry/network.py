@@ -1,0 +1,323 @@
+"""Plugins behind a network: which failures may pass, and how a server is asked again.
+
+The harness calls every LLM and PRM through :func:`patiently`. So a plugin that raises because of its network is asked
+again, with pauses, before its cells fail. A plugin that sends many requests in one call uses :class:`Patience` for each
+of them, so that only the request that failed is sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from prmcal.errors import NoAnswerError, PrmcalError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+__all__ = [
+    "DEFAULT_PATIENCE",
+    "LOGGER",
+    "IncompleteReplyError",
+    "NetworkFailure",
+    "Patience",
+    "patiently",
+    "temporary",
+]
+
+T = TypeVar("T")
+
+DEFAULT_PATIENCE = 300.0
+"""Seconds: long enough for a server to restart and to load its model."""
+LOGGER = "prmcal.network"
+"""The logger that says that a server is asked again. Its lines are in the log of the run."""
+FIRST_PAUSE = 1.0
+"""Seconds before the second attempt, half of them at random. The pause doubles for each further attempt."""
+_LONGEST_PAUSE = 60.0
+
+_BUSY = 429
+_TEMPORARY = frozenset({408, 425, _BUSY})
+_CUT = "the server ended the connection: it was restarted, or it or something in between is overloaded"
+_SLOW = "the server is too slow or hangs: it is overloaded, or the time limit is too short"
+_UNREACHABLE = "nothing answers at the address: the server is not running, or the address is wrong"
+_UNKNOWN_NAME = "the name of the server is not known: it is misspelt, or this machine has no network"
+
+# The errors of HTTP libraries by name, so that no library is imported to compare them.
+_BY_NAME = {
+    "requests.ConnectionError": _CUT,
+    "requests.ChunkedEncodingError": _CUT,
+    "requests.Timeout": _SLOW,
+    "aiohttp.ClientConnectionError": _CUT,
+    "aiohttp.ClientPayloadError": _CUT,
+    "openai.APIConnectionError": _CUT,
+    **{
+        f"{library}.{name}": cause
+        for library in ("httpx", "httpx2")
+        for name, cause in (
+            ("ConnectError", _UNREACHABLE),
+            ("NetworkError", _CUT),
+            ("RemoteProtocolError", _CUT),
+            ("TimeoutException", _SLOW),
+        )
+    },
+}
+
+# Downloads of models are repeated by their own library, and a model that is not there does not appear by waiting.
+_OWN_PATIENCE = "huggingface_hub"
+
+# Servers that did not answer for as long as they were asked. From then on each is asked only once, until it answers.
+# Otherwise every shard would wait for the whole patience.
+_gone: set[str] = set()
+
+
+class IncompleteReplyError(Exception):
+    """A server replied, but not with what it was asked for. Another attempt may succeed.
+
+    Parameters
+    ----------
+    text : str
+        What was wrong.
+    response : object, optional
+        The reply, with a ``status_code`` and ``headers``, if its status says that it is an error.
+    """
+
+    def __init__(self, text: str, response: Any = None) -> None:
+        super().__init__(text)
+        self.response = response
+
+
+class _Networked(Protocol):
+    patience: float
+    plugin_name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class NetworkFailure:
+    """A failure that may pass.
+
+    Attributes
+    ----------
+    cause : str
+        The likely cause, in words.
+    wait : float
+        The seconds that the server asks to wait. 0 if it does not say.
+    """
+
+    cause: str
+    wait: float = 0.0
+
+    @classmethod
+    def of(cls, error: BaseException) -> NetworkFailure | None:
+        """Return why an error of a plugin may pass; None if another attempt would fail in the same way.
+
+        An HTTP status decides, if the error or one that caused it has one: 408, 425, 429 and 5xx may pass. Otherwise
+        it is a failure of the network if the error or one that caused it is one of Python's or of an HTTP library. An
+        error of prmcal is final.
+        """
+        if isinstance(error, PrmcalError):
+            return None
+        chain = list(_causes(error))
+        if any(type(each).__module__.startswith(_OWN_PATIENCE) for each in chain):
+            return None
+        for each in chain:
+            status = _status(each)
+            if status is not None:
+                return cls._of_status(status, each)
+        causes = [cause for each in chain if (cause := _cause(each))]
+        return cls(causes[-1]) if causes else None
+
+    @classmethod
+    def _of_status(cls, status: int, error: BaseException) -> NetworkFailure | None:
+        if status == _BUSY:
+            return cls("the server limits the rate of requests: send fewer at a time", _retry_after(error))
+        if status >= 500:
+            return cls(f"the server has an error of its own ({status}): see its log", _retry_after(error))
+        return cls(_SLOW, _retry_after(error)) if temporary(status) else None
+
+
+@dataclass
+class Patience:
+    """How long one server is asked again, with pauses that double and are partly random.
+
+    Parameters
+    ----------
+    whom : str
+        Who is asked, for the messages, such as "the server http://localhost:8000/v1".
+    seconds : float
+        The time after the first failure in which it is asked again. A ``Retry-After`` of the server is respected; one
+        beyond this time ends the attempts.
+    key : str, optional
+        What tells this server from others; by default `whom`.
+    """
+
+    whom: str
+    seconds: float = DEFAULT_PATIENCE
+    key: str = ""
+    _quiet_until: float = field(default=0.0, repr=False)
+
+    def __post_init__(self) -> None:
+        self.key = self.key or self.whom
+
+    def ask(self, call: Callable[[], T]) -> T:
+        """Return the result of a call, which is repeated while its network fails.
+
+        Raises
+        ------
+        NoAnswerError
+            If the network fails for longer than the patience. Any other error of the call passes at once.
+        """
+        from tenacity import Retrying
+
+        return self._answered(Retrying(**self._policy())(call))
+
+    async def ask_async(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Do the same as :meth:`ask` with a coroutine."""
+        from tenacity import AsyncRetrying
+
+        return self._answered(await AsyncRetrying(**self._policy())(call))
+
+    def _answered(self, result: T) -> T:
+        _gone.discard(self.key)
+        return result
+
+    def _policy(self) -> dict[str, Any]:
+        from tenacity import retry_if_exception
+
+        failed_at: list[float] = []
+
+        def stop(state: RetryCallState) -> bool:
+            failed_at.append(time.monotonic())
+            waited = failed_at[-1] - failed_at[0] + state.upcoming_sleep
+            return self.key in _gone or waited > self.seconds
+
+        return {
+            "retry": retry_if_exception(lambda error: NetworkFailure.of(error) is not None),
+            "wait": _pause,
+            "stop": stop,
+            "before_sleep": self._note,
+            "retry_error_callback": lambda state: self._give_up(state, failed_at[-1] - failed_at[0]),
+        }
+
+    def _note(self, state: RetryCallState) -> None:
+        """Log that the server is asked again. Requests that wait at the same time are one line."""
+        if time.monotonic() >= self._quiet_until:
+            self._quiet_until = time.monotonic() + state.upcoming_sleep
+            logging.getLogger(LOGGER).warning(
+                "%s: attempt %d failed (%s). The next one is in %.0f s.",
+                self.whom,
+                state.attempt_number,
+                described(_error(state)),
+                state.upcoming_sleep,
+            )
+
+    def _give_up(self, state: RetryCallState, waited: float) -> None:
+        _gone.add(self.key)
+        error = _error(state)
+        failure = NetworkFailure.of(error)
+        assert failure is not None
+        attempts = f"{state.attempt_number} attempt{'s' * (state.attempt_number > 1)}"
+        raise NoAnswerError(
+            f"{self.whom} gave no answer in {attempts} within {waited:.0f} s: {described(error)}. "
+            f"Likely cause: {failure.cause}."
+        ) from error
+
+
+def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
+    """Return the result of a call of a plugin, which is repeated while its network fails.
+
+    Raises
+    ------
+    NoAnswerError
+        If the network fails for longer than the plugin's `patience`.
+    """
+    return Patience("its server", plugin.patience, f"{plugin.plugin_name} {plugin.arguments}").ask(call)
+
+
+def temporary(status: int) -> bool:
+    """Return whether a request with this HTTP status may succeed later."""
+    return status in _TEMPORARY or status >= 500
+
+
+def described(error: BaseException) -> str:
+    """Return an error in one line."""
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, IncompleteReplyError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _error(state: RetryCallState) -> BaseException:
+    assert state.outcome is not None
+    error = state.outcome.exception()
+    assert error is not None
+    return error
+
+
+def _pause(state: RetryCallState) -> float:
+    doubled = min(_LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (state.attempt_number - 1))
+    failure = NetworkFailure.of(_error(state))
+    return max(doubled * random.uniform(0.5, 1.0), failure.wait if failure else 0.0)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, the one that caused it, and so on."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the likely cause of an error of the network; empty if it is another error."""
+    if isinstance(error, IncompleteReplyError):
+        return "the server is overloaded, or it is not the kind of server that was expected"
+    if isinstance(error, socket.gaierror):
+        return _UNKNOWN_NAME
+    if isinstance(error, ConnectionRefusedError):
+        return _UNREACHABLE
+    if isinstance(error, TimeoutError):
+        return _SLOW
+    if isinstance(error, ConnectionError | HTTPException):
+        return _CUT
+    names = (f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(error).__mro__)
+    return next((_BY_NAME[name] for name in names if name in _BY_NAME), "")
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error of any of the usual libraries carries."""
+    places = [getattr(error, "response", None), error]
+    for place in places:
+        for name in ("status_code", "status", "code"):
+            value = getattr(place, name, None)
+            if isinstance(value, int) and 400 <= value <= 599:
+                return value
+    return None
+
+
+def _retry_after(error: BaseException) -> float:
+    """Return the seconds that a server asks to wait, from a number or a date; 0 if it does not say."""
+    for place in (getattr(error, "response", None), error):
+        headers = getattr(place, "headers", None)
+        text = headers.get("Retry-After") if headers is not None else None
+        if not text:
+            continue
+        try:
+            return max(0.0, float(text))
+        except ValueError:
+            pass
+        try:
+            return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+        except (ValueError, TypeError):
+            return 0.0
+    return 0.0

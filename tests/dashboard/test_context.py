@@ -1,0 +1,145 @@
+"""The context in a real browser: addresses say what is shown, on every page, and the history walks through them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prmcal.dashboard.controls.address import link
+from prmcal.db.cells import cell_id
+from prmcal.db.connection import engine_for
+from prmcal.db.run_folder import database_path
+from prmcal.db.writer import Writer
+from tests.dashboard.conftest import SECONDS, server
+
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+
+
+def shown(page: Page) -> tuple[str, str]:
+    """The title of the browser's tab, and the text of the page with the choices of its selects, once it is drawn."""
+    page.get_by_role("heading", level=1).wait_for()
+    page.wait_for_timeout(150)
+    page.locator(IDLE).wait_for()
+    expect(page.locator("[data-testid=stMain] [data-testid=stSkeleton]")).to_have_count(0)
+    texts = page.evaluate(
+        """() => ['stSidebarUserContent', 'stMain'].map(name => document.querySelector(`[data-testid=${name}]`)).map(
+            part => part.innerText + [...part.querySelectorAll('input')].map(each => each.value).join(' '))"""
+    )
+    return page.title(), re.sub(r"\s+", " ", " ".join(texts))
+
+
+def go(page: Page, title: str) -> None:
+    page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
+    page.wait_for_url(f"**/{title.lower()}*")
+    page.get_by_role("heading", name=title, exact=True).wait_for()
+
+
+def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
+    page.get_by_test_id(place).get_by_role("combobox", name=select).click()
+    page.get_by_role("option", name=option, exact=True).click()
+    page.keyboard.press("Escape")  # a list of several names stays open
+
+
+def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
+    page: Page, address: str, browser: Browser
+) -> None:
+    page.goto(f"{address}/leaderboard")
+    seen = [(page.url, shown(page))]
+
+    def see(address_ends: str) -> None:
+        page.wait_for_url(f"**/{address_ends}")
+        seen.append((page.url, shown(page)))
+
+    choose(page, "LLM", "strong", "stSidebar")
+    see("leaderboard?llms=strong")
+    go(page, "Scaling")
+    see("scaling?llms=strong")
+    go(page, "Calibration")
+    see("calibration?llms=strong")
+    assert "Cell calibration/strong/qwen/uncalibrated/nano-math" in seen[-1][1][1]
+    choose(page, "Calibrator", "temperature")
+    see("calibration?llms=strong&calibrator=temperature")
+    go(page, "Compare")
+    see("compare?llms=strong&calibrator=temperature")
+    choose(page, "A · Data set", "nano-aime")
+    see("compare?llms=strong&calibrator=temperature&a=*")
+    go(page, "Trajectories")
+    see("trajectories?llms=strong&dataset=nano-aime&*")
+    go(page, "Runs")
+    see("runs?llms=strong&dataset=nano-aime&*")
+    assert len({title for _, (title, _) in seen}) == 6
+    assert all(title.endswith(" · prmcal") for _, (title, _) in seen)
+    for url, was in reversed(seen[:-1]):
+        page.go_back()
+        page.wait_for_url(url)
+        assert shown(page) == was, url
+    page.go_forward()
+    page.wait_for_url(seen[1][0])
+    assert shown(page) == seen[1][1]
+    stranger = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
+    stranger.set_default_timeout(1000 * SECONDS)
+    for url, was in seen[1:]:
+        stranger.goto(url)
+        assert shown(stranger) == was, url
+    stranger.context.close()
+
+
+def test_comparison_starts_with_the_uncalibrated_and_the_best_cell(page: Page, address: str) -> None:
+    page.goto(f"{address}/" + link("compare", llm="strong"))
+    picked = [page.get_by_role("combobox", name=f"{cell} · Calibrator") for cell in "AB"]
+    for select, calibrator in zip(picked, ("uncalibrated", "isotonic"), strict=True):
+        expect(select).to_have_value(calibrator)
+    expect(page.get_by_role("combobox", name="B · Data set")).to_be_disabled()
+    scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
+    page.goto(f"{address}/" + link("compare", a=scaling))
+    expect(page.get_by_role("combobox", name="A · Strategy")).to_have_value("pass@1")
+    expect(page.get_by_role("combobox", name="A · PRM")).to_have_value("none")
+
+
+def test_names_that_the_run_does_not_have_are_told_and_ignored(page: Page, address: str) -> None:
+    for name, state in {
+        "leaderboard": {"llms": "<b>nobody</b>", "sort": "size", "page": "99"},
+        "calibration": {"llm": "<b>nobody</b>", "metric": "size", "view": "Calibrators"},
+        "compare": {"a": "<b>nobody</b>"},
+        "scaling": {"prm": "<b>nobody</b>", "C": "7"},
+        "trajectories": {"cell": "<b>nobody</b>", "question": "q999"},
+        "runs": {"cell": "<b>nobody</b>", "kind": "none", "run": "nobody"},
+    }.items():
+        page.goto(f"{address}/" + link(name, **state))
+        page.get_by_role("heading", level=1).wait_for()
+        page.get_by_test_id("stAlert").filter(has_text="nobody").first.wait_for()
+        assert page.get_by_test_id("stException").count() == 0
+
+
+@pytest.fixture(scope="module")
+def two_runs(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a dashboard with two runs. The second has fewer finished cells and one other value."""
+    second = tmp_path_factory.mktemp("pair") / "second"
+    shutil.copytree(run_folder, second)
+    writer = Writer(database_path(second))
+    with engine_for(writer.path).begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE cells SET status = 'pending' WHERE cell_id LIKE 'calibration/%/temperature/nano-aime'"
+        )
+    writer.publish()
+    with server(run_folder, second) as address:
+        yield address
+
+
+def test_one_server_shows_several_runs_and_their_differences(page: Page, two_runs: str) -> None:
+    page.goto(f"{two_runs}/" + link("calibration", llm="strong"))
+    choose(page, "Run", "second", "stSidebar")
+    page.wait_for_url("**/calibration?llm=strong&run=second")
+    assert shown(page)[0] == "Calibration · second · prmcal"
+    go(page, "Runs")
+    page.get_by_text("Differences between runs").click()
+    page.wait_for_url("**/runs?run=second&llm=strong&view=Differences+between+runs")
+    page.get_by_text("9 finished cells are in both runs.").wait_for()
+    page.get_by_text("2 only in run").wait_for()

@@ -1,0 +1,221 @@
+"""The documentation: it builds without a warning, no link is dead, and the examples work as they are printed."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import jsonschema
+import pytest
+import typer
+import yaml
+
+from prmcal.db.metrics import METRICS
+from prmcal.docs.generators.commands import commands_reference
+from prmcal.docs.generators.extension import PARTS
+from prmcal.docs.generators.grid_file import grid_reference, type_in_words
+from prmcal.harness.cli.app import app
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.registry.plugins import KINDS
+from tests.conftest import ROOT, Prmcal
+
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
+FILES = re.compile(r"runs/|mine\.yaml|my_plugins\.py|site|success\.")
+"""The names of files and folders that the commands of the tutorials read and write."""
+
+
+def blocks(language: str, *pages: Path) -> list[str]:
+    """The blocks of code in a language, on some pages or on all."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages or PAGES)
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(*pages: Path) -> list[str]:
+    """The commands of prmcal in blocks, and in sentences if no pages are given."""
+    found = [
+        line for block in blocks("sh", *pages) for line in block.splitlines() if line.startswith("prmcal ")
+    ]
+    if not pages:
+        text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+        found += re.findall(r"`(prmcal [a-z][^`|]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [line.partition(" #")[0].partition(" > ")[0] for line in dict.fromkeys(found)]
+
+
+def python(code: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with some variables of the environment."""
+    known = os.environ | {name: str(value) for name, value in variables.items()}
+    return subprocess.run([sys.executable, "-c", code], env=known, cwd=ROOT, capture_output=True, text=True)
+
+
+BUILD = "from prmcal.harness.commands.docs import build_documentation; print(build_documentation())"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's cache."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def built(cache: Path) -> Path:
+    """The folder of the built pages. A warning, such as a reference to nothing, would be on stderr."""
+    done = python(BUILD, XDG_CACHE_HOME=cache)
+    assert done.stderr == "Building the documentation, once for this version.\n"
+    page = Path(done.stdout.strip())
+    assert page.is_relative_to(cache)
+    return page.parent
+
+
+class Page(HTMLParser):
+    """What a page links to, and the places in it that can be linked to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            if name == "id" and value:
+                self.places.add(value)
+
+
+def test_every_link_leads_to_a_file_and_a_place(built: Path) -> None:
+    pages = {path.resolve(): Page(path) for path in built.rglob("*.html")}
+    assert len(pages) > 25
+    dead = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme:
+                assert parts.scheme in ("https", "data", "mailto"), link
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            place = unquote(parts.fragment)
+            if not target.exists() or (place and target in pages and place not in pages[target].places):
+                dead.append(f"{path.name}: {link}")
+    assert not dead
+
+
+def test_pages_need_no_network_and_show_equations_without_scripts(built: Path) -> None:
+    for path in built.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"<(script|img|iframe)[^>]* src=\"(https?:)?//", text)
+        assert not re.search(r"<link[^>]* rel=\"stylesheet\"[^>]* href=\"(https?:)?//", text)
+    assert "<mfrac>" in (built / "concepts" / "strategies.html").read_text(encoding="utf-8")
+
+
+def test_what_exists_is_on_the_pages(built: Path) -> None:
+    page = (built / "reference" / "supported.html").read_text(encoding="utf-8")
+    supported = html.unescape(re.sub(r"<[^>]+>", "", page))
+    for registry in KINDS.values():
+        for name, target in registry.names().items():
+            assert not target.startswith("prmcal.") or f"\n{name}\n" in supported
+    assert all(metric.description in supported for metric in list(METRICS.values())[:10])
+    listed = commands_reference()
+    group: Any = typer.main.get_command(app)
+    assert all(f"## `prmcal {name}`" in listed for name in group.commands)
+    assert all(f"| `{field}` |" in grid_reference() for field in GridSpec.model_fields)
+
+
+def test_every_generated_part_is_on_a_page() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    assert set(re.findall(r"<!-- generated: ([a-z ]+) -->", text)) == set(PARTS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1}, "integer, at least 1"),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "number, above 0 and below 1"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer"),
+        ({"type": "array", "items": {"type": "string"}}, "list of: text"),
+        ({"enum": ["a", "b"]}, "`a` or `b`"),
+    ],
+)
+def test_types_are_written_in_words(schema: dict[str, Any], words: str) -> None:
+    assert type_in_words(schema) == words
+
+
+def test_grids_on_the_pages_are_valid() -> None:
+    schema = json.loads((ROOT / "grids" / "grid.schema.json").read_text(encoding="utf-8"))
+    whole, part = jsonschema.Draft7Validator(schema), jsonschema.Draft7Validator(schema | {"required": []})
+    grids = [yaml.safe_load(block) for block in blocks("yaml")]
+    assert len(grids) > 8
+    for grid in grids:
+        (whole if "name" in grid and "llms" in grid else part).validate(grid)
+        if "name" in grid and "llms" in grid:
+            GridSpec.model_validate(grid)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_on_the_pages_have_these_arguments_and_options(line: str) -> None:
+    group: Any = typer.main.get_command(app)
+    _, name, *arguments = shlex.split(line)
+    if name.startswith("-") or name == "COMMAND":
+        return
+    command = group.commands[name]
+    options = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    given = [each.partition("=")[0] for each in arguments if re.match(r"--?[a-z]", each)]
+    assert set(given) <= options | {"-h", "--help"}
+    if any(line in block.splitlines() for block in blocks("sh")):
+        command.make_context(name, arguments)
+
+
+def test_the_first_two_tutorials_and_what_follows_work_as_they_are_printed(
+    tmp_path: Path, prmcal: Prmcal
+) -> None:
+    folder = ROOT / "docs"
+    score, add = (folder / "tutorials" / name for name in ("score-my-prm.md", "add-a-calibrator.md"))
+    later = [folder / "tutorials" / "read-the-leaderboard.md"]
+    later += [folder / "how-to" / name for name in ("disk-and-time.md", "publish.md", "resume.md")]
+    # The grid has the calibrator of the second tutorial from the beginning, so one run of two questions is enough.
+    grid = yaml.safe_load(blocks("yaml", score)[0]) | yaml.safe_load(blocks("yaml", add)[0])
+    grid["measurement"]["replicates"] = 200
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    (tmp_path / "my_plugins.py").write_text(blocks("python", add)[0], encoding="utf-8")
+
+    def typed(line: str) -> str:
+        """Type a command in the folder. The run of the whole nano grid is that of the tutorials here."""
+        line = (
+            line.replace("runs/nano", "runs/mine")
+            .replace("nano-prm", "my-prm")
+            .replace("quantile-lora", "platt")
+        )
+        words = [str(tmp_path / each) if FILES.match(each) else each for each in shlex.split(line)[1:]]
+        done = prmcal(*words, *(["--limit", 2, "--workers", 1] if words[0] == "run" else []))
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return words[0]
+
+    typed_commands = [typed(line) for line in commands(add)]
+    quick = ("leaderboard", "status", "show", "compare", "export", "export-success", "rebuild")
+    lines = dict.fromkeys([*commands(score), *(line for page in later for line in commands(page))])
+    typed_commands += [typed(line) for line in lines if line.split()[1] in quick]
+    assert set(typed_commands) >= {"check", "run", "leaderboard", "compare", "show", "export", "rebuild"}
+
+
+def test_the_documentation_is_built_once_for_a_version(built: Path, cache: Path) -> None:
+    again = python(BUILD, XDG_CACHE_HOME=cache)
+    assert (again.stdout, again.stderr) == (f"{built / 'index.html'}\n", "")
+
+
+def test_without_sphinx_one_error_says_what_to_install() -> None:
+    code = "import sys; sys.modules['sphinx'] = None; sys.argv = ['prmcal', 'docs']\n"
+    done = python(code + "from prmcal.harness.cli import main; main()")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "pip install 'prmcal[docs]'" in done.stderr

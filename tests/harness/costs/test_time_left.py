@@ -1,0 +1,100 @@
+"""The time left of a run, against the times that the shards of the grid `nano` once took."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.shipped import find_grid
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Manifest
+
+RECORDED = Path(__file__).with_name("nano_seconds.json")
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The time left at a moment of a run: as it was estimated, and as it turned out."""
+
+    second: float
+    estimate: float | None
+    truth: float
+
+
+@pytest.fixture(scope="module")
+def moments() -> list[Moment]:
+    """A run of the grid `nano` on two workers, replayed with the recorded seconds of its shards."""
+    plan = build_plan(read_grid(find_grid("nano")))
+    recorded: dict[str, list[list[float]]] = json.loads(RECORDED.read_text())
+    seconds: dict[ArtifactRef, float] = {}
+    counted: dict[str, int] = defaultdict(int)
+    for job in {job.key: job for job in plan.jobs}.values():
+        shards = recorded[str(job)][counted[str(job)]]
+        counted[str(job)] += 1
+        seconds.update({shard.ref: each for shard, each in zip(job.shards, shards, strict=True)})
+
+    schedule, cost = Schedule(plan, ()), CostModel(plan, {})
+    loaded = dict.fromkeys(range(WORKERS), "")
+    running: dict[int, tuple[float, float, bool, Shard[Parameters]]] = {}
+    now, found, next_look = 0.0, [], 0.0
+    while not schedule.finished:
+        for worker in set(loaded) - set(running):
+            shard = schedule.take(loaded[worker])
+            if shard is not None:
+                loading = shard.resource not in ("", loaded[worker])
+                loaded[worker] = shard.resource or loaded[worker]
+                running[worker] = now + seconds[shard.ref], now, loading, shard
+        if now >= next_look:
+            next_look = now + 15
+            elapsed = {shard.ref: now - begin for _, begin, _, shard in running.values()}
+            found.append((now, seconds_left(schedule.unfinished, cost, WORKERS, elapsed)))
+        first = min(running, key=lambda worker: running[worker][0])
+        now, begin, loading, shard = running.pop(first)
+        manifest = Manifest({}, now - begin, shard.size, loading=loading)
+        cost.learn(shard.ref, manifest)
+        schedule.finish(Outcome(shard.ref, manifest))
+    return [Moment(second, estimate, now - second) for second, estimate in found]
+
+
+def test_the_time_left_is_known_in_the_first_minute(moments: list[Moment]) -> None:
+    assert all(moment.estimate is not None for moment in moments if moment.second >= 60)
+
+
+@pytest.mark.parametrize(("begin", "end", "factor"), [(0.1, 0.75, 2.0), (0.75, 0.95, 2.5)])
+def test_the_time_left_is_right_within_a_factor(
+    moments: list[Moment], begin: float, end: float, factor: float
+) -> None:
+    whole = moments[0].truth
+    looked = [moment for moment in moments if begin * whole <= moment.second <= end * whole]
+    assert looked
+    for moment in looked:
+        assert moment.estimate is not None
+        assert 1 / factor <= moment.estimate / moment.truth <= factor, moment
+
+
+def test_the_last_shard_in_a_chain_decides() -> None:
+    """A fit that takes longer than all else shared among the workers is what a run waits for."""
+    plan = build_plan(read_grid(find_grid("hello")))
+    schedule, cost = Schedule(plan, ()), CostModel(plan, {}, on_gpus=True)
+    few, many = (seconds_left(schedule.unfinished, cost, workers) for workers in (1, 10_000))
+    assert few is not None
+    assert many is not None
+    assert few > 2 * many > 0
+    first = schedule.take()
+    assert first is not None
+    known = cost.seconds([first])
+    assert known is not None
+    left = seconds_left(schedule.unfinished, cost, 1, {first.ref: known / 2})
+    assert left == pytest.approx(few - known / 2)
