@@ -9,6 +9,9 @@ temporary one. The parts in a browser need Playwright and Chromium.
 from __future__ import annotations
 
 import itertools
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +19,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, sync_playwright
+
+from prmcal.dashboard.serving.background import background_server
 from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
-from prmcal.db.metrics import METRICS
-from prmcal.db.run_folder import database_path
+from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.queries import catalog
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Cell, Dataset, Job, Plugin, Run
 from prmcal.db.writer import Writer
 from prmcal.harness.site import write_site
@@ -28,7 +35,7 @@ LLMS = tuple(f"llm-{number}" for number in range(10))
 PRMS = tuple(f"prm-{number}" for number in range(4))
 CALIBRATORS = ("uncalibrated", *(f"calibrator-{number}" for number in range(1, 15)))
 DATASETS = ("math500", "aime")
-PAGE = ""
+PAGE = "leaderboard"
 ROWS = ".leaderboard tbody tr"
 # Clicks the head of a metric and waits until the rows are laid out.
 SORT = """() => {
