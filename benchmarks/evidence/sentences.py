@@ -53,7 +53,10 @@ def _duration(figures: Figures) -> str:
 
 
 def _demo(figures: Figures) -> str:
-    return f"```text\n{figures.demo.rstrip()}\n```"
+    """The findings and the ranking, without the legend and the commands below."""
+    shown, legend, _ = figures.demo.partition("\n\nRanks compare")
+    assert legend, "the legend follows the ranking"
+    return f"```text\n{shown}\n```"
 
 
 def _findings(figures: Figures) -> str:
@@ -71,7 +74,7 @@ def _findings(figures: Figures) -> str:
     sentences = (
         f"Read as probabilities, the uncalibrated scores are too high by {_ends(raw, 'signed_error')} on average.",
         f"`{_PAPERS}`, the paper's calibrator, lowers the corrected Brier score by {_percents(best, 'cut')}. It is "
-        f"the best at {best['lowest']} of {best['places']} places. The other calibrators lower the score by "
+        f"the best at {best['lowest']:.0f} of {best['places']:.0f} places. The other calibrators lower the score by "
         f"{cut.min():.0%} (`{cut.idxmin()}`) to {cut.max():.0%} (`{cut.idxmax()}`).",
         f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(best, 'ias_accuracy', 1)} of the questions correctly "
         f"with {_ends(best, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy changes by "

@@ -22,11 +22,11 @@ __all__ = [
     "PAGE",
     "address_of",
     "bound",
-    "bound_number",
     "bound_several",
     "bound_text",
     "enter_page",
     "given",
+    "given_names",
     "link",
     "note",
     "seed",
@@ -64,6 +64,14 @@ def enter_page(url_path: str) -> None:
 def given(parameter: str) -> list[str]:
     """Return the values of a query parameter: none if the address does not have it."""
     return list(st.query_params.get_all(parameter))
+
+
+def given_names(parameter: str, options: Sequence[str]) -> list[str]:
+    """Return those values of a query parameter that are options. A note names the others."""
+    unknown = [value for value in given(parameter) if value and value not in options]
+    if unknown:
+        note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
+    return [value for value in given(parameter) if value in options]
 
 
 def address_of() -> dict[str, list[str]]:
@@ -128,10 +136,7 @@ def bound_several(
     """Return the same for a widget with several values. An empty parameter means that no value is chosen."""
 
     def read(values: list[str]) -> list[str]:
-        unknown = [value for value in values if value and value not in options]
-        if unknown:
-            note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
-        known = [value for value in values if value in options]
+        known = given_names(parameter, options)
         return known if known or "" in values else list(default)
 
     return _binding(parameter, read, list(default), lambda chosen: chosen or [""], resets)
@@ -140,27 +145,6 @@ def bound_several(
 def bound_text(parameter: str, *, resets: Sequence[str] = (PAGE,)) -> dict[str, Any]:
     """Return the same for a text input, which is empty by default."""
     return _binding(parameter, lambda values: values[-1] if values else "", "", str, resets)
-
-
-def bound_number(
-    parameter: str, low: float, high: float, default: float, *, resets: Sequence[str] = (PAGE,)
-) -> dict[str, Any]:
-    """Return the same for a slider from `low` to `high`."""
-
-    def read(values: list[str]) -> float:
-        try:
-            number = float(values[-1]) if values else default
-        except ValueError:
-            number = float("nan")
-        if low <= number <= high:
-            return number
-        note(
-            f"{parameter} is {values[-1]!r} in the address, not a number from {low:g} to {high:g}. "
-            f"The page shows {default:g} instead."
-        )
-        return default
-
-    return _binding(parameter, read, default, lambda number: f"{number:g}", resets)
 
 
 def widget_key(name: str) -> str:

@@ -67,7 +67,7 @@ def test_progress_is_updated_and_a_cell_can_be_reproduced(
     (artifacts / "shard-0").mkdir(parents=True)
     (artifacts / ".shard-1-half").mkdir()
     sent: list[object] = []
-    page.on("websocket", lambda socket: socket.on("framesent", sent.append))
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     with run_in_progress(directory):
         page.goto(f"{address}/" + link("runs", cell=CELL))
         page.get_by_text(re.compile(rf"^Provisional.* 1 of {planned} shards")).wait_for()

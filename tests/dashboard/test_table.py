@@ -26,7 +26,7 @@ from playwright.sync_api import Page, expect
 
 def leaderboard(address: str, **state: str) -> str:
     """The address of page Leaderboard in a state."""
-    return address + link("", **state)
+    return f"{address}/" + link("leaderboard", **state)
 
 
 def estimate_of(cell: Mapping[str, Any], metric: str, mark: str = "") -> str:
