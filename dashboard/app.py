@@ -20,7 +20,7 @@ from prmcal.dashboard.controls.context import RUN, context_of
 from prmcal.dashboard.controls.navigation import choose_run, run_names, show_links
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
+from prmcal.dashboard.views import calibration, compare, leaderboard, overview, runs, scaling, trajectories
 from prmcal.dashboard.views.parts.progress import follow_run
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
@@ -33,6 +33,7 @@ _RUNS = "runs"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES = {
+    "overview": (overview, "Overview"),
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
     "scaling": (scaling, "Scaling"),

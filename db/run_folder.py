@@ -3,6 +3,7 @@
 DIR/run.lock                       held by the run that writes to the folder
 DIR/run.json                       the grid and the plugin files of the latest run
 DIR/failures.json                  why shards of the latest run failed
+DIR/run.log                        a line for each shard, with times, repeated requests, warnings and tracebacks
 DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
 DIR/checkpoints/<key>/             checkpoints of a long fit, until its artifact is there
 DIR/results.duckdb                 the database, written by the run
@@ -18,6 +19,7 @@ from pathlib import Path
 __all__ = [
     "FAILURES_FILE",
     "LOCK_FILE",
+    "LOG_FILE",
     "RECORD_FILE",
     "artifact_folder",
     "artifacts_root",
@@ -29,7 +31,7 @@ __all__ = [
     "published_path",
 ]
 
-LOCK_FILE, RECORD_FILE, FAILURES_FILE = "run.lock", "run.json", "failures.json"
+LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
 
 
 def database_path(directory: Path) -> Path:

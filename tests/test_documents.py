@@ -27,7 +27,6 @@ def example(marker: str) -> str:
     [
         '@prm("blunt")',
         '@calibrator("platt")',
-        '@calibrator("shrink")',
         '@strategy("careful")',
         '@strategy("narrowing search")',
     ],
@@ -50,6 +49,19 @@ def test_a_prm_takes_under_30_lines() -> None:
 @pytest.mark.parametrize("marker", ['@strategy("careful")', '@strategy("narrowing search")'])
 def test_a_strategy_takes_under_40_lines(marker: str) -> None:
     assert len(example(marker).strip().splitlines()) < 40
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_readmes_grid_can_be_planned(tmp_path: Path, prmcal: Prmcal) -> None:
+    (grid,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "exam.jsonl").write_text('{"question": "What is 1 + 1?", "answer": "2"}\n')
+    (tmp_path / "mine.yaml").write_text(grid.replace("exam.jsonl", str(tmp_path / "exam.jsonl")))
+    planned = prmcal("plan", tmp_path / "mine.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert "jobs" in planned.stdout
 
 
 def test_help_and_list_load_no_torch() -> None:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.evidence.documents import DOCUMENTS, written
 from benchmarks.evidence.figures import keys_of_the_nano_grid, load
 
-AGAIN = "Run the nano grid, then `python -m benchmarks.evidence.documents runs/nano`."
+AGAIN = "Run the nano grid, then `python -m benchmarks.evidence.documents runs/nano runs/demo`."
 
 
 def test_figures_are_of_the_grid_as_it_is_now() -> None:

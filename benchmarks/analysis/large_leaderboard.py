@@ -9,6 +9,9 @@ temporary one. The parts in a browser need Playwright and Chromium.
 from __future__ import annotations
 
 import itertools
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,17 +19,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, sync_playwright
+
+from prmcal.dashboard.serving.background import background_server
 from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
-from prmcal.db.metrics import METRICS
-from prmcal.db.run_folder import database_path
+from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.queries import catalog
+from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Cell, Dataset, Job, Plugin, Run
 from prmcal.db.writer import Writer
+from prmcal.harness.site import write_site
 
 LLMS = tuple(f"llm-{number}" for number in range(10))
 PRMS = tuple(f"prm-{number}" for number in range(4))
 CALIBRATORS = ("uncalibrated", *(f"calibrator-{number}" for number in range(1, 15)))
 DATASETS = ("math500", "aime")
+PAGE = ""
+ROWS = ".leaderboard tbody tr"
+# Clicks the head of a metric and waits until the rows are laid out.
+SORT = """() => {
+  const start = performance.now();
+  document.querySelector("#scaling th[data-name=accuracy] .sort").click();
+  document.querySelector("#scaling").getBoundingClientRect();
+  return performance.now() - start;
+}"""
 STRATEGY, TARGETS = "best-of-n + IAS", (0.9, 0.99)
 
 
@@ -95,3 +112,55 @@ def timed(title: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     print(f"{title:<52}{time.perf_counter() - start:>8.2f} s", flush=True)
+
+
+def measure_queries(published: Path) -> None:
+    boards: tuple[Leaderboard, ...] = ("calibration", "scaling")
+    for name in boards:
+        with timed(f"query of the {name} leaderboard"):
+            catalog.leaderboard(published, name)
+
+
+def measure_pages(browser: Browser, address: str) -> None:
+    """Open page Leaderboard with an empty and with a full cache, and sort its table."""
+    for visit in ("first", "second"):
+        for table in ("Calibration", "Scaling"):
+            page = browser.new_page(viewport={"width": 1280, "height": 1000})
+            page.set_default_timeout(120_000)
+            with timed(f"page Leaderboard, {table}, {visit} visit"):
+                page.goto(f"{address}/{PAGE}?table={table}")
+                page.locator(ROWS).first.wait_for()
+            page.close()
+
+
+def measure_site(browser: Browser, directory: Path, out: Path) -> None:
+    """Write the site, open it, and sort 2,400 rows."""
+    with timed("writing the static site"):
+        write_site([directory], out)
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    with timed("opening the site with both tables"):
+        page.goto((out / "index.html").as_uri())
+        page.locator("#scaling tbody tr").first.wait_for()
+    seconds = page.evaluate(SORT) / 1000
+    print(f"{'sorting 2,400 rows of the site':<52}{seconds:>8.2f} s")
+    page.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(sys.argv[1] if len(sys.argv) > 1 else name)
+        published = published_path(directory)
+        if not published.exists():
+            with timed("writing the database"):
+                build(directory)
+        measure_queries(published)
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            with background_server(directory) as address:
+                measure_pages(browser, address)
+            measure_site(browser, directory, Path(name) / "site")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
-"""Write the figures of the finished nano grid into the README and the model card.
+"""Write the figures of the finished nano grid into the README, the documentation and the model card.
 
-    python -m benchmarks.evidence.documents [runs/nano]
+    python -m benchmarks.evidence.documents [runs/nano runs/demo]
 
-With the folder of a finished run, it first keeps the figures of this run in ``docs/nano``. Without, it uses those kept.
+With the folders of finished runs of the grids `nano` and `demo`, it first keeps their figures in ``docs/nano``.
+Without, it uses those kept.
 In a document, the text between ``<!-- figures: NAME -->`` and ``<!-- end -->`` is written from the figures. A sentence
 that is no longer true of the figures stops the script: write the sentence anew in `sentences`.
 """
@@ -19,7 +20,11 @@ from benchmarks.evidence.sentences import PLACES
 __all__ = ["DOCUMENTS", "written"]
 
 _ROOT = Path(__file__).parents[2]
-DOCUMENTS = (_ROOT / "README.md", _ROOT / "registry" / "nano" / "MODEL_CARD.md")
+DOCUMENTS = (
+    _ROOT / "README.md",
+    _ROOT / "docs" / "results.md",
+    _ROOT / "registry" / "nano" / "MODEL_CARD.md",
+)
 
 _PLACE = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -39,7 +44,8 @@ def written(text: str, figures: Figures) -> str:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        record(Path(sys.argv[1]))
+        nano, demo = map(Path, sys.argv[1:])
+        record(nano, demo)
     figures = load()
     for document in DOCUMENTS:
         document.write_text(written(document.read_text(encoding="utf-8"), figures), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The figures of the finished nano grid that the documents quote, kept as small tables in ``docs/nano``.
 
-``about.json`` says which machine and versions they come from. Its ``keys`` is a hash of the keys of all cells, so that
-a test sees when a change of the code has made the figures old.
+``demo.txt`` is what ``make demo`` prints in the end. ``about.json`` says which machine and versions they come from. Its
+``keys`` is a hash of the keys of all cells, so that a test sees when a change of the code has made the figures old.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import pandas as pd
 
 from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
-from prmcal.db.metrics import COORDINATES
+from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
+from prmcal.db.overview.query import overview
+from prmcal.db.overview.types import Overview, Quantity
 from prmcal.db.queries.catalog import leaderboard, runs
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
+from prmcal.harness.commands.leaderboard.ranking import overview_text
 from prmcal.harness.planning.grid import read_grid
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.shipped import shipped_grids
@@ -28,12 +31,15 @@ __all__ = ["FIGURES", "Figures", "keys_of_the_nano_grid", "load", "record"]
 
 FIGURES = Path(__file__).parents[2] / "docs" / "nano"
 
-_METRICS = {
-    "calibration": ("brier_corrected", "adaptive_ce", "signed_error"),
-    "scaling": ("accuracy", "budget_ratio", "pass_at_n", "samples"),
+_METRICS: dict[Leaderboard, tuple[str, ...]] = {
+    "calibration": MAIN_METRICS["calibration"],
+    "scaling": (*MAIN_METRICS["scaling"], "samples"),
 }
 _PARTS = ("", "_low", "_high", "_standing", "_letters")
-_TABLES = ("calibration", "scaling", "overestimation", "verification")
+_TABLES = ("ranking", "calibration", "scaling", "overestimation", "verification")
+_DEMO_WIDTH = 100
+_COUNTS = ("calibrator", "places", "lowest", "wins", "ties", "losses", "rank_low", "rank_high", "fit_seconds")
+_GAINS = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +48,25 @@ class Figures:
 
     Attributes
     ----------
+    ranking : DataFrame
+        The ranking of the calibrators: one row for each, with columns ``<quantity>``, ``<quantity>_low`` and
+        ``<quantity>_high``.
     calibration, scaling : DataFrame
         The leaderboards, with their main metrics.
     overestimation, verification : DataFrame
         The tables of the benchmarks with these names, as text.
+    demo : str
+        What ``make demo`` prints in the end.
     about : dict
         The keys, the times and the machine.
     """
 
+    ranking: pd.DataFrame
     calibration: pd.DataFrame
     scaling: pd.DataFrame
     overestimation: pd.DataFrame
     verification: pd.DataFrame
+    demo: str
     about: dict[str, Any]
 
 
@@ -63,10 +76,11 @@ def keys_of_the_nano_grid() -> str:
     return content_key(sorted(cell.job.key for cell in plan.cells))
 
 
-def record(directory: Path) -> None:
-    """Write the figures of a finished run of the nano grid to ``docs/nano``."""
+def record(directory: Path, demo: Path) -> None:
+    """Write the figures of a finished run of the nano grid, and of the demo, to ``docs/nano``."""
     source = published_path(directory)
     tables = {
+        "ranking": _ranking(overview(source)),
         "overestimation": overestimation(directory),
         "verification": verification(directory),
         "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
@@ -77,6 +91,8 @@ def record(directory: Path) -> None:
     FIGURES.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(FIGURES / f"{name}.csv", index=False, lineterminator="\n")
+    text = overview_text(overview(published_path(demo)), Path("runs/demo"), _DEMO_WIDTH)
+    (FIGURES / "demo.txt").write_text(text, encoding="utf-8")
     last = runs(source).iloc[-1]
     kinds = planned_shards(source).set_index("kind")
     seconds = kinds["seconds_per_shard"].astype(float) * kinds["shard_keys"].map(len)
@@ -93,10 +109,30 @@ def record(directory: Path) -> None:
 def load() -> Figures:
     """Read the figures."""
     tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
-    return Figures(**tables, about=json.loads((FIGURES / "about.json").read_text()))
+    demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
+    return Figures(**tables, demo=demo, about=json.loads((FIGURES / "about.json").read_text()))
 
 
-def _main_columns(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+def _ranking(found: Overview) -> pd.DataFrame:
+    rows = []
+    for each in found.ranking:
+        quantities: dict[str, Quantity | None] = {
+            "mean_rank": each.mean_rank,
+            "brier": each.brier,
+            "cut": each.cut,
+            **each.errors,
+        }
+        if each.gain:
+            quantities |= {f"ias_{name}": getattr(each.gain, name) for name in _GAINS}
+        row: dict[str, Any] = {name: getattr(each, name) for name in _COUNTS}
+        for name, quantity in quantities.items():
+            ends = (None, None, None) if quantity is None else (quantity.value, quantity.low, quantity.high)
+            row |= {f"{name}{part}": end for part, end in zip(_PARTS[:3], ends, strict=True)}
+        rows.append(row)
+    return pd.DataFrame(rows).round(6)
+
+
+def _main_columns(frame: pd.DataFrame, table: Leaderboard) -> pd.DataFrame:
     values = [f"{metric}{part}" for metric in _METRICS[table] for part in _PARTS]
-    chosen = frame[[*COORDINATES, *values, "rows", "questions", "status", "reason"]]
+    chosen = frame[["number", *COORDINATES, *values, "rows", "questions", "status", "reason"]]
     return chosen.round(dict.fromkeys(values, 6))

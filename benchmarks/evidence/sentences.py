@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from benchmarks.evidence.figures import Figures
-from benchmarks.evidence.shown import markdown
+from benchmarks.evidence.shown import markdown, with_interval
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
@@ -20,7 +20,7 @@ from prmcal.harness.terminal.tables import text_table
 
 __all__ = ["PLACES"]
 
-_WIDTH, _CARD_WIDTH = 150, 120
+_WIDTH = 120
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
 _PAPERS, _RAW = "quantile-lora", "uncalibrated"
 
@@ -47,12 +47,61 @@ def _duration(figures: Figures) -> str:
     seconds = figures.about["worker_seconds"]
     total, searching = sum(seconds.values()), seconds["search"]
     return _paragraph(
-        f"The first `make demo` takes about {total / 120:.0f} minutes on 2 cores, {searching / 120:.0f} of them for",
-        "beam search. A second one takes seconds and loads no model. The run fills",
-        f"{figures.about['cells']} cells; these are two groups of six (`prmcal leaderboard runs/nano`). `*`: the best;",
-        "`=`: not significantly different from the best. Cells of a group that share a letter do not differ",
-        "significantly (paired test over questions, p < 0.05 after Holm's correction):",
+        f"The whole grid (`make nano`) fills {figures.about['cells']} cells in about {total / 120:.0f} minutes on two",
+        f"cores, {searching / 120:.0f} of them for beam search.",
     )
+
+
+def _demo(figures: Figures) -> str:
+    """The findings and the ranking, without the legend and the commands below."""
+    shown, legend, _ = figures.demo.partition("\n\nRanks compare")
+    assert legend, "the legend follows the ranking"
+    return f"```text\n{shown}\n```"
+
+
+def _findings(figures: Figures) -> str:
+    """Five sentences. Each follows an assertion of what it claims."""
+    rows = figures.ranking.set_index("calibrator")
+    best, raw = rows.iloc[0], rows.loc[_RAW]
+    assert best.name == _PAPERS and raw["signed_error_low"] > 0, "the paper's calibrator is the best"
+    others = rows.drop([_PAPERS, _RAW])
+    cut = others["cut"]
+    assert best["rank_high"] == 1 and best["cut_low"] > others["cut_high"].max(), "it is clearly the best"
+    assert best["ias_to_best_of_n_low"] < 0 < best["ias_to_best_of_n_high"], "IAS loses nothing"
+    assert best["ias_to_equal_cost_high"] < 0, "a fixed n of equal cost is better"
+    assert (others["ias_to_best_of_n_high"] < 0).all(), "with other calibrators IAS stops too early"
+    lost = -100 * others["ias_to_best_of_n"]
+    sentences = (
+        f"Read as probabilities, the uncalibrated scores are too high by {_ends(raw, 'signed_error')} on average.",
+        f"`{_PAPERS}`, the paper's calibrator, lowers the corrected Brier score by {_percents(best, 'cut')}. It is "
+        f"the best at {best['lowest']:.0f} of {best['places']:.0f} places. The other calibrators lower the score by "
+        f"{cut.min():.0%} (`{cut.idxmin()}`) to {cut.max():.0%} (`{cut.idxmax()}`).",
+        f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(best, 'ias_accuracy', 1)} of the questions correctly "
+        f"with {_ends(best, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy changes by "
+        f"{_points(best, 'ias_to_best_of_n')} points.",
+        f"A fixed n of the same cost is better by {_points(best, 'ias_to_equal_cost', -1)} points. Here, IAS saves "
+        "samples because it draws fewer of them, and not because it knows where to draw them.",
+        f"With the other calibrators, IAS draws {_span(list(others['ias_samples']), 1)} samples and loses "
+        f"{lost.min():.0f} to {lost.max():.0f} points of accuracy against best-of-64.",
+    )
+    return "\n".join(
+        textwrap.fill(f"{number}. {sentence}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+        for number, sentence in enumerate(sentences, 1)
+    )
+
+
+def _ends(row: pd.Series, name: str, digits: int = 3) -> str:
+    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"], digits)
+
+
+def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
+    low, high = (f"{100 * row[f'{name}_{end}']:.{digits}f}" for end in ("low", "high"))
+    return f"{100 * row[name]:.{digits}f}% [{low}, {high}]"
+
+
+def _points(row: pd.Series, name: str, sign: int = 1) -> str:
+    low, high = sorted(100 * sign * row[f"{name}_{end}"] for end in ("low", "high"))
+    return f"{100 * sign * row[name]:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _overestimation_of_the_prm(figures: Figures) -> str:
@@ -85,8 +134,8 @@ def _calibrators(figures: Figures) -> str:
     groups = [group for _, group in table.groupby(["dataset", "llm", "prm"], sort=False)]
     lowest = [group.loc[group["brier_corrected"].idxmin(), "calibrator"] for group in groups]
     brier = _against(table, "brier_corrected")
-    aime = _against(table[table["dataset"] == _AIME], "adaptive_ce")
-    math = _against(table[table["dataset"] == _MATH], "adaptive_ce")
+    aime = _against(table[table["dataset"] == _AIME], "adaptive_ce_corrected")
+    math = _against(table[table["dataset"] == _MATH], "adaptive_ce_corrected")
     return _paragraph(
         "The paper's calibrator, `quantile-lora`, has the lowest Brier score in",
         f"{lowest.count(_PAPERS)} of the {len(groups)} combinations of LLM, PRM and data set. In paired tests it is",
@@ -163,7 +212,6 @@ def _reading(figures: Figures) -> str:
         "On nano-math, all three PRMs overestimate the weaker policies more. On nano-aime they overestimate every",
         f"policy, by {_span(hard, 2)}: uncalibrated IAS draws {_span(drawn, 1)} samples, while {_span(passed, 2)} of",
         "the samples succeed.",
-        width=_CARD_WIDTH,
     )
 
 
@@ -214,15 +262,17 @@ def _span(values: list[float], digits: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _paragraph(*lines: str, width: int = _WIDTH) -> str:
-    return textwrap.fill(" ".join(lines), width, break_long_words=False, break_on_hyphens=False)
+def _paragraph(*lines: str) -> str:
+    return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 PLACES: Mapping[str, Callable[[Figures], str]] = {
     "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,
+    "demo": _demo,
     "duration": _duration,
+    "findings": _findings,
     "overestimation": _overestimation,
     "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,

@@ -50,6 +50,16 @@ def run(
         ),
     ] = None,
     plugin: PluginOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file",
+            metavar="FILE",
+            help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
+            "Default: run.log in DIR.",
+        ),
+    ] = None,
 ) -> None:
     """Run a grid.
 
@@ -57,18 +67,30 @@ def run(
     """
     from prmcal.harness.commands.run import run_and_report
 
-    raise typer.Exit(run_and_report(read(grid, limit, plugin), out, workers, plugin or []))
+    try:
+        done = run_and_report(read(grid, limit, plugin), out, workers, plugin or [], quiet, log_file)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    raise typer.Exit(ExitCode.FAILED_CELLS if done.failed_cells else ExitCode.DONE)
 
 
 @app.command()
-def status(directory: RunArgument) -> None:
-    """Show the progress of a run.
+def status(
+    directory: RunArgument,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="table or json.")
+    ] = "table",
+) -> None:
+    """Show the progress of a run, the time left, and why cells failed.
 
     It also works during the run.
     """
-    from prmcal.harness.commands.status import render_status
+    from prmcal.harness.commands.status import read_status, render_status
 
-    typer.echo(render_status(directory))
+    found = read_status(directory)
+    typer.echo(render_status(found, output_format))
+    raise typer.Exit(ExitCode.FAILED_CELLS if found.failures else ExitCode.DONE)
 
 
 @app.command()

@@ -2,91 +2,217 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from prmcal.db.text.formats import duration
-from prmcal.harness.commands.output import text_table, time_left
+from prmcal.db.run_folder import LOG_FILE
+from prmcal.db.text.formats import counted, duration
+from prmcal.harness.commands.output import one_of, time_left
+from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
-from prmcal.harness.execution.rebuild import recorded_failures
+from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.run import finished_shards
+from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import plan_again
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
 
-__all__ = ["render_status"]
+__all__ = ["Status", "read_status", "render_status"]
 
 
 @dataclass(frozen=True)
-class _Status:
+class Status:
     """The state of a run.
 
     Attributes
     ----------
+    directory : Path
+    grid : str
+        The name of the grid.
     running : bool
         Whether a run holds the folder's lock now.
-    shards, done : int
-        How many shards the plan has, and how many of them are finished.
+    started_at : str
+        Start of the latest run in UTC, in ISO format.
+    workers : int
+        Worker processes of the latest run.
     work : list of Work
         One entry for each kind of job.
+    shards, done, failed : int
+        All shards, the finished ones, and those that failed in the latest run, also because of another shard.
+    cells, done_cells, failed_cells : int
+        All lines of the leaderboards, the finished ones, and the failed ones.
+    failures : tuple of FailureGroup
+        Why cells failed, those with the same reason together.
     seconds_left : float or None
-        Worker seconds that the other shards need; None if there is no finished shard to estimate them from.
-    reasons : tuple of str
-        Why shards failed in the latest run, each reason once.
+        Seconds until the end with this number of workers; None if it is not known.
+    log : Path
+        The log of the latest run.
     """
 
     directory: Path
     grid: str
-    started_at: str
     running: bool
+    started_at: str
+    workers: int
+    work: list[Work]
     shards: int
     done: int
-    work: list[Work]
+    failed: int
+    cells: int
+    done_cells: int
+    failed_cells: int
+    failures: tuple[FailureGroup, ...]
     seconds_left: float | None
-    reasons: tuple[str, ...]
+    log: Path
+
+    @property
+    def state(self) -> str:
+        """``running``, ``done``, ``failed`` (it ended, but cells failed) or ``interrupted``."""
+        if self.running:
+            return "running"
+        if self.done == self.shards:
+            return "done"
+        return "failed" if self.failures else "interrupted"
 
 
-def render_status(directory: Path) -> str:
-    """Return the state of the run in a folder, by kind of job.
+def read_status(directory: Path) -> Status:
+    """Read the state of the run in a folder.
 
     Raises
     ------
     RunError
         If no grid was run in the folder.
     """
-    status = _read(directory)
-    state = "running" if status.running else ("done" if status.done == status.shards else "not running")
-    rows = [
-        [each.kind.replace("_", " "), f"{each.reused}/{each.shards}", time_left(each)] for each in status.work
-    ]
-    lines = [
-        f"Grid '{status.grid}' in {status.directory}: {state}, {status.done}/{status.shards} shards. "
-        f"Latest run started {status.started_at}.",
-        text_table(["jobs", "shards done", "worker time left"], rows),
-    ]
-    if status.done < status.shards and status.seconds_left is not None:
-        lines.append(f"About {duration(status.seconds_left)} of worker time left.")
-    lines += [f"failed: {reason}" for reason in status.reasons]
-    return "\n".join(lines)
-
-
-def _read(directory: Path) -> _Status:
     folder = RunFolder(directory)
     record = folder.record()
     plan = plan_again(record)
     store = Store(directory)
     done = finished_shards(plan, store, verify=False)
-    cost = CostModel(plan, store.all_manifests())
+    cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
     shards = {shard.ref: shard for shard in plan.shards()}
-    failures = recorded_failures(directory)
-    return _Status(
+    failures = read_failures(directory)
+    unfinished = [shard for ref, shard in shards.items() if ref not in done]
+    failed = [shard for shard in unfinished if shard.ref.key in failures]
+    cells = failed_cells(plan, failures)
+    return Status(
         directory=directory,
         grid=record.grid["name"],
-        started_at=record.started_at,
         running=folder.running(),
+        started_at=record.started_at,
+        workers=record.workers,
+        work=remaining_work(plan, done, cost),
         shards=len(shards),
         done=len(done),
-        work=remaining_work(plan, done, cost),
-        seconds_left=cost.seconds([s for ref, s in shards.items() if ref not in done]),
-        reasons=tuple(dict.fromkeys(failures.values())),
+        failed=len(failed),
+        cells=len(plan.cells),
+        done_cells=sum(all(shard.ref in done for shard in cell.job.shards) for cell in plan.cells),
+        failed_cells=len(cells),
+        failures=grouped(cells),
+        seconds_left=seconds_left(
+            [shard for shard in unfinished if shard.ref.key not in failures], cost, record.workers
+        ),
+        log=Path(record.log) if record.log else directory / LOG_FILE,
     )
+
+
+def render_status(status: Status, output_format: str = "table") -> str:
+    """Return the state of a run as text that is at most as wide as the terminal, or as JSON.
+
+    The keys of the JSON are stable: grid, directory, state, started_at (UTC), running_since (UTC, or null), workers,
+    seconds_left (or null), log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list
+    with kind, jobs, shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice).
+
+    Raises
+    ------
+    PrmcalError
+        If the format is neither ``table`` nor ``json``.
+    """
+    one_of("--format", output_format, ("table", "json"))
+    return json.dumps(_plain(status), indent=1) if output_format == "json" else _text(status)
+
+
+def _plain(status: Status) -> dict[str, Any]:
+    return {
+        "grid": status.grid,
+        "directory": str(status.directory),
+        "state": status.state,
+        "started_at": status.started_at,
+        "running_since": status.started_at if status.running else None,
+        "workers": status.workers,
+        "seconds_left": None if status.seconds_left is None else round(status.seconds_left, 1),
+        "log": str(status.log),
+        "shards": {
+            "total": status.shards,
+            "done": status.done,
+            "failed": status.failed,
+            "left": status.shards - status.done - status.failed,
+        },
+        "cells": {
+            "total": status.cells,
+            "done": status.done_cells,
+            "failed": status.failed_cells,
+            "pending": status.cells - status.done_cells - status.failed_cells,
+        },
+        "jobs": [
+            {
+                "kind": each.kind,
+                "jobs": each.jobs,
+                "shards": each.shards,
+                "done": each.reused,
+                "worker_seconds_left": None if each.seconds is None else round(each.seconds, 1),
+            }
+            for each in status.work
+        ],
+        "failures": [
+            {
+                "reason": group.failure.reason,
+                "cause": group.failure.cause,
+                "cells": list(group.cells),
+                "advice": group.advice(status.log),
+            }
+            for group in status.failures
+        ],
+    }
+
+
+def _text(status: Status) -> str:
+    began = datetime.fromisoformat(status.started_at)
+    head = f"Grid '{status.grid}' in {status.directory}: {status.state}"
+    if status.running:
+        head += f" for {duration((datetime.now(UTC) - began).total_seconds())}"
+    head += f", {_percent(status.done, status.shards)} ({status.done:,} of {counted(status.shards, 'shard')})"
+    if status.running and status.seconds_left is not None:
+        head += f", about {duration(status.seconds_left)} left"
+    rows = [
+        [
+            each.kind.replace("_", " "),
+            f"{each.reused}/{each.shards}",
+            _percent(each.reused, each.shards),
+            time_left(each),
+        ]
+        for each in status.work
+    ]
+    lines = [
+        wrapped(f"{head}."),
+        "",
+        text_table(["jobs", "shards", "done", "worker time left"], rows),
+        "",
+        wrapped(
+            f"{status.done_cells:,} of {counted(status.cells, 'cell')} done, {status.failed_cells:,} failed. "
+            f"Latest run started {status.started_at}. Log: {status.log}"
+        ),
+    ]
+    if status.state == "interrupted":
+        lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
+    return "\n".join([*lines, *told_failures(status.failures, status.log)])
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share in percent. It is 100% only if nothing is left."""
+    return f"{int(100 * part / whole) if whole else 100}%"

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.execution.worker import serve
 from prmcal.harness.jobs.job import Shard
@@ -162,8 +163,11 @@ class LocalExecutor:
             workers.remove(worker)
             message = Outcome(
                 worker.shard.ref,
-                reason=f"The worker process ended with code {worker.process.exitcode} "
-                "(out of memory, or a crash in native code).",
+                failure=Failure(
+                    f"The worker process ended with code {worker.process.exitcode} (out of memory, or a crash in "
+                    "native code).",
+                    "crash",
+                ),
             )
         if isinstance(message, str):
             schedule.notes[worker.shard.ref] = message

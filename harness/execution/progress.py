@@ -1,28 +1,33 @@
-"""The progress display of a run: finished shards, running jobs, tokens per second and time left."""
+"""The progress of a run: finished shards, time left, and what each worker does."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 
 __all__ = ["Progress"]
 
-_SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_LINES = 60.0
+_SECONDS_BETWEEN_ESTIMATES = 1.0
+_WIDTH_OF_LINES = 100
 
 
 class Progress:
-    """Show a live line on a terminal, or print a line every ten seconds elsewhere.
+    """Show a bar and a line for each running job on a terminal, or print a line every minute elsewhere.
 
     Parameters
     ----------
@@ -30,9 +35,9 @@ class Progress:
     reused : int
         Shards that were finished before.
     estimate : callable
-        Returns the seconds that a schedule will still take, or None if they are not known.
+        Returns the seconds until a schedule is finished, or None if they are not known yet.
     stream : text file, optional
-        Where the lines are written; by default standard error.
+        Where it is written; by default standard error.
     """
 
     def __init__(
@@ -46,11 +51,11 @@ class Progress:
         self.total = len({shard.ref for shard in plan.shards()})
         self.done = reused
         self.failed = 0
-        self.tokens = 0
         self._estimate = estimate
+        self._left: float | None = None
+        self._next_estimate = 0.0
         self._stream = stream or sys.stderr
-        self._begin = time.monotonic()
-        self._last_line = self._begin
+        self._last_line = time.monotonic()
         self._live: Live | None = None
         if self._stream.isatty():
             self._live = Live("", console=Console(file=self._stream), refresh_per_second=4, transient=True)
@@ -60,39 +65,54 @@ class Progress:
         """Count an outcome and show the current state."""
         if outcome is not None and outcome.manifest is not None:
             self.done += 1
-            self.tokens += outcome.manifest.generated_tokens + outcome.manifest.scored_tokens
         elif outcome is not None:
             self.failed += 1
+        now = time.monotonic()
         if self._live is not None:
-            self._live.update(self.line(schedule))
-        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
-            print(self.line(schedule), file=self._stream, flush=True)
+            self._live.update(self._picture(schedule))
+        elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.running(schedule))}"
+            print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
 
-    def line(self, schedule: Schedule) -> str:
-        """Return the current state in one line."""
-        seconds = time.monotonic() - self._begin
-        parts = [f"{self.done}/{self.total} shards"]
+    def state(self, schedule: Schedule) -> str:
+        """Return how much is done and how long the rest takes, such as "41% (80 of 196 shards), about 2 min left"."""
+        share = self.done / self.total if self.total else 1.0
+        parts = [f"{int(100 * share)}% ({self.done:,} of {self.total:,} shards)"]
         if self.failed:
-            parts.append(f"{self.failed} failed")
-        running = dict.fromkeys(
-            " ".join(filter(None, (str(self.plan.job_of(shard.ref)), _noted(schedule, shard))))
-            for shard in schedule.running
-        )
-        parts.append("running: " + ("; ".join(running) or "nothing"))
-        if self.tokens:
-            parts.append(f"{self.tokens / seconds:,.0f} tokens/s")
-        left = self._estimate(schedule)
-        if left is not None and schedule.running:
+            parts.append(f"{self.failed:,} failed")
+        left = self._seconds_left(schedule)
+        if left is not None and not schedule.finished:
             parts.append(f"about {duration(left)} left")
-        return " | ".join(parts)
+        return ", ".join(parts)
+
+    def running(self, schedule: Schedule) -> list[str]:
+        """Return one line for each running shard: its job, how long it runs, and its own progress."""
+        now = time.monotonic()
+        lines = []
+        for shard in schedule.running:
+            seconds = now - schedule.started.get(shard.ref, now)
+            note = schedule.notes.get(shard.ref, "")
+            lines.append(f"{self.plan.job_of(shard.ref)}, {duration(seconds)}{note and f': {note}'}")
+        return lines
 
     def close(self) -> None:
-        """Clear the live line."""
+        """Clear the terminal."""
         if self._live is not None:
             self._live.stop()
 
+    def _seconds_left(self, schedule: Schedule) -> float | None:
+        """Return the estimate. It is made again every second, because it looks at all shards."""
+        now = time.monotonic()
+        if now >= self._next_estimate:
+            self._left = self._estimate(schedule)
+            self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
+        return self._left
 
-def _noted(schedule: Schedule, shard: Shard[Parameters]) -> str:
-    note = schedule.notes.get(shard.ref)
-    return f"({note})" if note else ""
+    def _picture(self, schedule: Schedule) -> RenderableType:
+        head = Table.grid(expand=True, padding=(0, 1))
+        head.add_column(ratio=1)
+        head.add_column(no_wrap=True)
+        head.add_row(ProgressBar(max(1, self.total), self.done), Text(self.state(schedule)))
+        lines = (Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in self.running(schedule))
+        return Group(head, *lines)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.errors import StorageError
+from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome
@@ -14,7 +13,7 @@ from prmcal.harness.planning.again import plan_again
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 
-__all__ = ["rebuild_database", "recorded_failures"]
+__all__ = ["rebuild_database"]
 
 
 def rebuild_database(directory: Path) -> int:
@@ -32,7 +31,7 @@ def rebuild_database(directory: Path) -> int:
     with folder.lock():
         plan = plan_again(record)
         store = Store(directory)
-        failures = recorded_failures(directory)
+        failures = read_failures(directory)
         for database in (folder.database, folder.published):
             _remove(database)
             _remove(database.with_name(database.name + ".wal"))
@@ -40,7 +39,7 @@ def rebuild_database(directory: Path) -> int:
         recorder.begin(finished_shards(plan, store))
         for shard in plan.shards():
             if shard.ref.key in failures and shard.ref not in recorder.manifests:
-                recorder.note(Outcome(shard.ref, reason=failures[shard.ref.key]))
+                recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key]))
         recorder.end()
     return len(plan.cells)
 
@@ -52,12 +51,3 @@ def _remove(file: Path) -> None:
         raise StorageError(
             f"{file} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
         ) from error
-
-
-def recorded_failures(directory: Path) -> dict[str, str]:
-    """Return why shards failed in the latest run, by their keys."""
-    try:
-        failures: dict[str, str] = json.loads((directory / FAILURES_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return failures

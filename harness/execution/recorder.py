@@ -6,7 +6,6 @@ readers every few seconds.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from prmcal import __version__
-from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
+from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.group_comparisons import compare_groups
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
@@ -28,7 +27,7 @@ from prmcal.harness.machine.gpus import describe_gpus
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import Manifest, Store, write_atomically
+from prmcal.harness.storage.store import Manifest, Store
 
 __all__ = ["Recorder"]
 
@@ -65,7 +64,7 @@ class Recorder:
         self.store = store
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
-        self.failures: dict[ArtifactRef, str] = {}
+        self.failures: dict[str, Failure] = {}
         self._folder = folder
         self._writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
@@ -77,7 +76,7 @@ class Recorder:
         """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
         self.manifests = dict(done)
         self._loaded = self._writer.loaded_jobs()
-        self._write_failures()
+        write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
             transaction.record([self._run_row("running"), *self._description()])
@@ -89,7 +88,8 @@ class Recorder:
         if outcome.manifest is not None:
             self.manifests[outcome.ref] = outcome.manifest
         else:
-            self.failures[outcome.ref] = outcome.reason
+            assert outcome.failure is not None
+            self.failures[outcome.ref.key] = outcome.failure
         job = self.plan.job_of(outcome.ref)
         if self._status(job) != "pending":
             self._unwritten[job.key] = job
@@ -112,32 +112,23 @@ class Recorder:
         self._writer.record([self._run_row("interrupted")])
         self._writer.publish()
 
-    def failed_cells(self) -> dict[str, str]:
-        """Return the ids of failed cells with the reasons."""
-        return {
-            cell.cell_id: self._reason(cell.job)
-            for cell in self.plan.cells
-            if self._status(cell.job) in ("failed", "blocked")
-        }
-
     def _status(self, job: Job[Parameters]) -> str:
         if all(shard.ref in self.manifests for shard in job.shards):
             return "done"
-        failed = [shard for shard in job.shards if shard.ref in self.failures]
+        failed = [shard for shard in job.shards if shard.ref.key in self.failures]
         if not failed:
             return "pending"
         inputs = [ref for shard in failed for refs in shard.inputs.values() for ref in refs]
-        return "blocked" if any(ref in self.failures for ref in inputs) else "failed"
+        return "blocked" if any(ref.key in self.failures for ref in inputs) else "failed"
 
     def _reason(self, job: Job[Parameters]) -> str:
-        reasons = dict.fromkeys(
-            self.failures[shard.ref] for shard in job.shards if shard.ref in self.failures
-        )
+        keys = (shard.ref.key for shard in job.shards)
+        reasons = dict.fromkeys(self.failures[key].reason for key in keys if key in self.failures)
         return "; ".join(reasons)
 
     def _write(self, publish: bool = True) -> None:
         begin = time.monotonic()
-        self._write_failures()
+        write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             for job in self._unwritten.values():
                 self._load(transaction, job)
@@ -166,12 +157,6 @@ class Recorder:
     def _files(self, job: Job[Parameters], table: str) -> list[Path]:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
         return [path for path in paths if path.exists()]
-
-    def _write_failures(self) -> None:
-        reasons = {ref.key: reason for ref, reason in self.failures.items()}
-        write_atomically(
-            self._folder.directory / FAILURES_FILE, json.dumps(reasons, indent=1, sort_keys=True)
-        )
 
     def _run_row(self, status: str) -> Run:
         finished = None if status == "running" else datetime.now(UTC).replace(tzinfo=None)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from prmcal.db.run_folder import LOG_FILE
 from prmcal.errors import StorageError
 from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.executor import Executor, LocalExecutor
+from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped
+from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
-from prmcal.harness.machine.gpus import check_workers
+from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
@@ -36,15 +41,21 @@ class RunSummary:
         Shards that were computed, and shards that were finished before.
     cells, failed_cells : int
         All lines of the leaderboards, and the failed ones among them.
-    reasons : tuple of str
-        Why cells failed, each reason once.
+    failures : tuple of FailureGroup
+        Why cells failed, those with the same reason together.
+    seconds : float
+        Wall time of the run.
+    log : Path
+        The log of the run.
     """
 
     computed: int
     reused: int
     cells: int
     failed_cells: int
-    reasons: tuple[str, ...]
+    failures: tuple[FailureGroup, ...]
+    seconds: float
+    log: Path
 
 
 def run_grid(
@@ -54,6 +65,7 @@ def run_grid(
     plugin_files: Sequence[Path] = (),
     executor: Executor | None = None,
     stream: TextIO | None = None,
+    log_file: Path | None = None,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
 
@@ -70,6 +82,8 @@ def run_grid(
         Runs the shards; by default on this machine.
     stream : text file, optional
         Where the progress is written; by default standard error.
+    log_file : Path, optional
+        Where the log is written; by default ``run.log`` in the folder.
 
     Raises
     ------
@@ -82,6 +96,7 @@ def run_grid(
     """
     if executor is None:
         check_workers(grid, workers)
+    begin = time.monotonic()
     folder = RunFolder(directory)
     plan = build_plan(grid)
     with folder.lock():
@@ -91,6 +106,8 @@ def run_grid(
             plugin_files=[str(path.resolve()) for path in plugin_files],
             run_id=secrets.token_hex(6),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            workers=workers,
+            log=str((log_file or directory / LOG_FILE).resolve()),
         )
         folder.write_record(record)
         store = Store(directory)
@@ -98,19 +115,31 @@ def run_grid(
         done = finished_shards(plan, store)
         recorder = Recorder(folder, plan, store, record)
         recorder.begin(done)
-        schedule = Schedule(plan, done)
-        cost = CostModel(plan, store.all_manifests())
+        cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
+        log = RunLog(log_file or directory / LOG_FILE, plan)
+        log.begin(len(done), workers)
         progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
-        _execute(
-            schedule, recorder, executor or LocalExecutor(directory, workers, plugin_files), cost, progress
-        )
-        recorder.end()
+        try:
+            _execute(
+                Schedule(plan, done),
+                recorder,
+                executor or LocalExecutor(directory, workers, plugin_files),
+                cost,
+                progress,
+                log,
+            )
+            recorder.end()
+        finally:
+            log.close()
+    failed = failed_cells(plan, recorder.failures)
     return RunSummary(
         computed=len(recorder.manifests) - len(done),
         reused=len(done),
         cells=len(plan.cells),
-        failed_cells=len(recorder.failed_cells()),
-        reasons=tuple(dict.fromkeys(recorder.failed_cells().values())),
+        failed_cells=len(failed),
+        failures=grouped(failed),
+        seconds=time.monotonic() - begin,
+        log=log.file,
     )
 
 
@@ -126,23 +155,31 @@ def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[Artif
 
 
 def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:
-    seconds = cost.seconds([*schedule.waiting.values(), *schedule.running])
-    return None if seconds is None else seconds / workers
+    now = time.monotonic()
+    elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
+    return seconds_left(schedule.unfinished, cost, workers, elapsed)
 
 
 def _execute(
-    schedule: Schedule, recorder: Recorder, executor: Executor, cost: CostModel, progress: Progress
+    schedule: Schedule,
+    recorder: Recorder,
+    executor: Executor,
+    cost: CostModel,
+    progress: Progress,
+    log: RunLog,
 ) -> None:
     try:
         for outcome in executor.run(schedule):
             if outcome is not None:
+                log.note(outcome)
                 if outcome.fatal:
-                    raise StorageError(outcome.reason)
+                    raise StorageError(outcome.failure.reason if outcome.failure else "")
                 if outcome.manifest is not None:
                     cost.learn(outcome.ref, outcome.manifest)
                 recorder.note(outcome)
             progress.update(schedule, outcome)
-    except BaseException:
+    except BaseException as error:
+        log.write(f"The run was interrupted ({type(error).__name__}). Finished work is kept.")
         recorder.abandon()
         raise
     finally:

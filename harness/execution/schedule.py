@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
@@ -24,16 +26,22 @@ class Outcome:
     ref : ArtifactRef
     manifest : Manifest or None
         The manifest of its artifact, or None if it failed.
-    reason : str
-        Why it failed; empty if it did not.
+    failure : Failure or None
+        Why it failed, or None if it did not.
+    blocked : bool
+        Whether it was not computed because a shard that it needs failed.
     fatal : bool
         Whether the run must stop because the machine failed, for example with a full disk.
+    log : tuple of str
+        Lines for the log: repeated requests, warnings, and the traceback of an error.
     """
 
     ref: ArtifactRef
     manifest: Manifest | None = None
-    reason: str = ""
+    failure: Failure | None = None
+    blocked: bool = False
     fatal: bool = False
+    log: tuple[str, ...] = ()
 
 
 class Schedule:
@@ -53,10 +61,10 @@ class Schedule:
     ----------
     waiting : dict
         Shards that are not handed out yet.
-    failed : dict
-        Why shards failed.
     notes : dict
         The latest progress line of running shards.
+    started : dict
+        When running shards began, in seconds of ``time.monotonic``.
     """
 
     def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
@@ -64,8 +72,8 @@ class Schedule:
         for shard in plan.shards():
             if shard.ref not in done:
                 self.waiting.setdefault(shard.ref, shard)
-        self.failed: dict[ArtifactRef, str] = {}
         self.notes: dict[ArtifactRef, str] = {}
+        self.started: dict[ArtifactRef, float] = {}
         self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._missing = {
             ref: {i for refs in shard.inputs.values() for i in refs if i in self.waiting}
@@ -108,24 +116,25 @@ class Schedule:
         self._ready.remove(ref)
         shard = self.waiting.pop(ref)
         self._running[ref] = shard
+        self.started[ref] = time.monotonic()
         return shard
 
     def finish(self, outcome: Outcome) -> list[Outcome]:
         """Note an outcome. Return it, and an outcome for every shard that can no longer be computed."""
         self._running.pop(outcome.ref, None)
         self.notes.pop(outcome.ref, None)
+        self.started.pop(outcome.ref, None)
         if outcome.manifest is not None:
             for dependent in self._dependents[outcome.ref]:
                 self._missing[dependent].discard(outcome.ref)
                 if not self._missing[dependent] and dependent in self.waiting:
                     self._ready.add(dependent)
             return [outcome]
-        self.failed[outcome.ref] = outcome.reason
         outcomes = [outcome]
         for dependent in self._dependents[outcome.ref]:
             if dependent in self.waiting:
                 del self.waiting[dependent]
-                outcomes += self.finish(Outcome(dependent, reason=outcome.reason))
+                outcomes += self.finish(Outcome(dependent, failure=outcome.failure, blocked=True))
         return outcomes
 
 

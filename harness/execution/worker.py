@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from prmcal.errors import PrmcalError, StorageError
+from prmcal.errors import StorageError
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import Store
+from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
 
 __all__ = ["run_shard", "serve"]
@@ -26,27 +31,58 @@ __all__ = ["run_shard", "serve"]
 def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
     """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
     begin, models = time.perf_counter(), context.models_loaded
+    with _collected(context.report) as log:
+        try:
+            output = compute(shard, context)
+            figures = {
+                "seconds": round(time.perf_counter() - begin, 3),
+                "size": shard.size,
+                "samples": output.samples,
+                "generated_tokens": output.generated_tokens,
+                "scored_tokens": output.scored_tokens,
+                "loading": context.models_loaded > models,
+            }
+            manifest = context.store.write(
+                shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
+            )
+            context.store.drop_checkpoints(shard.ref)
+            return Outcome(shard.ref, manifest, log=tuple(log))
+        except Exception as error:
+            failure = Failure.of(error, shard.ref.kind)
+            fatal = isinstance(error, StorageError)
+            return Outcome(
+                shard.ref,
+                failure=failure,
+                fatal=fatal,
+                log=(*log, "".join(traceback.format_exception(error))),
+            )
+
+
+class _Collector(logging.Handler):
+    """Collect log records and warnings. Those about a network are also shown with the progress."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname.lower()}: {record.getMessage()}")
+        if record.name == LOGGER:
+            self._report(record.getMessage())
+
+
+@contextmanager
+def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
+    """Collect the warnings and the log records of everything inside the block."""
+    collector, root = _Collector(report), logging.getLogger()
+    root.addHandler(collector)
+    logging.captureWarnings(True)
     try:
-        output = compute(shard, context)
-        figures = {
-            "seconds": round(time.perf_counter() - begin, 3),
-            "size": shard.size,
-            "samples": output.samples,
-            "generated_tokens": output.generated_tokens,
-            "scored_tokens": output.scored_tokens,
-            "loading": context.models_loaded > models,
-        }
-        manifest = context.store.write(
-            shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
-        )
-        context.store.drop_checkpoints(shard.ref)
-        return Outcome(shard.ref, manifest)
-    except StorageError as error:
-        return Outcome(shard.ref, reason=str(error), fatal=True)
-    except PrmcalError as error:
-        return Outcome(shard.ref, reason=str(error))
-    except Exception as error:
-        return Outcome(shard.ref, reason=f"{shard.ref.kind}: {type(error).__name__}: {error}")
+        yield collector.lines
+    finally:
+        logging.captureWarnings(False)
+        root.removeHandler(collector)
 
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:

@@ -264,7 +264,7 @@ class Run:
         """
         from prmcal.harness.site import write_site
 
-        write_site(self.directory, Path(site))
+        write_site([self.directory], Path(site))
         return Path(site)
 
     @property

@@ -37,12 +37,18 @@ class RunRecord:
     run_id : str
     started_at : str
         Start of the run in UTC, in ISO format.
+    workers : int
+        Its worker processes.
+    log : str
+        Absolute path of its log. Empty for a run of an earlier version.
     """
 
     grid: dict[str, Any]
     plugin_files: list[str]
     run_id: str
     started_at: str
+    workers: int = 1
+    log: str = ""
 
 
 class RunFolder:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError, StorageError
@@ -55,7 +56,8 @@ def cells(page: Page, board: str = "calibration") -> list[str]:
 
 def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
-    for name, metric in (("calibration", "brier_corrected"), ("scaling", "accuracy")):
+    boards: dict[Leaderboard, str] = {"calibration": "brier_corrected", "scaling": "accuracy"}
+    for name, metric in boards.items():
         frame = catalog.leaderboard(published_path(run_folder), name)
         assert cells(page, name) == list(frame["cell_id"])[:50]
         for row in frame[frame["status"] == "done"].head(3).to_dict("records"):

@@ -12,6 +12,7 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import address_of, given_names, write_address
 from prmcal.dashboard.controls.context import RUN
+from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.db.html import asset
@@ -56,14 +57,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       compare: (a, b) => root.page("compare", { a, b }),
     };
     root.sent = sent;
-    // Streamlit opens the page of the address when the browser goes through its history, without loading itself again.
-    root.addEventListener("click", (event) => {
-      const link = event.target.closest("a");
-      if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      history.pushState({}, "", link.href);
-      dispatchEvent(new PopStateEvent("popstate"));
-    });
+    openLinksHere(root);
     root.start = (table) => mountTable(root, table, host);
   }
   const before = root.data;
@@ -104,7 +98,7 @@ def _component() -> Callable[..., Any]:
         "prmcal_leaderboard",
         html='<div class="board"></div>',
         css=asset("table.css") + _COLOURS,
-        js=asset("table.js") + _HOST,
+        js=f"{asset('table.js')}\n{OPEN_LINKS_HERE}{_HOST}",
     )
 
 

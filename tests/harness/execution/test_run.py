@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.commands.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS, ROOT, Prmcal, command, environment
 
@@ -111,6 +112,48 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
     assert "Traceback" not in errors
 
 
+def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Path) -> None:
+    path, out, log = grid(tmp_path), tmp_path / "out", tmp_path / "logs" / "my.log"
+    told = prmcal(*run_arguments(path, out), "--log-file", log)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout == ""
+    lines = told.stderr.splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+    assert "Best calibrator:" in told.stderr
+    assert lines[-3:] == [
+        "Next:",
+        f"  prmcal leaderboard {out}    the ranking, and how sure it is",
+        f"  prmcal dashboard {out}      all results in a browser",
+    ]
+    shards = len(list(out.glob("artifacts/*/*/artifact.json")))
+    assert sum(" s  " in line for line in log.read_text().splitlines()) == shards
+    assert not (out / "run.log").exists()
+    quiet = prmcal(*run_arguments(path, out), "--quiet")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    refused = prmcal(*run_arguments(path, out), "--log-file", tmp_path)
+    assert refused.returncode == ExitCode.BAD_INPUT
+    assert "cannot be written" in refused.stderr
+    assert "Choose another --log-file" in " ".join(refused.stderr.split())
+
+
+def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+    _, out = finished
+    found = json.loads(prmcal("status", out, "--format", "json").stdout)
+    assert set(found) == {
+        "grid", "directory", "state", "started_at", "running_since", "workers", "seconds_left", "log", "shards",
+        "cells", "jobs", "failures",
+    }  # fmt: skip
+    assert (found["state"], found["running_since"], found["seconds_left"]) == ("done", None, 0.0)
+    assert found["shards"]["done"] == found["shards"]["total"] > 0 == found["shards"]["left"]
+    assert found["cells"]["done"] == found["cells"]["total"] > 0
+    assert sum(each["done"] for each in found["jobs"]) == found["shards"]["done"]
+    text = prmcal("status", out).stdout
+    assert f"done, 100% ({found['shards']['total']} of {found['shards']['total']} shards)" in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert prmcal("status", out, "--format", "csv").returncode == ExitCode.BAD_INPUT
+
+
 def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, out = finished
     again = prmcal(*run_arguments(path, out))
@@ -185,16 +228,31 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
         tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
     )
     done = prmcal(*run_arguments(path, tmp_path / "out", workers=2))
-    errors = [line for line in done.stderr.splitlines() if line.startswith("prmcal: error:")]
-    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--format", "json").stdout)
+    rows = json.loads(
+        prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout
+    )
     assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
     assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
+    scaling = [
+        row["prm"]
+        for row in json.loads(
+            prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout
+        )
+    ]
     for prm, message in messages.items():
         (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
         assert reason.startswith(message)
-        assert f"prmcal: error: {reason}" in errors
+        cells = sum(row["prm"] == prm for row in rows) + scaling.count(prm)
+        assert f"prmcal: error: {cells} cells failed: {reason}" in said
+    assert said.count("prmcal: error:") == len(messages)
+    assert f"What to do: The traceback is in {tmp_path / 'out' / 'run.log'}. Correct the plugin" in said
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "RuntimeError: out of luck" in log
+    assert "Traceback (most recent call last)" in log
+    assert len(done.stderr.splitlines()) < 60
 
 
 def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
@@ -209,14 +267,21 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
     ]
     out = tmp_path / "out"
     done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
-    assert done.returncode == 2
-    rows = json.loads(prmcal("leaderboard", out, "--format", "json").stdout)
+    assert done.returncode == ExitCode.FAILED_CELLS
+    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
     found = {row["calibrator"]: row["status"] for row in rows}
     assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
     state = prmcal("status", out)
+    assert state.returncode == ExitCode.FAILED_CELLS
+    told = json.loads(prmcal("status", out, "--format", "json").stdout)
+    assert told["state"] == "failed"
+    assert told["cells"]["failed"] == sum(len(each["cells"]) for each in told["failures"])
+    assert told["cells"]["done"] + told["cells"]["failed"] == told["cells"]["total"]
+    assert {each["cause"] for each in told["failures"]} == {"plugin"}
     for message in messages.values():
-        assert f"prmcal: error: {message}" in done.stderr
-        assert message in state.stdout
+        assert f"failed: {message}" in " ".join(done.stderr.split())
+        assert message in " ".join(state.stdout.split())
+        assert any(each["reason"].startswith(message) for each in told["failures"])
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:
@@ -359,10 +424,10 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     out = tmp_path / "out"
     path = grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
     done = prmcal(*run_arguments(path, out), "--plugin", mine)
-    assert done.returncode == 2
+    assert done.returncode == ExitCode.FAILED_CELLS
     assert (
         "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]"
-        in done.stderr
+        in " ".join(done.stderr.split())
     )
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from prmcal.harness.cli.exit_codes import ExitCode
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.execution.synthetic_server import PARTING
 
@@ -58,18 +59,24 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
 
     with server(port, dies_after=45):
         interrupted = run("interrupted")
-    assert interrupted.returncode == 2
-    assert "returned no completion in 2 attempts" in interrupted.stderr
-    assert "Finished work is kept. Check the server, then run the same command again" in interrupted.stderr
+    assert interrupted.returncode == ExitCode.FAILED_CELLS
+    said = " ".join(interrupted.stderr.split())
+    assert "The llm 'served' failed to generate: the server http" in said
+    assert "gave no answer in" in said
+    assert "Check the server, then run the same command again. It tries only the failed cells again" in said
+    assert said.count("prmcal: error:") <= 3
+    log = (tmp_path / "interrupted" / "run.log").read_text()
+    assert log.count("Likely cause:") >= 1
     kept = {file.parent.name for file in (tmp_path / "interrupted" / "artifacts").glob("*/*/artifact.json")}
     assert kept
 
     with server(port):
         resumed, whole = run("interrupted"), run("whole")
     assert resumed.returncode == whole.returncode == 0, resumed.stderr
-    assert f" {len(kept)} reused, 0 cells failed" in resumed.stderr
+    assert f" {len(kept)} reused, 0 cells failed" in " ".join(resumed.stderr.split())
     assert " 0 reused" in whole.stderr
     tables = [
-        prmcal("leaderboard", tmp_path / out, "--format", "csv").stdout for out in ("interrupted", "whole")
+        prmcal("leaderboard", tmp_path / out, "--table", "calibration", "--format", "csv").stdout
+        for out in ("interrupted", "whole")
     ]
     assert tables[0] == tables[1] != ""

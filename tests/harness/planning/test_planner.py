@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from prmcal.errors import GridError
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, SearchParameters
 from prmcal.harness.planning.grid import GridSpec, read_grid
@@ -152,12 +153,13 @@ def test_a_failure_takes_only_what_depends_on_it() -> None:
         shard = schedule.take()
         assert shard is not None
         good = shard.ref != failed
-        outcomes = schedule.finish(finished(shard.ref) if good else Outcome(shard.ref, reason="no luck"))
-        blocked |= {each.ref for each in outcomes if each.manifest is None}
+        outcomes = schedule.finish(
+            finished(shard.ref) if good else Outcome(shard.ref, failure=Failure("no luck"))
+        )
+        blocked |= {each.ref for each in outcomes if each.failure == Failure("no luck")}
     lost = {planned.job_of(ref).labels.llm for ref in blocked}
     assert failed in blocked
     assert lost == {"weak"}
-    assert all(schedule.failed[ref] == "no luck" for ref in blocked)
 
 
 def test_a_strategy_is_run_once_for_what_it_reads() -> None:
