@@ -92,7 +92,7 @@ function mountTable(root, table, host) {
   };
   const back = element("button", { type: "button", onclick: turn(-1) }, "Previous");
   const next = element("button", { type: "button", onclick: turn(1) }, "Next");
-  const pager = element("nav", { class: "pager", "aria-label": "Pages of the table" }, back, element("span"), next);
+  const pager = element("nav", { class: "pager" }, back, element("span"), next);
   const legend = element("p", { class: "legend" });
   root.classList.add("leaderboard");
   root.replaceChildren(
@@ -365,6 +365,7 @@ function mountTable(root, table, host) {
     drawn = "";
     own.ticked = own.ticked.filter((cell) => table.cells.includes(cell));
     scroll.setAttribute("aria-label", `Rows: ${table.title}`);
+    pager.setAttribute("aria-label", `Pages: ${table.title}`);
     root.classList.toggle("many", used().length > 5);
     const same = table.names.filter((column) => !used().includes(column) && column.values.length);
     legend.textContent = `${same.map((column) => `${column.title}: ${column.values[0]}. `).join("")}${table.legend}`;
