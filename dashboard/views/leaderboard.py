@@ -27,4 +27,4 @@ def show(path: Path) -> None:
         "Costs": lambda: show_costs(path, grid),
         "Paper": lambda: show_reported(path),
     }
-    views[choose_view(list(views), "table", resets=[PAGE, "sort", "chart"])]()
+    views[choose_view(list(views), "table", resets=[PAGE, "sort", "search", "columns", "row", "chart"])]()

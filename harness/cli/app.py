@@ -50,7 +50,7 @@ class Grouped(TyperGroup):
 app = typer.Typer(
     name="prmcal",
     cls=Grouped,
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -66,9 +66,12 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def prmcal(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Measure and repair the calibration of process reward models, and see what calibration gains."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -82,7 +82,7 @@ def export_prm(
 
     Its README.md shows how to load it with transformers and vLLM.
     """
-    from prmcal.harness.commands.export_prm import export_calibrated_prm
+    from prmcal.harness.commands.exchange.prm import export_calibrated_prm
 
     export_calibrated_prm(directory, cell, out, level)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
@@ -99,7 +99,7 @@ def export_success_rates(
 
     The file has the format of the published calibration set.
     """
-    from prmcal.harness.commands.export_success import export_success
+    from prmcal.harness.commands.exchange.success import export_success
 
     typer.echo(f"Wrote {export_success(directory, out):,} prefixes to {out}.", err=True)
 
@@ -118,6 +118,6 @@ def import_first_passes(
 
     A grid such as the shipped grid `recorded` replays the recording.
     """
-    from prmcal.harness.commands.import_first_pass import import_first_pass
+    from prmcal.harness.commands.exchange.first_pass import import_first_pass
 
     typer.echo(f"Wrote {import_first_pass(files, out, rewards):,} questions to {out}.", err=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.terminal.tables import text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from prmcal.harness.costs.estimate import Work
     from prmcal.harness.terminal.tables import Column
 
-__all__ = ["FORMATS", "exported", "hidden_note", "one_of", "plain_row", "text_table", "time_left"]
+__all__ = ["FORMATS", "exported", "hidden_note", "one_of", "plain_row", "time_left"]
 
 FORMATS = ("table", "json", "csv", "markdown")
 

@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from prmcal.harness.terminal.size import terminal_width
+from prmcal.harness.terminal.size import UNLIMITED, terminal_width
 
 __all__ = ["broken", "cell_width", "cut", "one_line", "printable", "wrapped"]
 
@@ -21,13 +21,13 @@ def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: s
     text : str
         Its line breaks stay. Control characters are escaped.
     width : int, optional
-        Columns of a line. Default: those of the terminal.
+        Columns of a line. Default: those of the terminal, also for a table of unlimited width.
     indent : str
         What each line begins with.
     hanging : str
         What lines begin with besides, except the first line of the result.
     """
-    space = (terminal_width() if width is None else width) - cell_len(indent)
+    space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent)
     lines: list[str] = []
     for line in printable(text).split("\n"):
         if not lines and hanging:

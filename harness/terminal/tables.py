@@ -154,10 +154,10 @@ def _fits(units: Sequence[tuple[Column, ...]], space: int) -> bool:
 def _widths(columns: Sequence[Column], space: int) -> list[int]:
     widths = [each.width(wrapped=True) for each in columns]
     names = [place for place, each in enumerate(columns) if not each.whole] or list(range(len(columns)))
-    while _total(widths) > space:
+    while _total(widths) > space and max(widths) > 1:
         longest = max(names, key=widths.__getitem__)
         if widths[longest] <= _LEAST_NAME:
-            names = list(range(len(columns)))
+            longest = max(range(len(columns)), key=widths.__getitem__)
         widths[longest] -= 1
     for place, column in enumerate(columns):
         widest = max(column.width(), *map(cell_len, column.values)) if column.values else column.width()

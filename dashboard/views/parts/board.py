@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.controls.address import address_of, write_address
+from prmcal.dashboard.controls.address import address_of, given_names, write_address
 from prmcal.dashboard.controls.context import RUN
 from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
+from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.db.html import asset
 from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
@@ -72,6 +74,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
 def show_board(path: Path, leaderboard: Leaderboard) -> None:
     """Show a leaderboard of a published database. Its search, filters, order, columns and page are in the address."""
     address = address_of()
+    names = asdict(grid_names(path))
+    address |= {parameter: given_names(parameter, names[kind]) for kind, parameter in FILTERS.items()}
     _component()(
         data={
             "table": _data(str(path), fingerprint(path), leaderboard),

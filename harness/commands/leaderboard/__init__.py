@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.overview.export import ranking_frame
+from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard

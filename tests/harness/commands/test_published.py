@@ -14,8 +14,8 @@ import yaml
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.commands.export_success import export_success
-from prmcal.harness.commands.import_first_pass import import_first_pass
+from prmcal.harness.commands.exchange.first_pass import import_first_pass
+from prmcal.harness.commands.exchange.success import export_success
 from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal
@@ -49,7 +49,9 @@ def run(prmcal: Prmcal, folder: Path, out: str) -> dict[str, Any]:
     """Run the grid in a folder: its calibration leaderboard by cell."""
     done = prmcal("run", folder / "grid.yaml", "--out", folder / out, "--workers", 1, "--plugin", SYNTHETIC)
     assert done.returncode == 0, done.stderr
-    listed = json.loads(prmcal("leaderboard", folder / out, "--format", "json").stdout)
+    listed = json.loads(
+        prmcal("leaderboard", folder / out, "--table", "calibration", "--format", "json").stdout
+    )
     return {each["cell_id"]: each for each in listed}
 
 
@@ -95,7 +97,9 @@ def test_what_was_exported_is_calibrated_on_as_it_was_here(
     exported = finished.parent / "success.jsonl"
     calibrated_on(finished, tmp_path, {"weak": str(exported), "strong": [str(exported)]})
     found = run(prmcal, tmp_path, "out")
-    assert list(found.values()) == json.loads(prmcal("leaderboard", finished, "--format", "json").stdout)
+    assert list(found.values()) == json.loads(
+        prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout
+    )
     assert found["calibration/weak/verifier/isotonic/synthetic-questions"]["brier"] < 0.2
 
 
@@ -125,7 +129,9 @@ def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp
     files = {"weak": str(tmp_path / "weak.json"), "strong": str(tmp_path / "strong_mc_accuracy.json")}
     calibrated_on(finished, tmp_path, files)
     found = run(prmcal, tmp_path, "out")
-    for each in json.loads(prmcal("leaderboard", finished, "--format", "json").stdout):
+    for each in json.loads(
+        prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout
+    ):
         assert found[each["cell_id"]]["brier"] == pytest.approx(each["brier"])
 
 

@@ -76,6 +76,7 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     assert f" {len(kept)} reused, 0 cells failed" in " ".join(resumed.stderr.split())
     assert " 0 reused" in whole.stderr
     tables = [
-        prmcal("leaderboard", tmp_path / out, "--format", "csv").stdout for out in ("interrupted", "whole")
+        prmcal("leaderboard", tmp_path / out, "--table", "calibration", "--format", "csv").stdout
+        for out in ("interrupted", "whole")
     ]
     assert tables[0] == tables[1] != ""

@@ -90,7 +90,7 @@ def test_a_small_grid_is_an_evening_of_one_gpu(prmcal: Prmcal) -> None:
     done = prmcal("plan", SMALL, "--limit", "100")
     assert done.returncode == 0, done.stderr
     assert f"{100 * 4 + 100 * 16:,}" in done.stdout
-    hours = float(prmcal("plan", SMALL).stdout.partition(" all ")[2].split()[1])
+    hours = float(prmcal("plan", SMALL).stdout.partition("\nall ")[2].split()[1])
     assert 0.1 < hours < 4
 
 

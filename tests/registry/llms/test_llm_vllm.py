@@ -37,7 +37,7 @@ def test_the_doctor_sees_that_it_is_missing(prmcal: Prmcal, tmp_path: Path) -> N
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump(grid))
     done = prmcal("doctor", path, "--plugin", PLUGINS / "synthetic.py")
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert "The package vllm is not installed: pip install 'prmcal[vllm]'" in done.stdout
 
 

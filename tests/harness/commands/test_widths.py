@@ -1,0 +1,167 @@
+"""What the commands print: it fits the terminal, says what is hidden, and cells have the same number everywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from prmcal.db.cell_names import numbered
+from prmcal.db.overview.query import overview
+from prmcal.errors import PrmcalError, RunError, UnknownCellError
+from prmcal.harness.commands.compare import render_comparison
+from prmcal.harness.commands.dashboard import check_folder
+from prmcal.harness.commands.leaderboard import TABLES, render_leaderboard
+from prmcal.harness.commands.leaderboard.ranking import overview_text
+from prmcal.harness.commands.list import render_plugins
+from prmcal.harness.commands.show import render_cell
+from prmcal.harness.terminal.size import UNLIMITED
+from tests.conftest import Prmcal
+from tests.db import factory
+
+WIDTHS = (60, 80, 120)
+ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small run. Not to be written to."""
+    folder = tmp_path_factory.mktemp("out")
+    factory.build(folder)
+    return folder
+
+
+def widest(text: str) -> int:
+    return max(map(cell_len, text.splitlines()))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("table", TABLES[1:])
+def test_leaderboards_fit(out: Path, table: str, width: int) -> None:
+    text = render_leaderboard(out, table, width=width)
+    assert widest(text) <= width
+    assert "-0.000" not in text
+    hidden = "Hidden at this width" in text
+    whole = render_leaderboard(out, table, width=UNLIMITED)
+    assert "Hidden at this width" not in whole
+    assert not hidden or max(len(line) for line in whole.splitlines() if line.startswith("─")) > width
+
+
+def test_the_overview_fits_and_comes_first(out: Path) -> None:
+    assert render_leaderboard(out, width=80).startswith("3 calibrators at 4 places: ")
+    found = overview(out / "leaderboard.duckdb")
+    for width in WIDTHS:
+        body = overview_text(found, out, width).partition("\nNext:")[
+            0
+        ]  # commands are not broken: they are copied
+        assert widest(body) <= width
+        assert "temperature" in body
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cells_and_comparisons_fit(out: Path, width: int) -> None:
+    assert widest(render_cell(out, "3", width)) <= width
+    assert widest(render_comparison(out, "2", "3", None, "table", width)) <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_plugins_fit(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = render_plugins(None)
+    assert widest(text) <= width
+    assert "prmcal.registry.calibrators.isotonic:IsotonicCalibrator" in text.replace("\n", "").replace(
+        " ", ""
+    )
+
+
+def test_hidden_columns_are_named_with_the_way_to_see_them(out: Path) -> None:
+    text = " ".join(render_leaderboard(out, "calibration", width=60).split())
+    assert "Hidden at this width: " in text
+    keys = re.search(r"--columns (\S+)", text)
+    assert keys and "signed_error" in keys[1].split(",")
+    shown = render_leaderboard(out, "calibration", columns=["signed_error"], width=60)
+    assert "Signed error" in shown and "Brier" not in shown
+    assert "0.125 [" in render_leaderboard(out, "calibration", columns=["brier"], width=60)
+
+
+def test_what_all_rows_share_is_said_once(out: Path) -> None:
+    text = render_leaderboard(
+        out, "calibration", filters={"dataset": ["nano-math"], "llm": ["weak"]}, width=80
+    )
+    assert text.startswith("In all rows: Data set nano-math, LLM weak, PRM qwen, done.\n")
+    assert text.count("nano-math") == 1
+    grouped = render_leaderboard(out, "calibration", width=80)
+    assert grouped.count("nano-math, weak") == 1
+
+
+def test_cells_have_one_number_everywhere(out: Path) -> None:
+    published = out / "leaderboard.duckdb"
+    number = numbered(published)[ISOTONIC]
+    rows = json.loads(render_leaderboard(out, "calibration", "json"))
+    assert {row["cell_id"]: row["number"] for row in rows}[ISOTONIC] == number
+    line = next(each for each in render_leaderboard(out, "calibration").splitlines() if "isotonic" in each)
+    assert line.startswith(f"#{number} ")
+    assert render_cell(out, f"#{number}").startswith(f"#{number} {ISOTONIC}: done\n")
+    compared = render_comparison(out, str(number), "2", None, "table")
+    assert compared.startswith(f"A  #{number} {ISOTONIC}\nB  #2 ")
+    assert json.loads(render_comparison(out, str(number), "2", None, "json"))["a"]["cell_id"] == ISOTONIC
+
+
+def test_wrong_names_are_refused_with_what_was_meant(out: Path) -> None:
+    with pytest.raises(UnknownCellError, match=f"Did you mean #3 '{ISOTONIC}'"):
+        render_cell(out, ISOTONIC.replace("isotonic", "isotonc"))
+    for choice, message in (
+        ({"filters": {"llm": ["waek"]}}, "--llm: the grid has no llm 'waek'. Did you mean 'weak'"),
+        ({"columns": ["brir"]}, "--columns: the table has no column 'brir'. Did you mean 'brier'"),
+    ):
+        for output_format in ("table", "csv", "markdown"):
+            with pytest.raises(PrmcalError, match=re.escape(message)):
+                render_leaderboard(out, "calibration", output_format, **choice)
+    for refused in ({"filters": {"calibrator": ["isotonic"]}}, {"columns": ["brier"]}):
+        with pytest.raises(PrmcalError, match="does not apply to the overview"):
+            render_leaderboard(out, "overview", **refused)
+
+
+def test_chosen_columns_and_cells_are_exported(out: Path) -> None:
+    csv = render_leaderboard(out, "scaling", "csv", filters={"strategy": ["best-of-n"]}, columns=["accuracy"])
+    head, *lines = csv.splitlines()
+    assert "accuracy_low" in head and "pass_at_n" not in head
+    assert lines and all(",best-of-n," in line for line in lines)
+
+
+def test_a_folder_without_a_run_is_refused(out: Path, tmp_path: Path) -> None:
+    check_folder(out)
+    check_folder(tmp_path)  # a run is about to fill it
+    (tmp_path / "note.txt").touch()
+    for folder, message in (
+        (tmp_path, "holds files, but none of a run"),
+        (tmp_path / "absent", "does not exist"),
+        (tmp_path / "note.txt", "is a file"),
+    ):
+        with pytest.raises(RunError, match=message):
+            check_folder(folder)
+
+
+def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
+    shown = prmcal("-h")
+    assert shown.returncode == 0
+    assert widest(shown.stdout) <= 80
+    expected = "plan run status leaderboard show compare dashboard report export docs list check doctor"
+    listed = re.findall(r"^  ([a-z][a-z-]*)  ", shown.stdout, re.MULTILINE)
+    assert listed[:13] == expected.split()
+    example = re.search(r"prmcal run (\w+)", shown.stdout)
+    assert example and "nano" in prmcal("plan", "-h").stdout
+    assert prmcal("plan", example[1]).returncode == 0
+    alone = prmcal()
+    assert (alone.returncode, alone.stdout) == (0, shown.stdout)
+    assert prmcal("show", "-h").returncode == 0
+    assert "0 done, 2 bad input, 3 cells failed" in shown.stdout
+
+
+def test_exit_codes_tell_bad_input_from_failed_checks(prmcal: Prmcal, out: Path, tmp_path: Path) -> None:
+    assert prmcal("leaderboard", out, "--table", "calibrations").returncode == 2
+    assert prmcal("leaderboard", out, "--tabel", "calibration").returncode == 2
+    assert prmcal("dashboard", tmp_path / "absent").returncode == 2
