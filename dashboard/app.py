@@ -28,6 +28,8 @@ from prmcal.errors import DatabaseError, MissingDatabaseError
 __all__ = ["main"]
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
+# What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels and a large title.
+_STYLE = "<style>.stMainBlockContainer { padding-top: 3rem; } .stMainBlockContainer h1 { font-size: 2rem; }</style>"
 
 _RUNS = "runs"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
@@ -65,6 +67,7 @@ def main() -> None:
     st.set_page_config(
         page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
     )
+    st.html(_STYLE)
     enter_page(page.url_path)
     show_links(pages, page, context_of(path))
     choose_run(list(folders))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 import streamlit as st
@@ -12,7 +13,9 @@ from prmcal.db.queries import catalog
 from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
-__all__ = ["REFRESH_SECONDS", "ask", "ask_both", "ask_cells"]
+__all__ = ["REFRESH_SECONDS", "ask", "ask_both", "ask_cells", "compute"]
+
+_T = TypeVar("_T")
 
 REFRESH_SECONDS = 2
 """How often an open page looks for new results."""
@@ -53,6 +56,20 @@ def ask_cells(path: Path, query: str, cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def compute(path: Path, function: Callable[..., _T], **arguments: Any) -> _T:
+    """Call ``function(path, **arguments)``, which reads the published copy by :func:`ask`, or return its cached result.
+
+    It serves what takes longer to compute than to read again.
+
+    Raises
+    ------
+    DatabaseError
+        If the function raises one.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+    return cast(_T, _computed(str(path), fingerprint(path), name, function, arguments))
+
+
 def _ask(paths: tuple[Path, ...], query: str, arguments: dict[str, Any]) -> Any:
     files = tuple((str(path), fingerprint(path)) for path in paths)
     answer = _answer(files, query, arguments)
@@ -71,3 +88,14 @@ def _answer(
         return getattr(catalog, query)(*(Path(path) for path, _ in files), **arguments)
     except DatabaseError as error:
         return error
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _computed(
+    path: str,
+    fingerprint: tuple[int, int, int] | None,
+    name: str,
+    _function: Callable[..., Any],
+    arguments: dict[str, Any],
+) -> Any:
+    return _function(Path(path), **arguments)

@@ -35,7 +35,7 @@ LLMS = tuple(f"llm-{number}" for number in range(10))
 PRMS = tuple(f"prm-{number}" for number in range(4))
 CALIBRATORS = ("uncalibrated", *(f"calibrator-{number}" for number in range(1, 15)))
 DATASETS = ("math500", "aime")
-PAGE = ""
+PAGE = "leaderboard"
 ROWS = ".leaderboard tbody tr"
 # Clicks the head of a metric and waits until the rows are laid out.
 SORT = """() => {

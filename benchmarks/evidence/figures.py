@@ -16,8 +16,8 @@ import pandas as pd
 from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
+from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
-from prmcal.db.overview.types import Overview, Quantity
 from prmcal.db.queries.catalog import leaderboard, runs
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
@@ -38,8 +38,6 @@ _METRICS: dict[Leaderboard, tuple[str, ...]] = {
 _PARTS = ("", "_low", "_high", "_standing", "_letters")
 _TABLES = ("ranking", "calibration", "scaling", "overestimation", "verification")
 _DEMO_WIDTH = 100
-_COUNTS = ("calibrator", "places", "lowest", "wins", "ties", "losses", "rank_low", "rank_high", "fit_seconds")
-_GAINS = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,7 @@ def record(directory: Path, demo: Path) -> None:
     """Write the figures of a finished run of the nano grid, and of the demo, to ``docs/nano``."""
     source = published_path(directory)
     tables = {
-        "ranking": _ranking(overview(source)),
+        "ranking": ranking_frame(overview(source)).round(6),
         "overestimation": overestimation(directory),
         "verification": verification(directory),
         "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
@@ -111,25 +109,6 @@ def load() -> Figures:
     tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
     return Figures(**tables, demo=demo, about=json.loads((FIGURES / "about.json").read_text()))
-
-
-def _ranking(found: Overview) -> pd.DataFrame:
-    rows = []
-    for each in found.ranking:
-        quantities: dict[str, Quantity | None] = {
-            "mean_rank": each.mean_rank,
-            "brier": each.brier,
-            "cut": each.cut,
-            **each.errors,
-        }
-        if each.gain:
-            quantities |= {f"ias_{name}": getattr(each.gain, name) for name in _GAINS}
-        row: dict[str, Any] = {name: getattr(each, name) for name in _COUNTS}
-        for name, quantity in quantities.items():
-            ends = (None, None, None) if quantity is None else (quantity.value, quantity.low, quantity.high)
-            row |= {f"{name}{part}": end for part, end in zip(_PARTS[:3], ends, strict=True)}
-        rows.append(row)
-    return pd.DataFrame(rows).round(6)
 
 
 def _main_columns(frame: pd.DataFrame, table: Leaderboard) -> pd.DataFrame:

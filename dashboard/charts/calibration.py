@@ -7,24 +7,26 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.style import UNIT, Layers, diagonal, legend, tooltips, zero_line
+from prmcal.dashboard.charts.style import UNIT, Layers, Series, diagonal, legend, tooltips, zero_line
 
 __all__ = [
     "coverage_chart",
+    "prefix_histogram",
     "reliability_curves",
     "reliability_diagram",
     "signed_error_histogram",
-    "small_reliability_diagram",
 ]
 
-_SIDE, _SMALL_SIDE = 270, 170
+_HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
 
-def reliability_diagram(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw the success rate against the reward, with the diagonal of perfect calibration, above a histogram.
+def reliability_diagram(
+    bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, *, small: bool = False
+) -> Layers:
+    """Draw the success rate against the reward, with the diagonal of perfect calibration.
 
     Parameters
     ----------
@@ -32,49 +34,62 @@ def reliability_diagram(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scal
         Columns lower, upper, count, mean_reward, mean_success, low, high.
     colours, shapes : Scale
         The colour of one calibrator and the shape of one LLM.
+    small : bool
+        Whether the chart stands beside others of its kind.
     """
     (colour,), (shape,) = colours.range, shapes.range
-    return alt.vconcat(_square(bins, colour, shape, _SIDE), _counts(bins, colour, _SIDE, 70))
+    filled = bins[bins["count"] > 0]
+    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
+    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
+    return alt.layer(
+        diagonal(),
+        base.mark_line(color=colour, strokeWidth=1.5).encode(y=y),
+        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
+        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
+    ).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
 
 
-def small_reliability_diagram(
-    bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, title: str
-) -> alt.VConcatChart:
-    """Draw a small :func:`reliability_diagram` with a title."""
-    (colour,), (shape,) = colours.range, shapes.range
-    square = _square(bins, colour, shape, _SMALL_SIDE).properties(title=title)
-    pair = alt.vconcat(square, _counts(bins, colour, _SMALL_SIDE, 40))
-    titled: alt.VConcatChart = pair.configure_title(fontSize=13, anchor="start")
-    return titled
+def prefix_histogram(bins: pd.DataFrame, colours: alt.Scale) -> alt.Chart:
+    """Draw how many prefixes the bins of a :func:`reliability_diagram` have. It stands below the diagram."""
+    bars = alt.Chart(bins).mark_bar(color=colours.range[0])
+    drawn: alt.Chart = bars.encode(
+        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
+        x2="upper:Q",
+        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
+        tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
+    ).properties(height=_HISTOGRAM_HEIGHT)
+    return drawn
 
 
-def reliability_curves(bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
-    """Draw the reliability curves of several calibrators in one square.
+def reliability_curves(bins: pd.DataFrame, series: Series) -> Layers:
+    """Draw the reliability curves of several calibrators.
 
     Parameters
     ----------
     bins : DataFrame
         The bins of all calibrators, as for :func:`reliability_diagram`, with a column calibrator.
-    colours, shapes : Scale
-        The colours of the calibrators and the shape of one LLM.
+    series : Series
+        The style of the calibrators.
     """
-    filled = bins[bins["count"] > 0]
-    base = alt.Chart(filled).encode(
+    shown = legend()
+    base = alt.Chart(bins[bins["count"] > 0]).encode(
         x=alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin"),
-        color=_calibrators(colours),
+        color=series.colour("calibrator", shown),
         tooltip=_bin_tooltips(["calibrator"]),
     )
     y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate")
+    points = base.mark_point(filled=True, size=45, opacity=1)
     layers = [
         diagonal(),
-        base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(y=y),
-        base.mark_point(shape=shapes.range[0], filled=True, size=45, opacity=1).encode(y=y),
+        base.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
+        base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown)),
+        points.encode(y=y, shape=series.shape("calibrator", shown)),
     ]
-    return _fixed(alt.layer(*layers), _SIDE)
+    return alt.layer(*layers).properties(height=_HEIGHT)
 
 
-def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, colours: alt.Scale) -> alt.VConcatChart:
+def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Series) -> Layers:
     """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
 
     Parameters
@@ -83,8 +98,8 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, colours: alt
         Columns calibrator, lower, upper, count.
     means : DataFrame
         Columns calibrator, value: the mean signed error.
-    colours : Scale
-        The colours of the calibrators.
+    series : Series
+        The style of the calibrators.
     """
     x = alt.X(
         "lower:Q",
@@ -92,15 +107,17 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, colours: alt
         scale=_ERRORS,
         title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
     )
-    colour = _calibrators(colours)
+    shown = legend(lines=False)
+    colour = series.colour("calibrator", shown)
     bars = (
         alt.Chart(bins)
-        .mark_bar(opacity=0.5)
+        .mark_bar(fillOpacity=0.35, strokeWidth=1.2)
         .encode(
             x=x,
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes", stack=None),
             color=colour,
+            stroke=series.outline("calibrator", shown),
             tooltip=[
                 alt.Tooltip("calibrator:N"),
                 alt.Tooltip("lower:Q", format=".2f"),
@@ -114,67 +131,36 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, colours: alt
         .mark_rule(strokeWidth=2.5)
         .encode(x="value:Q", color=colour, tooltip=tooltips(["calibrator"], ["value"], None))
     )
-    return _fixed(alt.layer(bars, zero_line(), lines), _SIDE)
+    return alt.layer(bars, zero_line(), lines).properties(height=_HEIGHT)
 
 
-def coverage_chart(rows: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> alt.VConcatChart:
+def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
     """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
 
     Parameters
     ----------
     rows : DataFrame
         Columns calibrator, level (beta), nominal (1 - beta), coverage, low, high, n.
-    colours, shapes : Scale
-        The colours of the calibrators and the shape of one LLM.
+    series : Series
+        The style of the calibrators.
     """
-    position = rows["calibrator"].map({name: place for place, name in enumerate(colours.domain)})
-    shift = _SHIFT * (position - (len(colours.domain) - 1) / 2)
+    position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
+    shift = _SHIFT * (position - (len(series.names) - 1) / 2)
+    shown = legend(lines=False)
     base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
         x=alt.X("shifted:Q", scale=UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
-        color=_calibrators(colours),
+        color=series.colour("calibrator", shown),
         tooltip=tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
     )
+    points = base.mark_point(filled=True, size=55, opacity=1)
     layers = [
         diagonal(),
         base.mark_rule(strokeWidth=2).encode(
             y=alt.Y("low:Q", scale=UNIT, title="Measured coverage"), y2="high:Q"
         ),
-        base.mark_point(shape=shapes.range[0], filled=True, size=55, opacity=1).encode(y="coverage:Q"),
+        points.encode(y="coverage:Q", shape=series.shape("calibrator", shown)),
     ]
-    return _fixed(alt.layer(*layers), _SIDE)
-
-
-def _calibrators(colours: alt.Scale) -> alt.Color:
-    return alt.Color("calibrator:N", scale=colours, sort=None, legend=legend(2))
-
-
-def _fixed(chart: Layers, side: int) -> alt.VConcatChart:
-    """Return a square chart. Streamlit resizes a single chart to fit its legend, but never a concatenation."""
-    return alt.vconcat(chart.properties(width=side, height=side))
-
-
-def _square(bins: pd.DataFrame, colour: str, shape: str, side: int) -> Layers:
-    filled = bins[bins["count"] > 0]
-    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
-    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
-    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
-    return alt.layer(
-        diagonal(),
-        base.mark_line(color=colour, strokeWidth=1.5, opacity=0.6).encode(y=y),
-        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
-    ).properties(width=side, height=side)
-
-
-def _counts(bins: pd.DataFrame, colour: str, width: int, height: int) -> alt.Chart:
-    bars = alt.Chart(bins).mark_bar(color=colour, opacity=0.75)
-    drawn: alt.Chart = bars.encode(
-        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
-        x2="upper:Q",
-        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
-        tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
-    ).properties(width=width, height=height)
-    return drawn
+    return alt.layer(*layers).properties(height=_HEIGHT)
 
 
 def _bin_tooltips(names: list[str]) -> list[Any]:

@@ -110,7 +110,7 @@ def difference_chart(rows: pd.DataFrame) -> Layers:
     shades = alt.Scale(domain=[SIGNIFICANT, NOT_SIGNIFICANT], range=[ink(), GREY])
     base = alt.Chart(rows).encode(
         y=alt.Y("metric:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
-        color=alt.Color("significance:N", scale=shades, sort=None, legend=legend(2)),
+        color=alt.Color("significance:N", scale=shades, sort=None, legend=legend(lines=False)),
         tooltip=tooltips(["metric", "significance"], ["difference", "low", "high"], None),
     )
     x = alt.X("difference:Q", title="A \N{MINUS SIGN} B (95% interval)", axis=alt.Axis(tickCount=6))

@@ -1,11 +1,14 @@
-"""The style of all charts: each calibrator has one colour and each LLM one shape, the same on every page.
+"""The style of all charts: each calibrator has a colour, a dash and a shape, the same on every page.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish.
+The eight colours follow those of Okabe and Ito. They are moved apart so that readers with red-green blindness can
+distinguish each pair, and each has a contrast of at least 3:1 with the page, light or dark. The ninth calibrator has
+the colour of the first with another dash and another shape, and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -16,29 +19,33 @@ __all__ = [
     "GREY",
     "UNIT",
     "Layers",
+    "Series",
     "colour_scale",
     "diagonal",
     "draw",
     "ink",
     "legend",
+    "series_of",
     "shape_scale",
     "tooltips",
     "zero_line",
 ]
 
 Layers = alt.LayerChart | alt.FacetChart
-AnyChart = Layers | alt.VConcatChart
 
 UNIT = alt.Scale(domain=[0, 1], nice=False)
 """The scale of rewards, success rates and accuracies, from 0 to 1."""
 
 GREY = "#7F8794"
-"""A colour for secondary marks. It is readable on light and on dark pages."""
+"""A colour for secondary marks. Its contrast is at least 3:1 on light and on dark pages."""
 
-_PALETTE = ("#5F6B7A", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
-_GREY_ON_DARK = "#9AA5B5"
+_ON_LIGHT = ("#5F6B7A", "#0985D1", "#A48348", "#419774", "#772241", "#982C00", "#004876", "#948B00")
+_ON_DARK = ("#9AA5B5", "#249CF5", "#FBC102", "#2E9563", "#A56FB4", "#D0690A", "#8FC7FF", "#D7CA64")
+_DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
+_MARKS = ("circle", "square", "triangle-up", "diamond")
+_DASH_OF_OTHERS = [4, 4]
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
-_DASHES = [4, 4]
+_LEGEND_COLUMN = 110  # pixels
 
 
 def ink() -> str:
@@ -50,21 +57,74 @@ def _dark() -> bool:
     return bool(st.context.theme.type == "dark")
 
 
-def colour_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
-    """Return the colours of the calibrators in a chart.
+@dataclass(frozen=True)
+class Series:
+    """The style of the series in a chart: calibrators, and others such as a fixed n.
+
+    Attributes
+    ----------
+    names : list of str
+    colours : list of str
+    dashes : list of list of int
+        Of lines.
+    shapes : list of str
+        Of points.
+    """
+
+    names: list[str]
+    colours: list[str]
+    dashes: list[list[int]]
+    shapes: list[str]
+
+    def colour(self, field: str, shown: alt.Legend | None) -> alt.Color:
+        """Return the encoding of the colour."""
+        return alt.Color(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+
+    def outline(self, field: str, shown: alt.Legend | None) -> alt.Stroke:
+        """Return the encoding of the outline of a bar."""
+        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+
+    def dash(self, field: str, shown: alt.Legend | None) -> alt.StrokeDash:
+        """Return the encoding of the dash of a line. With the same legend, both are shown in one."""
+        return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=shown)
+
+    def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
+        """Return the encoding of the shape of a point. If all are equal, the legend shows none."""
+        if len(set(self.shapes)) == 1:
+            return alt.ShapeValue(self.shapes[0])
+        return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown)
+
+    def _scale(self, values: Sequence[Any]) -> alt.Scale:
+        return alt.Scale(domain=self.names, range=list(values))
+
+
+def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
+    """Return the style of the series in a chart.
 
     Parameters
     ----------
     grid : sequence of str
-        All calibrators, in the order of the grid. The position of a calibrator decides its colour.
+        All calibrators, in the order of the grid. The position of a calibrator decides its style. Up to 32 calibrators
+        have styles of their own.
     used : collection of str
-        The series in the chart. A series that is no calibrator of the grid gets the colour of :func:`ink`.
+        The series in the chart. A series that is no calibrator of the grid is drawn in :func:`ink`, its lines dashed.
     """
     known = [name for name in grid if name in used]
     others = sorted(set(used) - set(known))
-    palette = (_GREY_ON_DARK, *_PALETTE[1:]) if _dark() else _PALETTE
-    colours = [palette[list(grid).index(name) % len(palette)] for name in known]
-    return alt.Scale(domain=[*known, *others], range=[*colours, *[ink()] * len(others)])
+    palette = _ON_DARK if _dark() else _ON_LIGHT
+    rounds = [divmod(list(grid).index(name), len(palette)) for name in known]
+    return Series(
+        [*known, *others],
+        [*(palette[place] for _, place in rounds), *[ink()] * len(others)],
+        [*(_DASHES[again % len(_DASHES)] for again, _ in rounds), *[_DASH_OF_OTHERS] * len(others)],
+        [*(_MARKS[again % len(_MARKS)] for again, _ in rounds), *[_MARKS[0]] * len(others)],
+    )
+
+
+def colour_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
+    """Return the colours of :func:`series_of`."""
+    series = series_of(grid, used)
+    return alt.Scale(domain=series.names, range=series.colours)
 
 
 def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
@@ -73,10 +133,33 @@ def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
     return alt.Scale(domain=known, range=[_SHAPES[list(grid).index(name) % len(_SHAPES)] for name in known])
 
 
-def legend(columns: int = 2, names: Sequence[str] | None = None) -> alt.Legend:
-    """Return a legend above a chart. It lists all series, or only those in `names`."""
+def legend(names: Sequence[str] | None = None, *, lines: bool = True) -> alt.Legend:
+    """Return a legend above a chart, with as many series in a line as fit.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The series that it lists; by default all.
+    lines : bool
+        Whether it shows lines with their dashes. Otherwise it shows points.
+    """
+    symbol: dict[str, Any] = {"symbolSize": 80}
+    if lines:
+        symbol = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 250}
     some = alt.Undefined if names is None else list(names)
-    return alt.Legend(orient="top", columns=columns, title=None, labelLimit=240, symbolOpacity=1, values=some)
+    columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")
+    return alt.Legend(
+        orient="top",
+        columns=columns,
+        title=None,
+        labelLimit=240,
+        symbolOpacity=1,
+        values=some,
+        padding=0,
+        offset=8,
+        rowPadding=2,
+        **symbol,
+    )
 
 
 def tooltips(names: Sequence[str], numbers: Sequence[str], questions: str | None = "n") -> list[Any]:
@@ -90,7 +173,7 @@ def tooltips(names: Sequence[str], numbers: Sequence[str], questions: str | None
 
 def zero_line() -> alt.Chart:
     """Return a dashed vertical line at 0."""
-    line = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=ink(), strokeDash=_DASHES)
+    line = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=ink(), strokeDash=_DASH_OF_OTHERS)
     drawn: alt.Chart = line.encode(x="x:Q")
     return drawn
 
@@ -98,22 +181,24 @@ def zero_line() -> alt.Chart:
 def diagonal() -> alt.Chart:
     """Return a dashed diagonal from (0, 0) to (1, 1)."""
     ends = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]})
-    line = alt.Chart(ends).mark_line(color=ink(), strokeDash=_DASHES, strokeWidth=1)
+    line = alt.Chart(ends).mark_line(color=ink(), strokeDash=_DASH_OF_OTHERS, strokeWidth=1)
     drawn: alt.Chart = line.encode(x=alt.X("x:Q", scale=UNIT), y=alt.Y("y:Q", scale=UNIT))
     return drawn
 
 
-def draw(chart: AnyChart, description: str, *, wide: bool = True) -> None:
-    """Show a chart, with its labels in the text colour of the page.
+def draw(chart: alt.Chart | Layers, finding: str) -> None:
+    """Show a chart as wide as its container, with its labels in the text colour of the page.
 
     Parameters
     ----------
     chart : Chart
         Any chart of Altair.
-    description : str
-        The text that a screen reader reads.
-    wide : bool
-        Whether to stretch the chart to the width of its container. Otherwise it keeps its own size.
+    finding : str
+        What the chart shows, for readers who do not see it: the finding with its numbers, not the axes.
     """
-    coloured = chart.configure_axis(labelColor=ink(), titleColor=ink()).configure_legend(labelColor=ink())
-    st.altair_chart(coloured, width="stretch" if wide else "content", alt=description)
+    coloured = (
+        chart.configure_axis(labelColor=ink(), titleColor=ink())
+        .configure_legend(labelColor=ink())
+        .configure_title(color=ink())
+    )
+    st.altair_chart(coloured, width="stretch", alt=finding)

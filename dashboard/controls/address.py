@@ -22,7 +22,6 @@ __all__ = [
     "PAGE",
     "address_of",
     "bound",
-    "bound_number",
     "bound_several",
     "bound_text",
     "enter_page",
@@ -146,27 +145,6 @@ def bound_several(
 def bound_text(parameter: str, *, resets: Sequence[str] = (PAGE,)) -> dict[str, Any]:
     """Return the same for a text input, which is empty by default."""
     return _binding(parameter, lambda values: values[-1] if values else "", "", str, resets)
-
-
-def bound_number(
-    parameter: str, low: float, high: float, default: float, *, resets: Sequence[str] = (PAGE,)
-) -> dict[str, Any]:
-    """Return the same for a slider from `low` to `high`."""
-
-    def read(values: list[str]) -> float:
-        try:
-            number = float(values[-1]) if values else default
-        except ValueError:
-            number = float("nan")
-        if low <= number <= high:
-            return number
-        note(
-            f"{parameter} is {values[-1]!r} in the address, not a number from {low:g} to {high:g}. "
-            f"The page shows {default:g} instead."
-        )
-        return default
-
-    return _binding(parameter, read, default, lambda number: f"{number:g}", resets)
 
 
 def widget_key(name: str) -> str:

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
 
 from prmcal.db.text.readable import Readable
 
-__all__ = ["show_downloads"]
+__all__ = ["files_of", "show_downloads"]
+
+_FORMATS = {
+    "CSV": ("csv", "text/csv"),
+    "Parquet": ("parquet", "application/vnd.apache.parquet"),
+    "Markdown": ("md", "text/markdown"),
+    "LaTeX": ("tex", "application/x-tex"),
+}
 
 
-def show_downloads(name: str, table: pd.DataFrame, readable: Readable) -> None:
+def files_of(table: pd.DataFrame, readable: Readable) -> dict[str, str | bytes]:
+    """Return a table as files, by the titles of their formats.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The content of the CSV and Parquet files.
+    readable : Readable
+        The content of the Markdown and LaTeX files.
+    """
+    return {
+        "CSV": str(table.to_csv(index=False, lineterminator="\n")),
+        "Parquet": _parquet(table),
+        "Markdown": readable.markdown(),
+        "LaTeX": readable.latex(),
+    }
+
+
+def show_downloads(name: str, files: Mapping[str, str | bytes]) -> None:
     """Show the download buttons of a table.
 
     Parameters
     ----------
     name : str
         The name of the files, without extension.
-    table : DataFrame
-        The content of the CSV and Parquet files.
-    readable : Readable
-        The content of the Markdown and LaTeX files.
+    files : mapping
+        As :func:`files_of` returns it. A file that is made on demand would be lost if the page is drawn again before
+        the browser has fetched it.
     """
-    # The files are made here and not when a button is pressed. A file that is made on demand is lost if the page is
-    # drawn again before the browser has fetched it.
-    files: dict[str, tuple[str, str, bytes | str]] = {
-        "CSV": ("csv", "text/csv", str(table.to_csv(index=False, lineterminator="\n"))),
-        "Parquet": ("parquet", "application/vnd.apache.parquet", _parquet(table)),
-        "Markdown": ("md", "text/markdown", readable.markdown()),
-        "LaTeX": ("tex", "application/x-tex", readable.latex()),
-    }
     with st.container(horizontal=True):
-        for title, (extension, mime, content) in files.items():
+        for title, (extension, mime) in _FORMATS.items():
             st.download_button(
                 title,
-                content,
+                files[title],
                 file_name=f"{name}.{extension}",
                 mime=mime,
                 icon=":material/download:",

@@ -14,6 +14,7 @@ from prmcal.dashboard.controls.cells import pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, place_with, rival_of
+from prmcal.dashboard.text.findings import compared
 from prmcal.dashboard.text.formats import (
     MISSING,
     escaped,
@@ -110,7 +111,7 @@ def _chart(found: CellComparison) -> None:
             "significance": [SIGNIFICANT if each.real else NOT_SIGNIFICANT for each in shown],
         }
     )
-    draw(difference_chart(rows), "Differences with 95% intervals; the table below has the numbers")
+    draw(difference_chart(rows), compared(shown))
 
 
 def _table(found: CellComparison) -> None:

@@ -92,7 +92,7 @@ function mountTable(root, table, host) {
   };
   const back = element("button", { type: "button", onclick: turn(-1) }, "Previous");
   const next = element("button", { type: "button", onclick: turn(1) }, "Next");
-  const pager = element("nav", { class: "pager", "aria-label": "Pages of the table" }, back, element("span"), next);
+  const pager = element("nav", { class: "pager" }, back, element("span"), next);
   const legend = element("p", { class: "legend" });
   root.classList.add("leaderboard");
   root.replaceChildren(
@@ -149,7 +149,10 @@ function mountTable(root, table, host) {
   /* Rows: which, and in which order. */
 
   const nameOf = (column, row) => (column.codes[row] < 0 ? "" : column.values[column.codes[row]]);
-  const titled = (column, name) => (name && !column.filter ? `${column.title}=${name}` : name);
+  const titled = (column, name) => (column.filter ? name : `${column.title}=${name}`);
+
+  const named = (row) =>
+    table.names.filter((column) => column.codes[row] >= 0).map((column) => titled(column, nameOf(column, row)));
 
   const sorted = () => {
     const words = own.search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -158,8 +161,7 @@ function mountTable(root, table, host) {
       // A row without a name of this kind, such as a strategy without a PRM, is a baseline for all of them.
       if (!kept.every(([column, chosen]) => column.codes[row] < 0 || chosen.includes(nameOf(column, row)))) return false;
       if (!words.length) return true;
-      const names = table.names.map((column) => titled(column, nameOf(column, row)));
-      const text = `${names.join(" ")} ${table.numbers[row]} `.toLowerCase();
+      const text = `${named(row).join(" ")} ${table.numbers[row]} `.toLowerCase();
       return words.every((word) => text.includes(/^#\d+$/.test(word) ? ` ${word} ` : word));
     });
     if (!own.sort) return;
@@ -250,7 +252,7 @@ function mountTable(root, table, host) {
 
   const drawRow = (names, metrics, row) => {
     const cell = table.cells[row];
-    const label = table.names.map((column) => titled(column, nameOf(column, row))).filter(Boolean).join(", ");
+    const label = named(row).join(", ");
     const content = (column, first) => {
       const name = nameOf(column, row);
       const address = name ? host.link(cell, column.name, first) : null;
@@ -270,7 +272,9 @@ function mountTable(root, table, host) {
         })
       : null;
     const [first, ...others] = names;
-    const where = others.map((column) => titled(column, nameOf(column, row))).filter(Boolean).join(", ");
+    const where = others
+      .filter((column) => nameOf(column, row))
+      .flatMap((column, place) => [place ? ", " : "", titled(column, ""), content(column, false)]);
     made.append(
       element(
         "th",
@@ -278,7 +282,7 @@ function mountTable(root, table, host) {
         tick,
         content(first, true),
         element("small", {}, ` ${table.numbers[row]}`),
-        element("small", { class: "where" }, where), // for narrow screens, instead of the columns
+        element("small", { class: "where" }, ...where), // instead of the columns, where there is no room for them
       ),
       ...others.map((column) => element("td", { class: "coordinate" }, content(column, false))),
     );
@@ -360,7 +364,9 @@ function mountTable(root, table, host) {
     scales.clear();
     drawn = "";
     own.ticked = own.ticked.filter((cell) => table.cells.includes(cell));
-    scroll.setAttribute("aria-label", table.title);
+    scroll.setAttribute("aria-label", `Rows: ${table.title}`);
+    pager.setAttribute("aria-label", `Pages: ${table.title}`);
+    root.classList.toggle("many", used().length > 5);
     const same = table.names.filter((column) => !used().includes(column) && column.values.length);
     legend.textContent = `${same.map((column) => `${column.title}: ${column.values[0]}. `).join("")}${table.legend}`;
     drawFilters();

@@ -10,7 +10,15 @@ from prmcal.db.cell_names import cell_numbers
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
-from prmcal.db.queries.curves import curve_areas, curve_points, frontier, references, risk_points, searches
+from prmcal.db.queries.curves import (
+    curve_areas,
+    curve_points,
+    frontier,
+    question_accuracies,
+    references,
+    risk_points,
+    searches,
+)
 from prmcal.db.queries.exact_curves import exact_curves
 from prmcal.db.queries.leaderboard import leaderboard, measurements
 from prmcal.db.queries.provenance import cell
@@ -51,6 +59,7 @@ __all__ = [
     "planned_shards",
     "plugins",
     "prefixes",
+    "question_accuracies",
     "question_page",
     "questions",
     "references",

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.metrics import COORDINATES
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
-from prmcal.db.tables import Cell, CurveArea, CurvePoint, Job, JobInput, RiskPoint
+from prmcal.db.statistics import frontier as pareto
+from prmcal.db.tables import Cell, CurveArea, CurvePoint, Job, JobInput, QuestionResult, RiskPoint
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["curve_areas", "curve_points", "frontier", "references", "risk_points", "searches", "unbeaten"]
+__all__ = [
+    "curve_areas",
+    "curve_points",
+    "frontier",
+    "question_accuracies",
+    "references",
+    "risk_points",
+    "searches",
+]
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 
@@ -67,11 +76,23 @@ def searches(source: Source) -> list[str]:
     return list(frame(source, query)["cell_id"])
 
 
+def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
+    """Return the accuracy of cells on single questions: a row for each question_id, a column for each cell.
+
+    A cell without values for single questions has no column. A question that a cell lacks is NaN.
+    """
+    query = sa.select(QuestionResult.question_id, QuestionResult.cell_id, QuestionResult.value).where(
+        QuestionResult.metric == "accuracy", QuestionResult.cell_id.in_(list(cells))
+    )
+    return frame(source, query).pivot(index="question_id", columns="cell_id", values="value")
+
+
 def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     """Return the competing strategies of each data set, LLM and PRM, and whether they are on the Pareto frontier.
 
-    Strategies without a PRM compete with those of every PRM. Strategies that need the truth do not compete. If the cost
-    is samples, searches do not compete either. Intervals are ignored.
+    :func:`prmcal.db.statistics.frontier.frontier` defines the frontier. Strategies without a PRM compete with those of
+    every PRM. Strategies that need the truth do not compete, nor do cells without values for single questions. If the
+    cost is samples, searches do not compete either.
 
     Parameters
     ----------
@@ -84,33 +105,24 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     -------
     DataFrame
         Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES` (prm is that of the group), accuracy, the cost
-        and unbeaten. A cell has one row for each group in which it competes.
+        and on_frontier. A cell has one row for each group in which it competes.
     """
     import pandas as pd
 
     with connection_of(source) as connection:
         table = leaderboard(connection, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
         out = references(connection) + (searches(connection) if cost == "samples" else [])
-    table = table[~table["cell_id"].isin(out)].dropna(subset=["accuracy", cost])
+        table = table[~table["cell_id"].isin(out)].dropna(subset=["accuracy", cost])
+        values = question_accuracies(connection, list(table["cell_id"]))
+    table = table[table["cell_id"].isin(values.columns)]
     parts = []
     for keys, group in table[table["prm"].notna()].groupby(["dataset", "llm", "prm"], sort=False):
         alone = table[table["prm"].isna() & (table["dataset"] == keys[0]) & (table["llm"] == keys[1])]
         both = pd.concat([alone.assign(prm=keys[2]), group], ignore_index=True)
-        parts.append(both.assign(unbeaten=unbeaten(both[cost], both["accuracy"])))
-    return pd.concat(parts, ignore_index=True) if parts else table.assign(unbeaten=True)
-
-
-def unbeaten(costs: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
-    """Return which points are on the Pareto frontier, as an array of bool.
-
-    A point is beaten by one that is as accurate at a lower cost, or more accurate at no higher cost. Equal points do
-    not beat each other.
-    """
-    cost, gain = np.asarray(costs, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
-    no_worse = (cost[None, :] <= cost[:, None]) & (gain[None, :] >= gain[:, None])
-    better = (cost[None, :] < cost[:, None]) | (gain[None, :] > gain[:, None])
-    beaten: NDArray[np.bool_] = np.any(no_worse & better, axis=1)
-    return ~beaten
+        paired = values[list(both["cell_id"])].dropna().to_numpy(np.float64)
+        marks = pareto.frontier(both[cost], both["accuracy"], pareto.more_accurate(paired))
+        parts.append(both.assign(on_frontier=marks))
+    return pd.concat(parts, ignore_index=True) if parts else table.assign(on_frontier=True)
 
 
 def _of_jobs(

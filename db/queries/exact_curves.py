@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.budgets import whole_samples_needed
+from prmcal.db.statistics.equal_cost import EqualCost, at_equal_cost
 from prmcal.db.statistics.intervals import (
     IntervalRule,
     bounded_interval,
@@ -94,10 +95,22 @@ class ExactCurves:
         tokens, question_level
             As for :meth:`fixed`.
         """
-        needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
-        spent = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
         rule = partial(bounded_interval, upper=float(self.most))
-        return self._curve(spent.astype(np.int64), rule, tokens, question_level)
+        return self._curve(self._samples(calibrator, level, targets), rule, tokens, question_level)
+
+    def at_equal_cost(self, calibrator: str, level: float, targets: Sequence[float]) -> EqualCost:
+        """Compare best-of-n + IAS with the fixed n that has the same mean number of samples, for each target C.
+
+        The parameters are those of :meth:`adaptive`; :func:`prmcal.db.statistics.equal_cost.at_equal_cost` has the
+        definition.
+        """
+        return at_equal_cost(self.accuracy, self._samples(calibrator, level, targets))
+
+    def _samples(self, calibrator: str, level: float, targets: Sequence[float]) -> NDArray[np.int64]:
+        """Return the samples of each question and target, of shape (questions, targets), in [1, N]."""
+        needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
+        samples = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
+        return samples.astype(np.int64)
 
     def _curve(
         self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | None

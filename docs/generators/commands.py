@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import PurePath
 from typing import Any
 
@@ -16,19 +15,15 @@ __all__ = ["commands_reference"]
 
 
 def commands_reference() -> str:
-    """Return a section for each command, in the order of the modules that add them."""
+    """Return a section for each command, in the order of the help."""
     group: Any = typer.main.get_command(app)
-    modules = [module.__name__ for module in COMMANDS]
-    commands = sorted(group.commands.items(), key=lambda item: modules.index(_module(item[1])))
-    return "\n".join(_section(name, command) for name, command in commands if not command.hidden)
+    assert COMMANDS  # The import of these modules adds the commands to the application.
+    commands = [group.commands[name] for name in group.list_commands(None)]
+    return "\n".join(_section(each) for each in commands if not each.hidden)
 
 
-def _module(command: Any) -> str:
-    """Return the module that adds a command. The callback is a wrapper of the function there."""
-    return str(inspect.unwrap(command.callback).__module__)
-
-
-def _section(name: str, command: Any) -> str:
+def _section(command: Any) -> str:
+    name = command.name
     parameters = [each for each in command.params if not each.hidden]
     usage = " ".join(["prmcal", name, *filter(None, map(_usage, parameters))])
     parts = [f"## {code(f'prmcal {name}')}", command.help or "", f"```text\n{usage}\n```"]

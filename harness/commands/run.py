@@ -54,7 +54,7 @@ def run_and_report(
     count = workers or default_workers(grid)
     stream = io.StringIO() if quiet else None
     if not quiet:
-        _tell(f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}.")
+        _tell(wrapped(f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}."))
     summary = run_grid(grid, directory, count, plugin_files, stream=stream, log_file=log_file)
     if not quiet:
         done = summary.cells - summary.failed_cells
@@ -100,12 +100,7 @@ def _answer(directory: Path) -> list[str]:
 
 def _next(directory: Path) -> list[str]:
     folder = shlex.quote(str(directory))
-    return [
-        "",
-        "Next:",
-        f"  prmcal leaderboard {folder}    the ranking, and how sure it is",
-        f"  prmcal dashboard {folder}      all results in a browser",
-    ]
+    return ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
 
 
 def _tell(text: str) -> None:

@@ -309,7 +309,7 @@ class GridSpec(_Spec):
         return list({spec.name: spec for spec in self.strategies}.values())
 
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
-        """Return whether a strategy is run for a data set, a PRM and a calibrator; see :meth:`StrategySpec.is_for`."""
+        """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""
         return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)
 
     def limited(self, questions: int | None) -> GridSpec:

@@ -3,7 +3,8 @@
     evidence    the contents of the database, read once
     exhibits    the types of tables and charts, and how charts are drawn
     contents    the tables and figures, one function each, in their order
-    formats     a table as Markdown, CSV and LaTeX
+    formats     a table as Markdown and CSV
+    latex       a table as LaTeX floats that fit a page
     index       the README of the report
     writer      the folder of the report
 

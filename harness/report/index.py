@@ -8,7 +8,7 @@ from typing import Any
 
 from prmcal.db.text.formats import escape_markdown, markdown_grid
 from prmcal.harness.report.evidence.read import Evidence
-from prmcal.harness.report.exhibits.types import Chart, Exhibit, Table
+from prmcal.harness.report.exhibits.types import Chart, Exhibit, Table, TextTable
 from prmcal.harness.report.formats import markdown, markdown_notes
 
 __all__ = ["index", "picture_names", "provenance"]
@@ -73,7 +73,7 @@ def _splits(evidence: Evidence) -> str:
     return markdown_grid(["Data set", "Split", "Content hash", "Questions"], rows, left=3)
 
 
-def _table(table: Table) -> str:
+def _table(table: Table | TextTable) -> str:
     files = f"Files: [CSV]({table.name}.csv), [LaTeX]({table.name}.tex), [Markdown]({table.name}.md)."
     return f"{markdown(table)}\n{files}"
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from prmcal.harness.report.contents import CONTENTS
 from prmcal.harness.report.evidence.read import Evidence, read_evidence
 from prmcal.harness.report.exhibits.style import styled
-from prmcal.harness.report.exhibits.types import Chart, Exhibit, Table
-from prmcal.harness.report.formats import csv_text, latex, markdown
+from prmcal.harness.report.exhibits.types import Chart, Exhibit
+from prmcal.harness.report.formats import csv_text, markdown
 from prmcal.harness.report.index import index, picture_names, provenance
+from prmcal.harness.report.latex import latex
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
@@ -51,12 +52,12 @@ def write_report(directory: Path, out: Path) -> list[Path]:
 
 def _fill(folder: Path, evidence: Evidence, exhibits: list[Exhibit]) -> None:
     for exhibit in exhibits:
-        if isinstance(exhibit, Table):
+        if isinstance(exhibit, Chart):
+            _draw(folder, exhibit)
+        else:
             write_text(folder / f"{exhibit.name}.csv", csv_text(exhibit))
             write_text(folder / f"{exhibit.name}.tex", latex(exhibit))
             write_text(folder / f"{exhibit.name}.md", markdown(exhibit))
-        else:
-            _draw(folder, exhibit)
     write_text(folder / "README.md", index(evidence, exhibits))
 
 

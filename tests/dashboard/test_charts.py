@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
+from prmcal.dashboard.charts import style as style_of_charts
+from prmcal.dashboard.charts.budget import equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.intervals import interval_chart
-from prmcal.dashboard.charts.scaling import frontier_chart
-from prmcal.dashboard.charts.style import colour_scale, shape_scale
+from prmcal.dashboard.charts.style import GREY, colour_scale, ink, series_of, shape_scale
+from prmcal.dashboard.frames.scaling import FIXED
 
 CALIBRATORS = ("uncalibrated", "isotonic")
+SIGNALS = {"C": (53, 63), "beta": (0, 3)}
 
 
 def rows(groups: list[str], *ends: tuple[float, float, float]) -> pd.DataFrame:
@@ -54,30 +59,111 @@ def test_an_axis_spans_the_intervals_and_no_impossible_values(
 @pytest.mark.parametrize("best", [0.4, 0.9])
 def test_labels_do_not_overlap_each_other_or_the_curves(best: float) -> None:
     names = ["pass@1", "oracle IAS", "best-of-n", "majority vote", ""]
-    points = pd.DataFrame(
+    measured = pd.DataFrame(
         {
-            "series": "fixed n",
+            "series": FIXED,
             "name": "x",
             "label": names,
             "cost": [1.0, 24.0, 64.0, 64.0, 8.0],
             "accuracy": [best / 2, best, best, best, best],
             "accuracy_low": best / 2,
             "accuracy_high": best,
-            "unbeaten": False,
         }
     )
-    curve = pd.DataFrame(
-        {"series": "fixed n", "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
-    ).assign(unbeaten=False)
-    colours = alt.Scale(domain=["fixed n"], range=["#000000"])
-    chart = frontier_chart(curve, points, "Mean samples", colours, "circle").to_dict()
-    labelled = {
-        row["label"]: row["label_at"]
-        for data in chart["datasets"].values()
-        for row in data
-        if "label_at" in row
-    }
+    point = {"series": FIXED, "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
+    table = pd.DataFrame(point).assign(C=0.99, beta=0.5, target=0, level=0)
+    style = series_of(CALIBRATORS, [FIXED])
+    chart = frontier_chart(table, table, measured, table, "Mean samples", style, SIGNALS).to_dict()
+    labelled = {row["label"]: row for data in chart["datasets"].values() for row in data if "label_at" in row}
     assert set(labelled) == set(names) - {""}
-    heights = sorted(labelled.values())
-    assert min(b - a for a, b in itertools.pairwise(heights)) > 0.05
-    assert heights[-1] < 0.25 if best > 0.5 else heights[0] > 0.7
+    for left in (True, False):
+        heights = sorted(row["label_at"] for row in labelled.values() if row["left"] == left)
+        assert all(b - a > 0.05 for a, b in itertools.pairwise(heights))
+        assert heights[-1] < 0.25 if best > 0.5 else heights[0] > 0.7
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_fourteen_calibrators_are_distinguishable(dark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (23, 22, 19) if dark else (255, 255, 255)
+    monkeypatch.setattr(style_of_charts, "_dark", lambda: dark)
+    names = [f"calibrator-{place}" for place in range(14)]
+    style = series_of(names, names)
+    for marks in (
+        zip(style.colours, map(tuple, style.dashes), strict=True),
+        zip(style.colours, style.shapes, strict=True),
+    ):
+        assert len(set(marks)) == 14
+    colours = [rgb(each) for each in dict.fromkeys([*style.colours, GREY, ink()])]
+    assert all(contrast(each, page) >= 3 for each in colours)
+    assert contrast(rgb(ink()), page) >= 4.5
+    first = list(dict.fromkeys(style.colours))
+    assert len(first) == 8
+    for one, other in itertools.combinations(map(rgb, first), 2):
+        for blindness in BLINDNESS:
+            assert np.linalg.norm(seen(one, blindness) - seen(other, blindness)) > 15
+    # The chart has one legend for colours and dashes, and shapes of its points only if they differ.
+    chart = alt.Chart().mark_point().encode(shape=style.shape("series", None))
+    assert chart.to_dict()["encoding"]["shape"]["scale"]["range"] == style.shapes
+    chart = alt.Chart().mark_point().encode(shape=series_of(names, names[:3]).shape("series", None))
+    assert chart.to_dict()["encoding"]["shape"] == {"value": "circle"}
+
+
+def test_a_chart_contains_the_rows_of_all_selections_and_filters_them_by_two_signals() -> None:
+    rows = pd.DataFrame(
+        [
+            {
+                "target": target,
+                "level": level,
+                "C": 0.5,
+                "beta": 0.5,
+                "series": name,
+                "samples": 2.0 + level,
+                "n": 9,
+            }
+            for target in range(2)
+            for level in range(3)
+            for name in CALIBRATORS
+        ]
+    ).assign(difference=0.01, low=-0.01, high=0.02)
+    chart = equal_cost_chart(rows, series_of(CALIBRATORS, CALIBRATORS), SIGNALS).to_dict()
+    assert max(map(len, chart["datasets"].values())) == len(rows)
+    assert {each["name"]: each["bind"]["max"] for each in chart["params"]} == {"C": 62, "beta": 2}
+    filters = {each["filter"] for layer in chart["layer"] for each in layer.get("transform", [])}
+    assert filters == {"datum.level == beta", "datum.target == C && datum.level == beta"}
+
+
+# How readers without red, and without green cones see linear RGB (Machado, Oliveira and Fernandes, 2009).
+BLINDNESS = [
+    np.eye(3),
+    np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+]
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return red, green, blue
+
+
+def linear(colour: tuple[int, int, int]) -> NDArray[np.float64]:
+    part = np.array(colour) / 255
+    light: NDArray[np.float64] = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return light
+
+
+def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """The contrast ratio of WCAG."""
+    low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def seen(colour: tuple[int, int, int], blindness: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The colour as a reader sees it, in the coordinates of CIELAB."""
+    xyz = TO_XYZ @ np.clip(blindness @ linear(colour), 0, 1) / TO_XYZ.sum(axis=1)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.frames.scaling import FIXED, TARGETS, frontier_points
 from prmcal.db.queries import catalog
+from prmcal.db.queries.exact_curves import ExactCurves
 from prmcal.db.run_folder import published_path
+from prmcal.db.statistics.equal_cost import verdict
+from prmcal.db.statistics.frontier import more_accurate
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
 
 GROUP = {"dataset": "nano-math", "llm": "weak", "prm": "qwen"}
+
+
+def pool_of(run_folder: Path) -> ExactCurves:
+    pool = catalog.exact_curves(published_path(run_folder), **GROUP)
+    assert pool is not None
+    return pool
 
 
 def shown_accuracy(page: Page, strategy: str) -> str:
@@ -24,25 +38,42 @@ def shown_accuracy(page: Page, strategy: str) -> str:
 
 
 def expected_accuracy(run_folder: Path, target: float) -> str:
-    pool = catalog.exact_curves(published_path(run_folder), **GROUP)
-    assert pool is not None
+    pool = pool_of(run_folder)
     curve = pool.adaptive("uncalibrated", 0.5, [target])
     return as_shown(curve.accuracy[0], *curve.intervals()[1][0])
 
 
-def test_the_target_of_the_address_is_computed_and_moved_by_keyboard(
+def test_the_target_of_the_address_is_computed_and_the_picture_follows_the_slider(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    page.goto(f"{address}/" + link("scaling", **GROUP, C="0.01"))
+    page.goto(f"{address}/" + link("scaling", **GROUP, C="0.02"))
     name = "best-of-n + IAS, uncalibrated"
-    assert shown_accuracy(page, name) == expected_accuracy(run_folder, 0.01)
+    assert shown_accuracy(page, name) == expected_accuracy(run_folder, 0.02)
+    signal = page.locator(".vega-bind input[name=C]")
+    expect(signal).to_have_value("0", timeout=1000 * SECONDS)
+    expect(signal).to_be_hidden()
     slider = page.get_by_role("slider")
     slider.press("End")
+    expect(signal).to_have_value(str(len(TARGETS) - 1))
     page.wait_for_url("**C=0.999*")
     expected = expected_accuracy(run_folder, 0.999)
-    assert expected != expected_accuracy(run_folder, 0.01)
+    assert expected != expected_accuracy(run_folder, 0.02)
     page.get_by_test_id("stTable").first.get_by_text(expected.replace(", ", ",\N{NO-BREAK SPACE}")).wait_for()
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1, timeout=1000 * SECONDS)
+
+
+def test_the_picture_follows_without_the_server(page: Page, address: str) -> None:
+    page.goto(f"{address}/" + link("scaling", **GROUP))
+    signal = page.locator(".vega-bind input[name=C]")
+    expect(signal).to_have_value(str(TARGETS.index(0.99)), timeout=1000 * SECONDS)
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    page.evaluate("() => { WebSocket.prototype.send = () => {} }")  # the server hears of no slider
+    picture = "document.querySelector('[data-testid=stVegaLiteChart] svg').outerHTML"
+    before = page.evaluate(picture)
+    page.get_by_role("slider").press("Home")
+    expect(signal).to_have_value("0")
+    page.wait_for_function(f"before => {picture} !== before", arg=before)
+    page.get_by_text("uncalibrated at C = 0.99").wait_for()  # this sentence comes from the server
 
 
 def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
@@ -50,8 +81,8 @@ def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
 ) -> None:
     page.goto(f"{address}/" + link("scaling", **GROUP, cost="generated tokens"))
     head, *shown = rows(page)
-    assert head == ["Strategy", "Generated tokens", "Accuracy", "Pareto-optimal"]
-    assert [row[3] for row in shown] == ["●"]  # the factory's other strategies have no tokens
+    assert head == ["Strategy", "Generated tokens", "Accuracy", "On the frontier"]
+    assert len(shown) == 1  # the factory's other strategies have no tokens
     page.goto(f"{address}/" + link("scaling", **GROUP))
     stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     pass_at_1 = stored[stored["strategy"] == "pass@1"].iloc[0]
@@ -59,14 +90,51 @@ def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
     assert shown_accuracy(page, "pass@1") == as_shown(*numbers)
 
 
-def test_oracles_and_searches_are_not_on_the_frontier(page: Page, address: str) -> None:
+def test_the_frontier_has_real_steps_and_neither_oracles_nor_searches(
+    page: Page, address: str, run_folder: Path
+) -> None:
     page.goto(f"{address}/" + link("scaling", **GROUP))
     head, *shown = rows(page)
-    marks = {row[0]: row[head.index("Pareto-optimal")] for row in shown}
+    marks = {row[0]: row[head.index("On the frontier")] for row in shown}
     assert marks["oracle IAS"] == ""
-    assert marks["best-of-n + IAS, uncalibrated"] == "●"
     assert "beam search" not in marks
     page.get_by_text("beam search is shown only if the cost is generated tokens").wait_for()
+    pool = pool_of(run_folder)
+    values = pd.DataFrame({"cheap": pool.accuracy[:, 0]}, index=pool.question_ids)
+    cheap = pd.DataFrame({"cell_id": ["cheap"], "cost": [1.0], "accuracy": [pool.accuracy[:, 0].mean()]})
+    found = frontier_points(pool, ["uncalibrated"], cheap, values)
+    for _, points in found.groupby(["target", "level"]):
+        # pass@1 and the fixed n of 1 are the same point. No other cheap point is as good.
+        first = points[points["cost"] == 1.0]
+        assert list(first["cell_id"].dropna()) == ["cheap"] and FIXED in set(first["series"])
+        steps = points.drop_duplicates(["cost", "accuracy"]).sort_values("cost")
+        assert steps["accuracy"].is_monotonic_increasing
+        columns = [np.interp(cost, np.arange(1, pool.most + 1), range(pool.most)) for cost in steps["cost"]]
+        if all(column == int(column) for column in columns):
+            values_of = [pool.accuracy[:, int(column)] for column in columns]
+            assert all(more_accurate(np.stack(pair, axis=1))[1, 0] for pair in pairwise(values_of))
+
+
+def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(f"{address}/" + link("scaling", **GROUP, view="Equal cost", C="0.9"))
+    head, *shown = rows(page)
+    pool = pool_of(run_folder)
+    found = pool.at_equal_cost("uncalibrated", 0.5, [0.9])
+    assert [row[0] for row in shown] == ["uncalibrated"]
+    row = dict(zip(head, shown[0], strict=True))
+    assert row["Samples"] == f"{found.samples[0]:.2f}"
+    assert row["Fixed n of equal cost"] == f"{100 * found.fixed[0]:.1f}%"
+    assert row["Verdict"] == verdict(found.low[0], found.high[0])
+    sentence = page.get_by_text("uncalibrated at C = 0.9").inner_text()
+    assert (
+        f"{100 * (found.fixed[0] + found.difference[0]):.1f}% with {found.samples[0]:.1f} of {pool.most}"
+        in sentence
+    )
+    assert f": {row['Verdict']}, {row['Difference']}" in sentence
+    chart = page.get_by_test_id("stVegaLiteChart")
+    expect(chart).to_have_attribute(
+        "aria-label", re.compile("A fixed n of the same cost has .* calibrators gain")
+    )
 
 
 def test_questions_of_each_difficulty_have_numbers_of_their_own(
@@ -75,8 +143,7 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
     page.goto(f"{address}/" + link("scaling", **GROUP, view="Difficulty"))
     page.get_by_text("Numbers", exact=True).click()
     _, *shown = rows(page)
-    pool = catalog.exact_curves(published_path(run_folder), **GROUP)
-    assert pool is not None
+    pool = pool_of(run_folder)
     fixed = {row[0]: row[3] for row in shown if row[1] == "fixed n = 1"}
     expected = {str(level): pool.fixed([1], question_level=level).accuracy[0] for level in (1, 2, 3, 4)}
     assert fixed.keys() == expected.keys()

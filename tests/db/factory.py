@@ -27,7 +27,10 @@ LLMS = ("weak", "strong")
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
 DATASETS = ("nano-math", "nano-aime")
 STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS", "oracle IAS", "beam search")
-METRICS = ("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
+METRICS = (
+    *("brier", "brier_corrected", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error"),
+    "adaptive_ce_corrected",
+)
 COMPARED = ("brier", "brier_corrected")
 REASON = "The calibrator 'isotonic' raised ValueError: <script>alert('reason')</script> *not* a $number$"
 FAILED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="isotonic")

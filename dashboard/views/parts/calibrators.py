@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import coverage_chart, reliability_curves
 from prmcal.dashboard.charts.intervals import interval_chart
-from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.charts.style import Series, colour_scale, draw, series_of, shape_scale
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask_cells
 from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
 from prmcal.dashboard.text.captions import RELIABILITY
+from prmcal.dashboard.text.findings import best_and_worst, covered
 from prmcal.dashboard.text.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import COVERAGE_LEVELS
+from prmcal.db.metrics import COVERAGE_LEVELS, METRICS
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import metrics_of
 
@@ -35,24 +35,22 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     if done.empty:
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
-    colours = colour_scale(grid.calibrator, set(done["calibrator"]))
-    shapes = shape_scale(grid.llm, set(done["llm"]))
+    series = series_of(grid.calibrator, set(done["calibrator"]))
     left, right = st.columns(2)
     with left:
         st.subheader("Reliability curves")
         draw(
-            reliability_curves(ask_cells(path, "reliability", done), colours, shapes),
-            "Reliability curves of all calibrators; the page of each cell has the numbers",
-            wide=False,
+            reliability_curves(ask_cells(path, "reliability", done), series),
+            best_and_worst(METRICS["brier"], done) if "brier" in done else "Brier scores were not measured.",
         )
         st.caption(RELIABILITY)
     with right:
         st.subheader("Coverage of quantiles")
-        _coverage(done, colours, shapes)
-    _comparison(done, colours, shapes)
+        _coverage(done, series)
+    _comparison(done, grid)
 
 
-def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
+def _coverage(done: pd.DataFrame, series: Series) -> None:
     parts = []
     for metric, level in COVERAGE_LEVELS.items():
         measured = done.dropna(subset=[metric]) if metric in done else done.head(0)
@@ -74,11 +72,8 @@ def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None
     if not parts:
         st.info("No coverage was measured.")
         return
-    draw(
-        coverage_chart(pd.concat(parts), colours, shapes),
-        "Measured coverage against nominal coverage of the quantiles of every calibrator",
-        wide=False,
-    )
+    rows = pd.concat(parts, ignore_index=True)
+    draw(coverage_chart(rows, series), covered(rows))
     st.caption(
         "Coverage: share of prefixes whose success probability is at least the predicted quantile of level β. The "
         "ideal coverage is 1 \N{MINUS SIGN} β (dashed line). A point estimate has the same coverage at every β. Points "
@@ -86,15 +81,17 @@ def _coverage(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None
     )
 
 
-def _comparison(done: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale) -> None:
+def _comparison(done: pd.DataFrame, grid: GridNames) -> None:
     st.subheader("Comparison of calibrators")
     known = [metric.name for metric in metrics_of("calibration") if metric.better]
     metric = choose_metric("Metric", known, "metric")
     measured = done.dropna(subset=[metric.name])
     rows = interval_rows(measured, metric.name).assign(group="")
+    colours = colour_scale(grid.calibrator, set(measured["calibrator"]))
+    shapes = shape_scale(grid.llm, set(measured["llm"]))
     draw(
         interval_chart(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
-        f"{metric.title} of every calibrator with its 95% interval",
+        best_and_worst(metric, measured),
     )
     show_table(
         {

@@ -7,13 +7,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import reliability_diagram, signed_error_histogram
-from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
+from prmcal.dashboard.charts.style import colour_scale, draw, series_of, shape_scale
 from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.frames.cells import rows_of_group
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
+from prmcal.dashboard.text.findings import fullest, overestimated, reliable
 from prmcal.dashboard.text.formats import (
     MISSING,
     escaped,
@@ -61,9 +62,9 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNam
         st.subheader("Reliability diagram")
         draw(
             reliability_diagram(bins, colours, shapes),
-            "Reliability diagram; the table of bins below has the numbers",
-            wide=False,
+            reliable(bins),
         )
+        draw(prefix_histogram(bins, colours), fullest(bins))
         st.caption(f"{RELIABILITY} {BINS}")
     with right:
         st.subheader("Signed error")
@@ -91,9 +92,8 @@ def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridName
     bins = ask_cells(path, "signed_errors", shown)
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
     draw(
-        signed_error_histogram(bins, means, colour_scale(grid.calibrator, set(shown["calibrator"]))),
-        "Histograms of signed errors, before and after calibration",
-        wide=False,
+        signed_error_histogram(bins, means, series_of(grid.calibrator, set(shown["calibrator"]))),
+        overestimated(means),
     )
     prefixes = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
     listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.downloads import show_downloads
+from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import rows_of_page
 from prmcal.dashboard.controls.selection import GridNames, filter_by
@@ -45,7 +45,7 @@ def show_costs(path: Path, grid: GridNames) -> None:
         f"{SECONDS_LEGEND} A dash means that the cost is unknown. Costs are not ranked, since a low cost alone does "
         "not make a strategy better."
     )
-    show_downloads("costs", cells, readable_costs(cells))
+    show_downloads("costs", files_of(cells, readable_costs(cells)))
 
 
 def _cost(value: float, total: bool) -> str:

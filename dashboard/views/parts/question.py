@@ -16,6 +16,7 @@ from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.cells import MEDIAN
 from prmcal.dashboard.frames.steps import step_table, step_texts
+from prmcal.dashboard.text.findings import budgeted, stepwise
 from prmcal.dashboard.text.formats import escaped, estimate, integer, number
 from prmcal.dashboard.text.mathematics import with_formulas
 
@@ -99,7 +100,7 @@ def _trajectory(
     colours = (GREY, calibrated, ink())
     draw(
         rewards_chart(table, colours, shape),
-        "Rewards and success rates along the steps; the text below has the numbers",
+        stepwise(table),
     )
     st.caption(
         "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
@@ -107,7 +108,7 @@ def _trajectory(
     )
     draw(
         budgets_chart(table, colours, shape, target),
-        "Samples needed according to the rewards and the success rates; the text below has the numbers",
+        budgeted(table, target),
     )
     st.caption(
         "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "

@@ -9,7 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard.charts.intervals import interval_chart
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
-from prmcal.dashboard.controls.downloads import show_downloads
+from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
@@ -17,6 +17,7 @@ from prmcal.dashboard.frames.cells import interval_rows
 from prmcal.dashboard.text.formats import escaped
 from prmcal.dashboard.views.parts.board import show_board
 from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.reader import fingerprint
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
 
@@ -33,18 +34,25 @@ def show_ranking(path: Path, grid: GridNames, table: Leaderboard) -> None:
         return
     _summary(cells)
     show_board(path, table)
-    show_downloads(table, cells, readable_leaderboard(cells, table, LEADERBOARDS[table].main_metrics))
+    show_downloads(table, _files(str(path), fingerprint(path), table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
             _charts(cells[cells["status"] == "done"], table, grid)
 
 
+@st.cache_data(max_entries=8, show_spinner=False)
+def _files(path: str, fingerprint: tuple[int, int, int] | None, table: Leaderboard) -> dict[str, str | bytes]:
+    cells = ask(Path(path), "leaderboard", table=table)
+    return files_of(cells, readable_leaderboard(cells, table, LEADERBOARDS[table].main_metrics))
+
+
 def _summary(cells: pd.DataFrame) -> None:
+    """Say how many cells have failed or are pending. A table without such cells speaks for itself."""
     counts = cells["status"].value_counts()
-    parts = [f"{counts.get('done', 0)} of {len(cells)} cells done"]
-    parts += [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
-    st.caption(" · ".join(parts))
+    others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
+    if others:
+        st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
 
 
 def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames) -> None:

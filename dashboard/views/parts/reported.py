@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.controls.downloads import show_downloads
+from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.selection import KINDS
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import MISSING, escaped, estimate, integer, number
@@ -45,7 +45,7 @@ def show_reported(path: Path) -> None:
         f"The table has {len(reported)} numbers. This run measured {measured} of them, for the same names of data set, "
         "LLM, PRM, calibrator, strategy and metric. The paper gives no intervals."
     )
-    show_downloads(f"reported-{table}", reported, readable)
+    show_downloads(f"reported-{table}", files_of(reported, readable))
 
 
 def _readable(reported: pd.DataFrame) -> Readable:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import small_reliability_diagram
+from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
 from prmcal.dashboard.controls.cells import choose_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.captions import BINS, RELIABILITY
+from prmcal.dashboard.text.findings import fullest, reliable
 from prmcal.dashboard.text.formats import escaped
 
 __all__ = ["show_small_multiples"]
+
+_IN_A_ROW = 3
 
 
 def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
@@ -23,20 +27,24 @@ def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> No
     place = choose_of(path, ("prm", "calibrator"))
     if place is None:
         return
-    calibrator = place["calibrator"]
-    chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == calibrator)]
-    colours = colour_scale(grid.calibrator, [calibrator])
+    chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
     for dataset in grid.dataset:
         st.subheader(escaped(dataset))
-        with st.container(horizontal=True):
-            for row in chosen[chosen["dataset"] == dataset].itertuples():
-                if row.status != "done":
-                    st.info(f"{escaped(row.llm)}: {row.status}")
-                    continue
-                bins = ask(path, "reliability", cell_id=row.cell_id)
-                draw(
-                    small_reliability_diagram(bins, colours, shape_scale(grid.llm, [row.llm]), row.llm),
-                    f"Reliability diagram of {row.llm} on {dataset}",
-                    wide=False,
-                )
+        own = list(chosen[chosen["dataset"] == dataset].itertuples())
+        for first in range(0, len(own), _IN_A_ROW):
+            for column, row in zip(st.columns(_IN_A_ROW), own[first : first + _IN_A_ROW], strict=False):
+                with column:
+                    _diagram(path, row, dataset, grid)
     st.caption(f"{RELIABILITY} {BINS}")
+
+
+def _diagram(path: Path, row: Any, dataset: str, grid: GridNames) -> None:
+    st.markdown(f"**{escaped(row.llm)}**")
+    if row.status != "done":
+        st.info(f"{escaped(row.llm)}: {row.status}")
+        return
+    bins = ask(path, "reliability", cell_id=row.cell_id)
+    colours = colour_scale(grid.calibrator, [row.calibrator])
+    diagram = reliability_diagram(bins, colours, shape_scale(grid.llm, [row.llm]), small=True)
+    draw(diagram, f"{row.llm} on {dataset}: {reliable(bins)}")
+    draw(prefix_histogram(bins, colours), f"{row.llm} on {dataset}: {fullest(bins)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.harness.report.contents.scaling_tables import strategies_of_paper
@@ -13,7 +13,7 @@ from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.scaling import strategy_value
 from prmcal.harness.report.evidence.values import Group, Value
 from prmcal.harness.report.exhibits.multiples import listed, small_multiples
-from prmcal.harness.report.exhibits.style import GUIDE, INK, colours
+from prmcal.harness.report.exhibits.style import GUIDE, SMALL, colours
 from prmcal.harness.report.exhibits.types import Chart, Panel, Row, Table, labels_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["figure_4", "figure_4_in_numbers"]
 
 _FIXED = (1, 4, 16, 64)
-_DASHES = ((0, (1, 2)), (0, (3, 2)), (0, (8, 2)), "-")
+_DASHES: tuple[Any, ...] = ((0, (1, 2)), (0, (3, 2)), (0, (8, 2)), "-")
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ def figure_4(evidence: Evidence) -> Chart | None:
     shown = _shown(evidence)
     if shown is None:
         return None
+    from matplotlib.lines import Line2D
+
     colour = colours(evidence.calibrators)[shown.calibrator]
 
     def draw(axes: Axes, group: Group) -> None:
@@ -104,24 +106,35 @@ def figure_4(evidence: Evidence) -> Chart | None:
             fixed = [shown.at_fixed(group, each, n) for each in difficulties]
             _line(axes, fixed, color=GUIDE, linestyle=dashes, label=f"n = {n}")
         stars = [shown.adaptive(group, each, "accuracy") for each in difficulties]
-        _line(axes, stars, color=colour, linestyle="", marker="*", markersize=10, label="IAS")
+        _line(axes, stars, color=colour, linestyle="", marker="*", markersize=6, label="IAS")
         for difficulty, star in zip(difficulties, stars, strict=True):
             if star.low is not None and star.high is not None:
-                axes.plot((difficulty, difficulty), (star.low, star.high), color=colour, linewidth=1.4)
+                axes.plot((difficulty, difficulty), (star.low, star.high), color=colour, linewidth=1.1)
             samples = shown.adaptive(group, difficulty, "samples").value
             if samples is not None:
                 text = f"{samples:.1f}" if samples < 10 else f"{samples:.0f}"
-                axes.text(difficulty, -0.13, text, ha="center", va="center", fontsize=8, color=colour)
+                axes.text(difficulty, -0.13, text, ha="center", va="center", fontsize=SMALL, color=colour)
         axes.set(xlim=(0.5, 5.5), ylim=(-0.22, 1.06), xticks=range(1, 6), yticks=(0, 0.25, 0.5, 0.75, 1))
 
-    pictures = small_multiples(shown.evidence, draw, row_height=1.9)
+    handles = [
+        *(
+            Line2D([], [], color=GUIDE, linestyle=each, label=f"n = {n}")
+            for n, each in zip(shown.fixed, _DASHES, strict=False)
+        ),
+        Line2D(
+            [],
+            [],
+            color=colour,
+            linewidth=1.1,
+            marker="*",
+            markersize=6,
+            label=f"{shown.strategy}, {shown.calibrator}",
+        ),
+    ]
+    pictures = small_multiples(shown.evidence, draw, row_height=1.25, handles=handles)
     for picture in pictures:
-        picture.supxlabel("difficulty", fontsize=11)
-        picture.supylabel("accuracy", fontsize=11)
-        handles, labels = picture.axes[0].get_legend_handles_labels()
-        picture.legend(
-            handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, labelcolor=INK
-        )
+        picture.supxlabel("difficulty")
+        picture.supylabel("accuracy")
     return Chart(
         "figure-4",
         "Figure 4: accuracy by difficulty",

@@ -8,31 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.metrics import METRICS, RANKING_METRIC
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import direction, metric_title
+from prmcal.db.text.formats import number
+from prmcal.db.text.presentation import LEADERBOARDS, direction, metric_title
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
 from prmcal.harness.report.exhibits.multiples import crowded, listed, small_multiples
-from prmcal.harness.report.exhibits.style import GUIDE, INK, MEAN, RAW, colours, markers
+from prmcal.harness.report.exhibits.style import GUIDE, INK, MEAN, RAW, SMALL, colours, markers
 from prmcal.harness.report.exhibits.types import Chart, numbered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["figure_2", "figure_3", "figure_3_adaptive_ce", "why_no_errors"]
+__all__ = ["figure_2", "figure_3", "figure_3_main_metric", "why_no_errors"]
 
 _MINUS = "\N{MINUS SIGN}"
+_DASHED, _DOTTED = (0, (4, 3)), (0, (1, 2))
 
 
 def figure_2(evidence: Evidence) -> Chart:
     """Make Figure 2 of the paper: histograms of the errors of uncalibrated rewards."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     errors = evidence.errors
     reasons = {group: why_no_errors(evidence, group) for group in evidence.groups if group not in errors}
     notes = numbered(reasons.values())
     highest = max((max(each.counts) / each.prefixes for each in errors.values()), default=1.0)
 
     def draw(axes: Axes, group: Group) -> None:
-        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axvline(0, color=INK, linewidth=0.8, linestyle=_DASHED)
         axes.set(xlim=(-1.05, 1.05), ylim=(0, 100 * highest * 1.05), xticks=(-1, 0, 1))
         if group in errors:
             _draw_errors(axes, errors[group])
@@ -46,11 +52,16 @@ def figure_2(evidence: Evidence) -> Chart:
                 color=GUIDE,
             )
 
-    pictures = small_multiples(evidence, draw, row_height=1.7)
+    handles = [
+        Patch(color=RAW, alpha=0.75, label="prefixes with uncalibrated rewards"),
+        Line2D([], [], color=MEAN, linewidth=1.2, label="mean error"),
+        Line2D([], [], color=INK, linewidth=0.8, linestyle=_DASHED, label="no error"),
+    ]
+    pictures = small_multiples(evidence, draw, row_height=1.15, handles=handles)
     in_table = "Table 5 has these numbers too (signed error). " if evidence.uncalibrated else ""
     for picture in pictures:
-        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
-        picture.supylabel("prefixes (%)", fontsize=11)
+        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)")
+        picture.supylabel("prefixes (%)")
     return Chart(
         "figure-2",
         "Figure 2: errors of uncalibrated rewards",
@@ -68,17 +79,21 @@ def figure_3(evidence: Evidence) -> Chart:
     return _compared(evidence, "figure-3", "Figure 3: calibrators compared by Brier score", "brier")
 
 
-def figure_3_adaptive_ce(evidence: Evidence) -> Chart:
-    """Make Figure 3 with AdaptiveCE instead of the Brier score."""
-    return _compared(
-        evidence,
-        "figure-3-adaptive-ce",
-        "Figure 3, with another metric: adaptive calibration error",
-        "adaptive_ce",
+def figure_3_main_metric(evidence: Evidence) -> Chart | None:
+    """Make Figure 3 with the calibration error that the leaderboard shows; None if it was not measured."""
+    shown = LEADERBOARDS["calibration"].main_metrics
+    metric = next(
+        (name for name in shown if METRICS[name].better == "lower" and name != RANKING_METRIC), None
     )
+    if metric is None or metric not in evidence.metrics:
+        return None
+    title = f"Figure 3, with another metric: {metric_title(metric)}"
+    return _compared(evidence, f"figure-3-{metric.replace('_', '-')}", title, metric)
 
 
 def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
+    from matplotlib.lines import Line2D
+
     values = {
         (group, calibrator): evidence.value(group, calibrator, metric)
         for group in evidence.groups
@@ -99,12 +114,19 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         if evidence.uncalibrated is not None:
             raw = values[group, evidence.uncalibrated].value
             if raw is not None:
-                axes.axvline(raw, color=RAW, linewidth=1, linestyle=(0, (1, 2)))
+                axes.axvline(raw, color=RAW, linewidth=1, linestyle=_DOTTED)
         _draw_values(axes, {each: values[group, each] for each in evidence.calibrators}, notes)
 
-    pictures = small_multiples(evidence, draw, row_height=0.45 + 0.24 * len(evidence.calibrators))
+    handles = [
+        Line2D([], [], color=INK, linewidth=1.4, marker="o", label="best, or not worse, with its interval"),
+        Line2D([], [], color=INK, linewidth=1.4, marker="o", mfc="white", label="significantly worse"),
+    ]
+    if evidence.uncalibrated is not None:
+        handles.append(Line2D([], [], color=RAW, linewidth=1, linestyle=_DOTTED, label=evidence.uncalibrated))
+    row_height = 0.35 + 0.155 * len(evidence.calibrators)
+    pictures = small_multiples(evidence, draw, row_height=row_height, handles=handles)
     for picture in pictures:
-        picture.supxlabel(f"{metric_title(metric)} ({direction(metric)})", fontsize=11)
+        picture.supxlabel(f"{metric_title(metric)} ({direction(metric)})")
     return Chart(
         name,
         title,
@@ -125,12 +147,12 @@ def _draw_errors(axes: Axes, errors: RewardErrors) -> None:
     axes.bar(
         edges, shares, width=width, align="edge", color=RAW, alpha=0.75, edgecolor="white", linewidth=0.6
     )
-    axes.axvline(errors.mean, color=MEAN, linewidth=1.8)
+    axes.axvline(errors.mean, color=MEAN, linewidth=1.2)
     lines = [f"mean {_signed(errors.mean)}", f"n = {errors.prefixes:,} / {errors.questions:,}"]
     if errors.low is not None and errors.high is not None:
         between = "\n" if crowded(axes) else " "
         lines[0] += f"{between}[{_signed(errors.low)}, {_signed(errors.high)}]"
-    axes.set_title("\n".join(lines), fontsize=9)
+    axes.set_title("\n".join(lines), fontsize=SMALL)
 
 
 def _draw_values(axes: Axes, values: Mapping[str, Value], notes: Mapping[str, int]) -> None:
@@ -140,11 +162,11 @@ def _draw_values(axes: Axes, values: Mapping[str, Value], notes: Mapping[str, in
         if value.value is None:
             note = f"{value.status if value.status != 'done' else 'none'} ({notes[value.reason or '']})"
             start = axes.get_xlim()[0]
-            axes.text(start, height, f" {note}", va="center", fontsize=9, color=INK, style="italic")
+            axes.text(start, height, f" {note}", va="center", fontsize=SMALL, color=INK, style="italic")
             continue
         if value.low is not None and value.high is not None:
             axes.plot(
-                (value.low, value.high), (height, height), color=own, linewidth=2, solid_capstyle="butt"
+                (value.low, value.high), (height, height), color=own, linewidth=1.4, solid_capstyle="butt"
             )
         axes.plot(
             value.value,
@@ -152,8 +174,8 @@ def _draw_values(axes: Axes, values: Mapping[str, Value], notes: Mapping[str, in
             marker[calibrator],
             color=own,
             markerfacecolor="white" if value.standing == "worse" else own,
-            markersize=6,
-            markeredgewidth=1.6,
+            markersize=4,
+            markeredgewidth=1.1,
         )
 
 
@@ -166,8 +188,8 @@ def why_no_errors(evidence: Evidence, group: Group) -> str:
     return "The PRM has no reward for a prefix with follow-ups."
 
 
-def _signed(number: float) -> str:
-    return f"{number:+.3f}".replace("-", _MINUS)
+def _signed(value: float) -> str:
+    return number(value, signed=True).replace("-", _MINUS)
 
 
 def _counts(values: Any) -> str:

@@ -11,7 +11,7 @@ from prmcal.harness.report.contents.tables import calibrated
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group
 from prmcal.harness.report.exhibits.multiples import wrapped
-from prmcal.harness.report.exhibits.style import INK, line_colours, new_figure
+from prmcal.harness.report.exhibits.style import INK, ONE_COLUMN, SMALL, legend, line_colours, new_figure
 from prmcal.harness.report.exhibits.types import Chart, numbered
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_7_and_8"]
 
-_WIDTH, _ROW_HEIGHT = 8.0, 2.0
-_TICKS = (-1, -0.5, 0, 0.5, 1)
+_ROW_HEIGHT = 1.1
+_TICKS = (-1, 0, 1)
 _MINUS = "\N{MINUS SIGN}"
 
 # The histogram of each group before and after calibration, or the reason why there is none.
@@ -47,33 +47,32 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
     highest = max(100 * max(each) / sum(each) for each in histograms.values() if not isinstance(each, str))
 
     def draw(axes: Axes, dataset: str, prm: str, after: bool) -> None:
-        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         missing = []
         for llm, colour in line_colours(evidence.llms).items():
             counts = histograms[Group(dataset, prm, llm), after]
             if isinstance(counts, str):
-                axes.plot([], [], color=colour, linewidth=1.6, label=llm)  # keeps the LLM in the legend
+                axes.plot([], [], color=colour, linewidth=1.1, label=llm)  # keeps the LLM in the legend
                 missing.append(f"{llm}: none ({notes[counts]})")
             else:
                 _draw_histogram(axes, counts, colour, llm)
-        axes.text(0.02, 0.97, "\n".join(missing), va="top", fontsize=8, transform=axes.transAxes)
+        axes.text(0.02, 0.97, "\n".join(missing), va="top", fontsize=SMALL, transform=axes.transAxes)
         axes.set(xlim=(-1.02, 1.02), ylim=(0, 1.08 * highest))
         axes.set_xticks(_TICKS, [f"{tick:g}".replace("-", _MINUS) for tick in _TICKS])
         axes.label_outer()
 
     def picture_of(dataset: str) -> Figure:
-        picture = new_figure(_WIDTH, 1.5 + _ROW_HEIGHT * len(evidence.prms))
+        picture = new_figure(ONE_COLUMN, 1.0 + _ROW_HEIGHT * len(evidence.prms))
         grid: Any = picture.subplots(len(evidence.prms), 2, squeeze=False)
         for line, prm in zip(grid, evidence.prms, strict=True):
             for axes, after in zip(line, (False, True), strict=True):
                 draw(axes, dataset, prm, after)
-            line[0].set_ylabel(wrapped(prm), fontweight="bold", fontsize=10)
+            line[0].set_ylabel(wrapped(prm), fontweight="bold", fontsize=SMALL)
         for axes, title in zip(grid[0], (evidence.uncalibrated or "before calibration", method), strict=True):
-            axes.set_title(f"{dataset}\n{title}", fontweight="bold", fontsize=10)
-        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)", fontsize=11)
-        picture.supylabel("prefixes (%)", fontsize=11)
-        lines, labels = grid[0][0].get_legend_handles_labels()
-        picture.legend(lines, labels, loc="outside upper center", ncols=min(3, len(labels)), frameon=False)
+            axes.set_title(f"{dataset}\n{title}", fontweight="bold", fontsize=SMALL)
+        picture.supxlabel(f"reward {_MINUS} success rate (above 0: overestimated)")
+        picture.supylabel("prefixes (%)")
+        legend(picture, grid[0][0].get_legend_handles_labels()[0])
         return picture
 
     return Chart(
@@ -94,4 +93,4 @@ def _draw_histogram(axes: Axes, counts: tuple[int, ...], colour: str, name: str)
     edges = np.linspace(-1, 1, len(counts) + 1)
     shares = 100 * np.array(counts) / sum(counts)
     axes.stairs(shares, edges, color=colour, fill=True, alpha=0.12)
-    axes.stairs(shares, edges, color=colour, linewidth=1.6, label=name)
+    axes.stairs(shares, edges, color=colour, linewidth=1.1, label=name)

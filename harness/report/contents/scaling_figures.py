@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prmcal.harness.report.contents.tables import calibrated
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["ablation_of_beta", "ablation_of_target"]
+
+
+_DASHED = (0, (4, 3))
 
 
 def ablation_of_target(evidence: Evidence) -> Chart | None:
@@ -41,7 +44,8 @@ def ablation_of_target(evidence: Evidence) -> Chart | None:
         draw,
         "figure-ablation-c",
         "Ablation: the target probability C",
-        f"Each line is a calibrator at its lowest level beta: {_key(evidence)}.",
+        "Each line is a calibrator at its lowest level beta.",
+        evidence.calibrators,
     )
 
 
@@ -52,7 +56,7 @@ def ablation_of_beta(evidence: Evidence) -> Chart | None:
     levels = sorted(points[points["calibrator"] == method]["level"].dropna().unique())
     if method is None or len(levels) < 2:
         return None
-    named = [f"{level:g}" for level in levels]
+    named = [f"beta = {level:g}" for level in levels]
 
     def draw(axes: Axes, group: Group) -> None:
         points = evidence.scaling.curves(group)
@@ -61,35 +65,26 @@ def ablation_of_beta(evidence: Evidence) -> Chart | None:
         for level, name in zip(levels, named, strict=True):
             _curve(axes, own[own["level"] == level], colours(named)[name], markers(named)[name])
 
-    shapes = ", ".join(f"{name} ({_SHAPES[markers(named)[name]]})" for name in named)
     return _ablation(
         evidence,
         draw,
         "figure-ablation-beta",
         "Ablation: the quantile level beta",
-        f"Each line is a level of '{method}': {shapes}.",
+        f"Each line is a level of '{method}'.",
+        named,
     )
 
 
-_SHAPES = {
-    "o": "circles",
-    "s": "squares",
-    "D": "diamonds",
-    "^": "triangles up",
-    "v": "triangles down",
-    "P": "pluses",
-    "X": "crosses",
-    "*": "stars",
-}
-
-
-def _key(evidence: Evidence) -> str:
-    return ", ".join(f"{name} ({_SHAPES[mark]})" for name, mark in markers(evidence.calibrators).items())
-
-
 def _ablation(
-    evidence: Evidence, draw: Callable[[Axes, Group], None], name: str, title: str, lines: str
+    evidence: Evidence,
+    draw: Callable[[Axes, Group], None],
+    name: str,
+    title: str,
+    lines: str,
+    names: Sequence[str],
 ) -> Chart | None:
+    from matplotlib.lines import Line2D
+
     points = evidence.scaling.points
     if points["calibrator"].dropna().empty:
         return None
@@ -103,10 +98,15 @@ def _ablation(
         # Plain numbers: powers need formulas, which are switched off because names may contain dollar signs.
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
 
-    pictures = small_multiples(evidence, limited, row_height=1.8)
+    handles = [Line2D([], [], color=INK, linewidth=0.8, linestyle=_DASHED, label="fixed n")]
+    handles += [
+        Line2D([], [], color=colours(names)[each], marker=markers(names)[each], markersize=3, label=each)
+        for each in names
+    ]
+    pictures = small_multiples(evidence, limited, row_height=1.15, handles=handles)
     for picture in pictures:
-        picture.supxlabel("samples per question", fontsize=11)
-        picture.supylabel("accuracy", fontsize=11)
+        picture.supxlabel("samples per question")
+        picture.supylabel("accuracy")
     return Chart(
         name,
         title,
@@ -120,11 +120,13 @@ def _ablation(
 
 def _fixed_line(axes: Axes, points: pd.DataFrame) -> None:
     fixed = points[points["question_level"].isna() & points["calibrator"].isna()].sort_values("samples")
-    axes.plot(fixed["samples"], fixed["accuracy"], color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    axes.plot(fixed["samples"], fixed["accuracy"], color=INK, linewidth=0.8, linestyle=_DASHED)
 
 
 def _curve(axes: Axes, points: pd.DataFrame, colour: str, marker: Any) -> None:
     drawn = points.sort_values("point")
-    axes.plot(drawn["samples"], drawn["accuracy"], marker, linestyle="-", color=colour, markersize=4)
+    axes.plot(
+        drawn["samples"], drawn["accuracy"], marker, linestyle="-", color=colour, linewidth=1.1, markersize=3
+    )
     ends = [drawn[name].astype(float) for name in ("samples", "accuracy_low", "accuracy_high")]
     axes.fill_between(*ends, color=colour, alpha=0.15, linewidth=0)

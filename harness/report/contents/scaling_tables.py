@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
-from prmcal.db.text.presentation import metric_title
+from prmcal.db.text.presentation import LEADERBOARDS, metric_title
 from prmcal.harness.report.contents.published import beside_published
 from prmcal.harness.report.contents.tables import legend
 from prmcal.harness.report.evidence.read import Evidence
@@ -16,7 +16,7 @@ from prmcal.harness.report.exhibits.types import Panel, Row, Table, labels_of
 
 __all__ = ["strategies_of_paper", "table_2", "table_3"]
 
-_METRICS = ("accuracy", "budget_ratio", "samples")
+_METRICS = (*LEADERBOARDS["scaling"].main_metrics, "samples")
 
 
 def table_2(evidence: Evidence) -> Table | None:

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 
 from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
-from prmcal.db.text.presentation import COORDINATE_TITLES, direction, metric_title, standings_legend
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    LEADERBOARDS,
+    direction,
+    metric_title,
+    standings_legend,
+)
 from prmcal.harness.report.contents.published import beside_published
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group, Value
 from prmcal.harness.report.exhibits.types import Panel, Row, Table, labels_of
 
-__all__ = ["calibrated", "legend", "table_1", "table_4", "table_5"]
+__all__ = ["calibrated", "legend", "other_metrics", "table_1", "table_4", "table_5"]
 
 _MARKS = {"best": "bold", "tied": "="}
 
-# The metrics of Tables 1, 4 and 5 of the paper, in their order, and the labels of the tables in `reported`. In Table 5
-# all other measured metrics follow them here.
+# The metrics of Tables 1, 4 and 5 of the paper, in their order, and the labels of the tables in `reported`.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
 _TABLE_4 = ("brier", "positive_brier")
 _TABLE_5 = ("adaptive_ce", "brier")
@@ -60,15 +65,32 @@ def table_4(evidence: Evidence) -> Table | None:
 
 
 def table_5(evidence: Evidence) -> Table:
-    """Make the table of all calibrators and all measured metrics: Table 5 of the paper."""
-    others = [metric for metric in evidence.metrics if metric not in _TABLE_5]
+    """Make the table of all calibrators: Table 5 of the paper, and the metrics that the leaderboard shows."""
     table = Table(
         "table-5",
         "Table 5: all calibrators",
         f"All calibrators on the test questions, one panel for each metric. {legend('prefixes', 'its row')}",
-        tuple(_panel(evidence, [metric]) for metric in (*_TABLE_5, *others)),
+        tuple(_panel(evidence, [metric]) for metric in _of_table_5(evidence)),
     )
     return beside_published(table, _REPORTED[5])
+
+
+def other_metrics(evidence: Evidence) -> Table | None:
+    """Make the table of all calibrators with the metrics that Table 5 leaves out."""
+    others = [metric for metric in evidence.metrics if metric not in _of_table_5(evidence)]
+    if not others:
+        return None
+    return Table(
+        "other-metrics",
+        "All other metrics",
+        f"All calibrators on the test questions, one panel for each metric. {legend('prefixes', 'its row')}",
+        tuple(_panel(evidence, [metric]) for metric in others),
+    )
+
+
+def _of_table_5(evidence: Evidence) -> list[str]:
+    shown = LEADERBOARDS["calibration"].main_metrics
+    return [*_TABLE_5, *(metric for metric in shown if metric in evidence.metrics and metric not in _TABLE_5)]
 
 
 def calibrated(evidence: Evidence) -> str | None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.db.metrics import METRICS
+from prmcal.db.overview.query import overview
+from prmcal.db.overview.types import Overview
 from prmcal.db.queries import catalog
 from prmcal.db.reader import reading
 from prmcal.db.roles import with_role
@@ -57,6 +59,8 @@ class Evidence:
         Values and paired comparisons from the database.
     scaling : ScalingEvidence
         Results of strategies.
+    overview : Overview
+        The ranking of the calibrators.
     """
 
     run: dict[str, Any]
@@ -73,6 +77,7 @@ class Evidence:
     found: pd.DataFrame = field(repr=False)
     compared: pd.DataFrame = field(repr=False)
     scaling: ScalingEvidence = field(repr=False)
+    overview: Overview = field(repr=False)
 
     @property
     def groups(self) -> list[Group]:
@@ -137,6 +142,7 @@ def read_evidence(published: Path) -> Evidence:
             catalog.datasets(source),
             with_role(source, "baseline"),
         )
+        ranked = overview(source)
         errors, bars = catalog.reward_errors(source, _BARS), catalog.error_histograms(source)
     if found.empty or ran.empty:
         raise PrmcalError(
@@ -162,6 +168,7 @@ def read_evidence(published: Path) -> Evidence:
         found=found,
         compared=compared[compared["leaderboard"] == "calibration"],
         scaling=scaling,
+        overview=ranked,
     )
 
 

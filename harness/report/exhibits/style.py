@@ -16,9 +16,12 @@ __all__ = [
     "GUIDE",
     "INK",
     "MEAN",
+    "ONE_COLUMN",
     "RAW",
-    "WIDTH",
+    "SMALL",
+    "TWO_COLUMNS",
     "colours",
+    "legend",
     "line_colours",
     "markers",
     "new_figure",
@@ -35,31 +38,49 @@ RAW = _PALETTE[0]
 INK, GUIDE, MEAN = "#31333F", "#9AA0AC", "#D55E00"
 """Colours of text, of guide lines and of means."""
 
-WIDTH = 10.0
-"""Largest width of a figure, in inches. Font sizes are chosen for 100 dots per inch, which gives 1000 pixels."""
+ONE_COLUMN, TWO_COLUMNS = 3.25, 6.75
+"""Widths of figures, in inches: of one column and of both columns of a page, as most conferences set them."""
+
+SMALL = 7.0
+"""The smallest size of letters, in points."""
 
 DPI = 200
-"""Dots per inch of PNG files: twice the resolution that fonts are sized for, for high-density screens."""
+"""Dots per inch of PNG files. Print uses the PDF files."""
+
+_LETTERS_PER_INCH, _LETTERS_OF_A_HANDLE = 17, 9
 
 _SETTINGS: Any = {
     "axes.edgecolor": GUIDE,
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 11,
+    "axes.linewidth": 0.6,
+    "axes.titlesize": SMALL,
+    "axes.labelsize": 8,
     "axes.unicode_minus": True,
     "font.family": "DejaVu Sans",
-    "font.size": 10,
+    "font.size": SMALL,
+    "figure.labelsize": 8,
+    "legend.borderpad": 0,
+    "legend.columnspacing": 1.2,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+    "legend.handletextpad": 0.5,
+    "legend.labelcolor": INK,
     "pdf.fonttype": 42,
     "savefig.dpi": DPI,
     "savefig.facecolor": "white",
     "text.color": INK,
     "text.parse_math": False,  # names may contain dollar signs
     "xtick.color": INK,
-    "xtick.labelsize": 9.5,
+    "xtick.labelsize": SMALL,
+    "xtick.major.size": 2.5,
+    "xtick.major.width": 0.6,
     "ytick.color": INK,
-    "ytick.labelsize": 9.5,
+    "ytick.labelsize": SMALL,
+    "ytick.major.size": 2.5,
+    "ytick.major.width": 0.6,
 }
 
 
@@ -96,6 +117,18 @@ def styled() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
         yield
+
+
+def legend(figure: Figure, handles: Sequence[Any]) -> None:
+    """Write a legend above the panels, in as few rows as its labels need."""
+    widths = [len(str(handle.get_label())) + _LETTERS_OF_A_HANDLE for handle in handles]
+    room = figure.get_figwidth() * _LETTERS_PER_INCH
+
+    def needed(rows: int) -> int:  # Legends are filled column by column.
+        return sum(max(widths[start : start + rows]) for start in range(0, len(widths), rows))
+
+    rows = next((rows for rows in range(1, len(widths)) if needed(rows) <= room), len(widths))
+    figure.legend(handles=handles, loc="outside upper center", ncols=-(-len(handles) // rows))
 
 
 def new_figure(width: float, height: float) -> Figure:

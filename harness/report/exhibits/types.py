@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prmcal.db.text.presentation import COORDINATE_TITLES
+from prmcal.db.text.readable import Readable
 from prmcal.harness.report.evidence.values import Group, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Chart", "Exhibit", "Panel", "Row", "Table", "counts_text", "labels_of", "numbered"]
+__all__ = ["Chart", "Exhibit", "Panel", "Row", "Table", "TextTable", "counts_text", "labels_of", "numbered"]
 
 
 def labels_of(group: Group) -> tuple[str, str, str]:
@@ -70,7 +71,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Titled:
-    """What tables and figures share.
+    """What all exhibits share.
 
     Attributes
     ----------
@@ -109,6 +110,19 @@ class Table(_Titled):
 
 
 @dataclass(frozen=True)
+class TextTable(_Titled):
+    """A table of texts, such as a ranking.
+
+    Attributes
+    ----------
+    readable : Readable
+        The table. Its notes are not shown, since the caption says the same.
+    """
+
+    readable: Readable
+
+
+@dataclass(frozen=True)
 class Chart(_Titled):
     """A figure of one or more pictures.
 
@@ -127,7 +141,7 @@ class Chart(_Titled):
     notes: dict[str, int] = field(default_factory=dict)
 
 
-Exhibit = Table | Chart
+Exhibit = Table | TextTable | Chart
 
 
 def counts_text(values: Sequence[Value]) -> str:

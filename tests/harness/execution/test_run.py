@@ -119,12 +119,12 @@ def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Pat
     assert told.stdout == ""
     lines = told.stderr.splitlines()
     assert len(lines) <= 20
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines[:-3])) <= 100
     assert "Best calibrator:" in told.stderr
     assert lines[-3:] == [
         "Next:",
-        f"  prmcal leaderboard {out}    the ranking, and how sure it is",
-        f"  prmcal dashboard {out}      all results in a browser",
+        f"  prmcal leaderboard {out}",
+        f"  prmcal dashboard {out}",
     ]
     shards = len(list(out.glob("artifacts/*/*/artifact.json")))
     assert sum(" s  " in line for line in log.read_text().splitlines()) == shards

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.db.queries.curves import unbeaten
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.curves import (
@@ -146,13 +145,6 @@ def test_an_area_needs_a_range_of_budgets() -> None:
     table = np.full((2, 1), 0.5)
     with pytest.raises(ValueError, match=r"N of at least 2\. Got N = 1"):
         area(table, fixed_curve(table, [1]))
-
-
-def test_the_frontier_keeps_what_nothing_beats() -> None:
-    samples = [1, 2, 2, 4, 4, 8]
-    accuracy = [0.3, 0.5, 0.4, 0.5, 0.7, 0.7]
-    assert unbeaten(samples, accuracy).tolist() == [True, True, False, False, True, False]
-    assert unbeaten([3, 3], [0.5, 0.5]).tolist() == [True, True]
 
 
 def risk_area(rewards: list[float], accuracy: list[float], weights: list[float] | None = None) -> float:

@@ -85,7 +85,8 @@ def test_the_same_database_gives_the_same_bytes(results: Path, report: Path, tmp
 
 def test_tables_have_every_value_of_the_leaderboard(results: Path, report: Path) -> None:
     expected = measurements(published_path(results)).dropna(subset="metric")
-    found = pd.DataFrame([row for row in rows_of(report / "table-5.csv") if row["value"]])
+    rows = [*rows_of(report / "table-5.csv"), *rows_of(report / "other-metrics.csv")]
+    found = pd.DataFrame([row for row in rows if row["value"]])
     keys = ["dataset", "prm", "llm", "calibrator", "metric"]
     both = expected.merge(found, on=keys, suffixes=("", "_report"))
     assert len(both) == len(expected) == len(found)
@@ -103,10 +104,7 @@ def test_the_best_is_bold_and_ties_are_marked(tmp_path: Path) -> None:
     )
     assert "| 0.300<br><sub>[0.280, 0.330]</sub> | 0.150 =<br>" in (out / "table-5.md").read_text()
     assert "=<br><sub>[0.130, 0.180]</sub> | **0.100**<br>" in (out / "table-5.md").read_text()
-    assert (
-        r"& 0.300 & 0.150\textsuperscript{=} & \textbf{0.100} & 71 / 6 \\"
-        in (out / "table-5.tex").read_text()
-    )
+    assert r"a & 0.300 & 0.150\textsuperscript{=} & \textbf{0.100} \\" in (out / "table-5.tex").read_text()
     # Table 1 sets the last calibrator beside none: of these two it is the best.
     assert r"& 0.300 & \textbf{0.100} &" in (out / "table-1.tex").read_text()
 
@@ -156,7 +154,7 @@ def test_the_papers_numbers_stand_beside_measured_ones_of_the_same_names(tmp_pat
     assert found == expected and len(rows) == 12
     text = (tmp_path / "report" / "table-4.md").read_text()
     assert text.count("<sub>paper ") == 6 and "'paper' is the number that the paper reports" in text
-    assert (tmp_path / "report" / "table-4.tex").read_text().count(r"{\scriptsize paper ") == 6
+    assert (tmp_path / "report" / "table-4.tex").read_text().count("paper 0.") == 6
 
 
 def test_names_that_the_paper_does_not_have_get_no_number_of_it(report: Path) -> None:
@@ -185,16 +183,18 @@ def test_markdown_tables_keep_their_columns_whatever_names_hold(report: Path) ->
 
 def test_latex_tables_keep_their_columns_and_escape_names(report: Path) -> None:
     text = (report / "table-5.tex").read_text()
-    (columns,) = set(re.findall(r"\\begin\{tabular\}\{(\w+)\}", text))
-    for line in text.splitlines():
-        if line.endswith(r"\\"):
-            spans = sum(int(span) - 1 for span in re.findall(r"\\multicolumn\{(\d+)\}", line))
-            assert len(re.findall(r"(?<!\\)&", line)) + 1 + spans == len(columns), line
+    for columns, table in re.findall(
+        r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end", text, flags=re.DOTALL
+    ):
+        for line in table.splitlines():
+            if line.endswith(r"\\"):
+                spans = sum(int(span) - 1 for span in re.findall(r"\\multicolumn\{(\d+)\}", line))
+                assert len(re.findall(r"(?<!\\)&", line)) + 1 + spans == len(columns), line
     assert r"strong\textbar{}2" in text and r"weak\_1" in text
     assert r"\caption{All calibrators (Brier)." in text  # A document numbers its tables itself.
     body = re.sub(r"\\[_%&#$]|^%.*$|%$|\\label\{.*\}", "", text, flags=re.MULTILINE)
     assert not re.search(r"[_%#$|<>]", body)
-    for opening, closing in (("\\begin{table}", "\\end{table}"), ("{", "}")):
+    for opening, closing in (("\\begin{table", "\\end{table"), ("{", "}")):
         assert text.count(opening) == text.count(closing)
 
 

@@ -1,0 +1,253 @@
+"""Sentences that state what a chart shows, with numbers. Readers who do not see the chart read or hear them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from prmcal.dashboard.text.formats import integer, number
+from prmcal.db.metrics import Metric
+from prmcal.db.statistics.equal_cost import verdict
+from prmcal.db.statistics.standings import merit
+
+__all__ = [
+    "best_and_worst",
+    "budgeted",
+    "compared",
+    "covered",
+    "equal_cost",
+    "fullest",
+    "gain_of",
+    "hardest",
+    "highest_accuracy",
+    "overestimated",
+    "percent",
+    "points",
+    "reliable",
+    "risk_areas",
+    "stepwise",
+]
+
+_CLOSE = 0.005
+_SERIES = {
+    "reward": "the PRM's reward",
+    "calibrated": "the calibrated reward",
+    "success": "the success rate",
+}
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage, such as 96.0%."""
+    return f"{number(100 * share, 1)}%"
+
+
+def points(value: float, low: float, high: float) -> str:
+    """Format a difference of shares and its interval in percentage points, with a sign."""
+    sign = "+" if round(100 * value, 1) > 0 else ""
+    return f"{sign}{number(100 * value, 1)} points [{number(100 * low, 1)}, {number(100 * high, 1)}]"
+
+
+def gain_of(row: Any, most: int) -> str:
+    """Return what best-of-n + IAS buys with one calibrator, against a fixed n at equal cost.
+
+    Parameters
+    ----------
+    row : namedtuple
+        A row of :func:`prmcal.dashboard.frames.scaling.equal_cost_points`.
+    most : int
+        N, the largest number of samples.
+    """
+    return (
+        f"{row.series} at C = {row.C:g}, β = {row.beta:g}: {percent(row.accuracy)} with {number(row.samples, 1)} of "
+        f"{most} samples. A fixed n of the same cost has {percent(row.fixed)}: {verdict(row.low, row.high)}, "
+        f"{points(row.difference, row.low, row.high)}."
+    )
+
+
+def equal_cost(rows: pd.DataFrame, most: int) -> str:
+    """Return the best and the worst gain at equal cost, and how many are gains and losses."""
+    found = [verdict(row.low, row.high) for row in rows.itertuples()]
+    ordered = rows.sort_values("difference", ascending=False, kind="stable")
+    ends = {row.series: row for row in (next(ordered.itertuples()), next(ordered[::-1].itertuples()))}
+    counts = f"{found.count('gain')} of {len(found)} calibrators gain and {found.count('loss')} lose"
+    return " ".join([*(gain_of(row, most) for row in ends.values()), f"{counts}."])
+
+
+def highest_accuracy(adaptive: pd.DataFrame, fixed: pd.DataFrame, cost: str) -> str:
+    """Return the calibrators with the highest and the lowest accuracy of best-of-n + IAS, and best-of-N.
+
+    Parameters
+    ----------
+    adaptive : DataFrame
+        The rows of one C and beta (:func:`prmcal.dashboard.frames.scaling.selected`).
+    fixed : DataFrame
+        The points of a fixed n.
+    cost : str
+        The unit of the cost.
+    """
+    said = []
+    if len(adaptive):
+        ordered = adaptive.sort_values("accuracy", ascending=False, kind="stable")
+        best, worst = next(ordered.itertuples()), next(ordered[::-1].itertuples())
+        said.append(
+            f"At C = {best.C:g}, best-of-n + IAS with {best.series} has the highest accuracy, {_at(best, cost)}."
+        )
+        if worst.series != best.series:
+            said.append(f"{worst.series} has the lowest, {_at(worst, cost)}.")
+    last = next(fixed[::-1].itertuples())
+    return " ".join([*said, f"The largest fixed n has {_at(last, cost)}."])
+
+
+def _at(row: Any, cost: str) -> str:
+    return f"{percent(row.accuracy)} with {number(row.cost, 1)} {cost}"
+
+
+def hardest(rows: pd.DataFrame, column: str, title: str) -> str:
+    """Return a value on the easiest and on the hardest questions, for the best and the worst on the hardest.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The rows of one C and beta: series, question_level and `column`.
+    """
+    table = rows.pivot(index="series", columns="question_level", values=column)
+    easy, hard = table.columns.min(), table.columns.max()
+    ordered = table[hard].sort_values(kind="stable")
+    said = []
+    for name in dict.fromkeys((ordered.index[-1], ordered.index[0])):
+        first, last = number(table.loc[name, easy], 2), number(table.loc[name, hard], 2)
+        said.append(f"with {name} from {first} at difficulty {easy} to {last} at difficulty {hard}")
+    return f"At C = {rows['C'].iloc[0]:g}, {title} goes {', and '.join(said)}."
+
+
+def best_and_worst(metric: Metric, rows: pd.DataFrame, column: str = "calibrator") -> str:
+    """Return which calibrators have the best and the worst value of a metric.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The name in `column`, and the column of the metric.
+    """
+    known = rows.dropna(subset=[metric.name])
+    if known.empty:
+        return f"{metric.title} was not measured."
+    order = (
+        merit(known[metric.name], metric.better or "near zero")
+        .sort_values(kind="stable", ascending=False)
+        .index
+    )
+    name, value = known[column], known[metric.name]
+    best = f"{name[order[0]]} has the best {metric.title}, {number(value[order[0]])}"
+    if len(known) == 1:
+        return f"{best}."
+    return f"{best}; {name[order[-1]]} has the worst, {number(value[order[-1]])}."
+
+
+def reliable(bins: pd.DataFrame) -> str:
+    """Return how far rewards are from success rates, over all bins and in the worst bin."""
+    filled = bins[bins["count"] > 0]
+    if filled.empty:
+        return "There are no prefixes."
+    error = filled["mean_reward"] - filled["mean_success"]
+    mean = float((error * filled["count"]).sum() / filled["count"].sum())
+    worst = filled.loc[error.abs().idxmax()]
+    return (
+        f"{_direction(mean)}. The error is largest in the bin with mean reward {number(worst['mean_reward'])}, where "
+        f"the success rate is {number(worst['mean_success'])}."
+    )
+
+
+def fullest(bins: pd.DataFrame) -> str:
+    """Return which bin has the most prefixes, and how many."""
+    total = bins["count"].sum()
+    if not total:
+        return "There are no prefixes."
+    most = bins.loc[bins["count"].idxmax()]
+    edges = f"{number(most['lower'], 2)} to {number(most['upper'], 2)}"
+    return f"Most prefixes, {percent(most['count'] / total)} of {integer(total)}, have rewards from {edges}."
+
+
+def overestimated(means: pd.DataFrame) -> str:
+    """Return the mean signed error of each calibrator (columns calibrator and value)."""
+    return " ".join(f"{row.calibrator}: {_direction(row.value).lower()}." for row in means.itertuples())
+
+
+def _direction(error: float) -> str:
+    if abs(error) < _CLOSE:
+        return f"Rewards equal the success rates on average, up to {number(abs(error))}"
+    way = "overestimate" if error > 0 else "underestimate"
+    return f"Rewards {way} the success rates by {number(abs(error))} on average"
+
+
+def covered(rows: pd.DataFrame) -> str:
+    """Return the coverage of each calibrator that is closest to and farthest from its nominal value.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Columns calibrator, level, nominal, coverage.
+    """
+    apart = (rows["coverage"] - rows["nominal"]).abs()
+    worst = apart.groupby(rows["calibrator"], sort=False).max().sort_values(kind="stable")
+
+    def said(name: str) -> str:
+        row = rows.loc[apart[rows["calibrator"] == name].idxmax()]
+        return f"at most {number(worst[name], 2)} ({percent(row['coverage'])} in place of {percent(row['nominal'])})"
+
+    first, last = str(worst.index[0]), str(worst.index[-1])
+    closest = f"The coverage of {first} is closest to nominal: it is off by {said(first)}"
+    return f"{closest}." if first == last else f"{closest}. {last} is off by {said(last)}."
+
+
+def risk_areas(areas: pd.DataFrame) -> str:
+    """Return the smallest and the largest area under risk against coverage (columns calibrator and value)."""
+    ordered = areas.dropna(subset=["value"]).sort_values("value", kind="stable")
+    if ordered.empty:
+        return "The risk was not measured."
+    best, worst = next(ordered.itertuples()), next(ordered[::-1].itertuples())
+    said = f"{best.calibrator} has the smallest area under risk against coverage, {number(best.value)}"
+    return f"{said}; {worst.calibrator} has the largest, {number(worst.value)}."
+
+
+def compared(metrics: Iterable[Any]) -> str:
+    """Return in how many metrics two cells differ significantly, and the differences of these."""
+    listed = list(metrics)
+    real = [each for each in listed if each.real]
+    said = f"{len(real)} of {len(listed)} differences are significant"
+    if not real:
+        return f"{said}."
+    return f"{said}: " + ", ".join(f"{each.metric} {number(each.difference)}" for each in real) + "."
+
+
+def stepwise(table: pd.DataFrame) -> str:
+    """Return the rewards and the success rates at the first and the last step of a trajectory.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The result of :func:`prmcal.dashboard.frames.steps.step_table`.
+    """
+    parts = [
+        f"{title} goes from {number(ends[0])} to {number(ends[1])}"
+        for title, ends in _ends(table, "").items()
+    ]
+    return (
+        f"Over {integer(table['step'].max())} steps, {', '.join(parts)}." if parts else "Nothing was scored."
+    )
+
+
+def budgeted(table: pd.DataFrame, target: float) -> str:
+    """Return the samples that C needs, at the first and the last step of a trajectory (as for :func:`stepwise`)."""
+    parts = [
+        f"from {integer(ends[0])} to {integer(ends[1])} by {title}"
+        for title, ends in _ends(table, "budget_").items()
+    ]
+    return f"The samples needed for C = {target:g} go {', '.join(parts)}." if parts else "Nothing was scored."
+
+
+def _ends(table: pd.DataFrame, prefix: str) -> dict[str, tuple[float, float]]:
+    """Return the first and the last known value of each series, by its title."""
+    known = {title: table[f"{prefix}{column}"].dropna() for column, title in _SERIES.items()}
+    return {title: (values.iloc[0], values.iloc[-1]) for title, values in known.items() if len(values)}
