@@ -20,7 +20,7 @@ from tests.db import factory
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
-SECONDS = 40
+SECONDS = 240
 FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -151,7 +151,7 @@ def test_every_page_is_shown_while_a_run_is_writing(
             writer.publish()
 
     with run_in_progress(directory):
-        page.goto(address)
+        page.goto(f"{address}/leaderboard")
         page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
         run = Thread(target=write)
         run.start()
@@ -169,7 +169,7 @@ def everywhere(page: Page, message: str = "", runs: str = "", writing: bool = Fa
 
     While a run is `writing`, a slow machine is still drawing a page when it has to be drawn again.
     """
-    for title in ("Calibration", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
+    for title in ("Calibration", "Overview", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
         open_page(page, title)
         if not writing:
             page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
