@@ -73,7 +73,7 @@ def board_text(found: Readable, legend: str, *, columns: Sequence[str] = (), wid
     shown = [
         Column(titles[key], values[key], weights[key], key, whole=key not in _NAMES)
         for key in found.keys
-        if key not in same and key not in grouped.keys and key in weights
+        if key not in same and key not in grouped.keys and key in weights and any(values[key])
     ]
     fitted = fit(shown, width, grouped.headings)
     above = [grouped.explanation] if grouped.explanation else []

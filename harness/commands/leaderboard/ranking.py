@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prmcal.db.cell_names import cell_number
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, tiles
 from prmcal.harness.commands.output import hidden_note
@@ -53,17 +52,17 @@ def _next(found: Overview, directory: Path) -> list[str]:
     commands = [f"prmcal leaderboard {directory} --table calibration   # or scaling, costs"]
     pair = _first_pair(found)
     if pair:
-        commands.append(f"prmcal compare '{pair[0]}' '{pair[1]}' --dir {directory}")
+        commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {directory}")
     return [*commands, f"prmcal dashboard {directory}"]
 
 
-def _first_pair(found: Overview) -> tuple[str, str] | None:
-    """Return the numbers of the baseline's cell and of the best calibrator's cell at the first place."""
+def _first_pair(found: Overview) -> tuple[int, int] | None:
+    """Return the short numbers of the baseline's cell and of the best calibrator's cell at the first place."""
     if not found.ranking or found.ranking[0].calibrator == found.baseline:
         return None
     done = found.cells[found.cells["status"] == "done"]
     for _, place in done.groupby(["dataset", "llm", "prm"], sort=False):
         numbers = dict(zip(place["calibrator"], place["number"], strict=True))
         if found.baseline in numbers and found.ranking[0].calibrator in numbers:
-            return cell_number(numbers[found.baseline]), cell_number(numbers[found.ranking[0].calibrator])
+            return int(numbers[found.baseline]), int(numbers[found.ranking[0].calibrator])
     return None
