@@ -200,5 +200,6 @@ def draw(chart: alt.Chart | Layers, finding: str) -> None:
         chart.configure_axis(labelColor=ink(), titleColor=ink())
         .configure_legend(labelColor=ink())
         .configure_title(color=ink())
+        .configure_mark(aria=False)  # the finding is read, and not hundreds of marks
     )
     st.altair_chart(coloured, width="stretch", alt=finding)

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.style import UNIT, Layers
+from prmcal.dashboard.charts.style import UNIT, Layers, legend
 
 __all__ = ["budgets_chart", "rewards_chart"]
 
@@ -37,12 +37,11 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> La
     x = _steps(table)
     area = alt.Chart(band).mark_area(color=colours[1], opacity=0.2)
     intervals = alt.Chart(measured).mark_rule(color=colours[2], strokeWidth=2)
+    bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low"), y2="band_high:Q")]
     return alt.layer(
-        area.encode(x=x, y=_probability("band_low"), y2="band_high:Q"),
+        *bands,
         intervals.encode(x=x, y=_probability("low"), y2="high:Q"),
-        *_lines(
-            table, colours, shape, _probability("value"), alt.Legend(orient="top", title=None, columns=1)
-        ),
+        *_lines(table, colours, shape, _probability("value"), legend()),
     ).properties(height=_HEIGHT)
 
 
@@ -58,7 +57,7 @@ def budgets_chart(table: pd.DataFrame, colours: Sequence[str], shape: str, targe
 
 
 def _lines(
-    table: pd.DataFrame, colours: Sequence[str], shape: str, y: alt.Y, legend: alt.Legend | None
+    table: pd.DataFrame, colours: Sequence[str], shape: str, y: alt.Y, shown_legend: alt.Legend | None
 ) -> list[alt.Chart]:
     shown = [title for title, (name, _) in _SERIES.items() if table[name].notna().any()]
     rows = pd.concat([_rows(table, title) for title in shown] or [_rows(table, next(iter(_SERIES)))])
@@ -71,11 +70,11 @@ def _lines(
         x=_steps(table),
         y=y,
         tooltip=tooltips,
-        color=alt.Color("series:N", scale=colour, sort=None, legend=legend),
+        color=alt.Color("series:N", scale=colour, sort=None, legend=shown_legend),
     )
     lines = base.mark_line(strokeWidth=2)
     return [
-        lines.encode(strokeDash=alt.StrokeDash("series:N", scale=dash, sort=None, legend=legend)),
+        lines.encode(strokeDash=alt.StrokeDash("series:N", scale=dash, sort=None, legend=shown_legend)),
         base.mark_point(shape=shape, filled=True, size=60, opacity=1),
     ]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["VIEWS", "main"]
 
 VIEWS = {
+    "overview": link("overview"),
     "leaderboard": link("leaderboard"),
     "leaderboard-scaling": link("leaderboard", table="Scaling"),
     "leaderboard-costs": link("leaderboard", table="Costs"),
@@ -30,6 +31,7 @@ VIEWS = {
     "calibration-calibrators": link("calibration", view="Calibrators"),
     "calibration-all": link("calibration", view="All LLMs and data sets"),
     "scaling": link("scaling"),
+    "scaling-equal-cost": link("scaling", view="Equal cost"),
     "scaling-difficulty": link("scaling", view="Difficulty"),
     "scaling-risk": link("scaling", view="Risk and coverage"),
     "compare": link("compare"),

@@ -144,7 +144,7 @@ def _table(found: CellComparison) -> None:
 
 
 def _questions(context: Context, found: CellComparison) -> None:
-    st.subheader("Questions with the largest differences")
+    st.header("Questions with the largest differences")
     differing = found.differing
     if differing.empty:
         st.info(

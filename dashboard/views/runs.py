@@ -52,7 +52,7 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
 
 
 def _history(runs: pd.DataFrame) -> None:
-    st.subheader("History")
+    st.header("History")
     latest_first = runs.iloc[::-1]
     show_table(
         {
@@ -69,11 +69,11 @@ def _history(runs: pd.DataFrame) -> None:
     with st.expander("Packages and hardware of the latest run"):
         st.json({"packages": latest["packages"], "hardware": latest["hardware"]})
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
-        st.code(latest["grid"], language="yaml")
+        st.code(latest["grid"], language=None)
 
 
 def _reproduction(path: Path, grid: str) -> None:
-    st.subheader("Reproduce a cell")
+    st.header("Reproduce a cell")
     cell_id = _pick_cell(path)
     if cell_id is None:
         st.info("This run has no cells.")
@@ -87,7 +87,7 @@ def _reproduction(path: Path, grid: str) -> None:
     st.markdown(
         "Save this grid as `cell.yaml`, then run the commands. The grid has the settings and the seed of the cell."
     )
-    st.code(text, language="yaml")
+    st.code(text, language=None)
     st.code(commands(cell_id, plugin_files(path.parent)), language="shell", wrap_lines=True)
     st.caption("The jobs have the same keys and seeds on every machine.")
     with st.expander(f"{len(detail.jobs)} jobs of this cell"):
@@ -116,7 +116,7 @@ def _pick_cell(path: Path) -> str | None:
 
 
 def _jobs(path: Path) -> None:
-    st.subheader("Jobs")
+    st.header("Jobs")
     kinds = [_ALL, *ask(path, "planned_shards")["kind"]]
     kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
     query = {"kind": None if kind == _ALL else kind}
@@ -130,7 +130,7 @@ def _jobs(path: Path) -> None:
 
 
 def _plugins_and_datasets(path: Path) -> None:
-    st.subheader("Plugins and data sets")
+    st.header("Plugins and data sets")
     for plugin in ask(path, "plugins").to_dict("records"):
         with st.expander(f"{plugin['kind']} {escaped(plugin['name'])}: {escaped(plugin['plugin'])}"):
             st.json({"arguments": plugin["arguments"], "identity": plugin["identity"]})

@@ -38,14 +38,14 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     series = series_of(grid.calibrator, set(done["calibrator"]))
     left, right = st.columns(2)
     with left:
-        st.subheader("Reliability curves")
+        st.header("Reliability curves")
         draw(
             reliability_curves(ask_cells(path, "reliability", done), series),
             best_and_worst(METRICS["brier"], done) if "brier" in done else "Brier scores were not measured.",
         )
         st.caption(RELIABILITY)
     with right:
-        st.subheader("Coverage of quantiles")
+        st.header("Coverage of quantiles")
         _coverage(done, series)
     _comparison(done, grid)
 
@@ -82,7 +82,7 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
 
 
 def _comparison(done: pd.DataFrame, grid: GridNames) -> None:
-    st.subheader("Comparison of calibrators")
+    st.header("Comparison of calibrators")
     known = [metric.name for metric in metrics_of("calibration") if metric.better]
     metric = choose_metric("Metric", known, "metric")
     measured = done.dropna(subset=[metric.name])

@@ -59,7 +59,7 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNam
     )
     left, right = st.columns(2)
     with left:
-        st.subheader("Reliability diagram")
+        st.header("Reliability diagram")
         draw(
             reliability_diagram(bins, colours, shapes),
             reliable(bins),
@@ -67,7 +67,7 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNam
         draw(prefix_histogram(bins, colours), fullest(bins))
         st.caption(f"{RELIABILITY} {BINS}")
     with right:
-        st.subheader("Signed error")
+        st.header("Signed error")
         _signed_errors(path, cells, cell["cell_id"], grid)
     with st.expander("Bins"):
         success = estimates(bins[["mean_success", "low", "high"]])
@@ -106,7 +106,7 @@ def _metrics(detail: CellDetail) -> None:
     results = detail.results
     overall = results[results["question_level"].isna()].set_index("metric")
     overall = overall.loc[[name for name in METRICS if name in overall.index]]
-    st.subheader("Metrics")
+    st.header("Metrics")
     show_table(
         {
             "Metric": [METRICS[name].title for name in overall.index],

@@ -39,7 +39,7 @@ def follow_run(path: Path) -> bool:
 
 def show_progress(path: Path) -> None:
     """Show how much of the plan is done, in total and by kind of job."""
-    st.subheader("Progress")
+    st.header("Progress")
     running = is_running(path.parent)
     if running:
         st.fragment(_kinds, run_every=REFRESH_SECONDS)(path, True)

@@ -15,7 +15,7 @@ __all__ = ["show_provenance"]
 
 def show_provenance(detail: CellDetail) -> None:
     """Show the jobs, the versions and a few trajectories from which a cell was computed."""
-    st.subheader("Provenance")
+    st.header("Provenance")
     with st.expander(f"{len(detail.jobs)} jobs"):
         show_jobs(detail.jobs)
     with st.expander("Versions of plugins and data sets"):

@@ -86,7 +86,7 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
 def _trajectory(
     path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame, target: float
 ) -> None:
-    st.subheader(f"Trajectory {sample['trajectory']}: {escaped(sample['verdict'])}")
+    st.header(f"Trajectory {sample['trajectory']}: {escaped(sample['verdict'])}")
     table = step_table(prefixes, int(sample["trajectory"]), target)
     texts = step_texts(sample["text"], int(sample["steps"]))
     if table.empty:

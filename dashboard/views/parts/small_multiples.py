@@ -29,7 +29,7 @@ def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> No
         return
     chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
     for dataset in grid.dataset:
-        st.subheader(escaped(dataset))
+        st.header(escaped(dataset))
         own = list(chosen[chosen["dataset"] == dataset].itertuples())
         for first in range(0, len(own), _IN_A_ROW):
             for column, row in zip(st.columns(_IN_A_ROW), own[first : first + _IN_A_ROW], strict=False):
