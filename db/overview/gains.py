@@ -13,15 +13,14 @@ from prmcal.db.overview.averages import PLACE, mean_over_places
 from prmcal.db.overview.types import Gain, Quantity
 from prmcal.db.reader import frame
 from prmcal.db.roles import with_role
+from prmcal.db.statistics.equal_cost import equal_cost_values
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Gains", "against_equal_cost", "mean_costs", "read_gains"]
-
-_ROUNDING = 1e-9
+__all__ = ["Gains", "against_equal_cost", "read_gains"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     fixed = None if most is None else _of_cells(full, values["accuracy"])
     spent = _of_cells(adaptive, values["samples"])
     right = _of_cells(adaptive, values["accuracy"])
-    equal = against_equal_cost(spent, right, _accuracies(connection, mean_costs(spent)))
+    equal = against_equal_cost(spent, _accuracies(connection, spent))
     found = {}
     for calibrator, own in adaptive.groupby("calibrator", sort=False):
         here = right[right["calibrator"] == calibrator]
@@ -137,74 +136,49 @@ def _mean_if_any(values: pd.DataFrame, expected: int) -> Quantity | None:
     return mean_over_places(values) if len(values) == expected and expected else None
 
 
-def mean_costs(spent: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean samples of each calibrator at each place, and the largest whole number that is not above them.
+def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
+
+    The values are those of :func:`prmcal.db.statistics.equal_cost.equal_cost_values`.
 
     Parameters
     ----------
     spent : DataFrame
-        Columns dataset, llm, prm, calibrator, question_id and value (samples).
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, llm, prm, calibrator, mean and lower.
-    """
-    cost = spent.groupby([*PLACE, "calibrator"])["value"].mean().rename("mean").reset_index()
-    return cost.assign(lower=np.floor(cost["mean"] + _ROUNDING).astype(int))
-
-
-def against_equal_cost(spent: pd.DataFrame, right: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
-
-    A mean that is not whole is reached by drawing one sample more for a random part of the questions. The accuracy of
-    the fixed n then lies between those of the next smaller and the next larger number. The mean is an estimate, too: a
-    question that costs more than the mean raises the accuracy of the fixed n by the slope of its curve, so this is
-    subtracted from the question's value. The mean of the values is the difference of the accuracies.
-
-    Parameters
-    ----------
-    spent, right : DataFrame
-        Columns dataset, llm, prm, calibrator, question_id and value: samples and accuracy of IAS.
+        Columns dataset, llm, prm, calibrator, question_id and value: the samples of IAS.
     curves : DataFrame
-        Columns dataset, llm, prm, question_id, samples and accuracy of best-of-n, for the numbers of samples around
-        the mean costs.
+        Columns dataset, llm, prm, question_id, samples (from 1 to N) and accuracy of best-of-n.
 
     Returns
     -------
     DataFrame
-        Columns dataset, llm, prm, calibrator, question_id and value. Questions without a curve are left out.
+        The columns of `spent`. Places with questions that have no curve are left out.
     """
-    keys = [*PLACE, "calibrator"]
-    joined = right.merge(spent, on=[*keys, "question_id"], suffixes=("", "_spent")).merge(
-        mean_costs(spent), on=keys
-    )
-    for name, step in (("below", 0), ("above", 1)):
-        at = curves.rename(columns={"accuracy": name}).assign(lower=curves["samples"] - step)
-        columns = [*PLACE, "question_id", "lower"]
-        joined = joined.merge(at[[*columns, name]], on=columns, how="left")
-    # With N samples there is no larger number, and none is needed.
-    joined["above"] = joined["above"].fillna(joined["below"])
-    steps = joined["above"] - joined["below"]
-    fixed = joined["below"] + (joined["mean"] - joined["lower"]) * steps
-    slope = steps.groupby([joined[name] for name in keys]).transform("mean")
-    joined["value"] = joined["value"] - fixed - slope * (joined["value_spent"] - joined["mean"])
-    return joined[[*keys, "question_id", "value"]].dropna()
+    import pandas as pd
+
+    tables = {
+        place: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
+        for place, rows in curves.groupby(PLACE, sort=False)
+    }
+    found = []
+    for (*place, _), own in spent.groupby([*PLACE, "calibrator"], sort=False):
+        table = tables.get(tuple(place))
+        if table is not None and own["question_id"].isin(table.index).all():
+            accuracy = table.loc[own["question_id"]].to_numpy(np.float64)
+            samples = own["value"].to_numpy(np.float64).round().astype(np.int64)
+            if samples.max() <= accuracy.shape[1]:
+                found.append(own.assign(value=equal_cost_values(accuracy, samples[:, None])[:, 0]))
+    return pd.concat(found) if found else spent.head(0)
 
 
-def _accuracies(connection: sa.Connection, cost: pd.DataFrame) -> pd.DataFrame:
-    """Return the accuracy of best-of-n on each question for the numbers around the mean costs."""
+def _accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of best-of-n on each question for every n."""
     keys = frame(
         connection,
         sa.select(Job.job_key, Job.dataset, Job.llm, Job.prm).where(
             Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
         ),
-    ).merge(cost[PLACE].drop_duplicates(), on=PLACE)
-    needed = sorted({*cost["lower"], *(cost["lower"] + 1)})
+    ).merge(places[PLACE].drop_duplicates(), on=PLACE)
     query = sa.select(
         SampleAccuracy.job_key, SampleAccuracy.question_id, SampleAccuracy.samples, SampleAccuracy.accuracy
-    ).where(
-        SampleAccuracy.job_key.in_(list(keys["job_key"])),
-        SampleAccuracy.samples.in_([int(number) for number in needed]),
-    )
+    ).where(SampleAccuracy.job_key.in_(list(keys["job_key"])))
     return frame(connection, query).astype({"samples": "int64"}).merge(keys, on="job_key")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-__all__ = ["EqualCost", "Verdict", "at_equal_cost", "fixed_at", "verdict"]
+__all__ = ["EqualCost", "Verdict", "at_equal_cost", "equal_cost_values", "fixed_at", "verdict"]
 
 Verdict = Literal["gain", "no gain", "loss"]
 """What the interval of a difference in accuracy says: above 0, around 0, below 0."""
@@ -41,18 +41,7 @@ class EqualCost:
 def at_equal_cost(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> EqualCost:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
-    Question q has n_q samples and the accuracy a_q(n_q). The fixed n is the mean m of all n_q. Between two whole
-    numbers, a_q is interpolated linearly: with probability m - floor(m) the question gets the larger one. The
-    difference is D = mean of a_q(n_q) - a_q(m), paired over questions.
-
-    The interval treats m as what it is, an estimate from the same questions: with other questions, the fixed n would
-    be another one too. To first order, D is the mean of the values
-
-        x_q = a_q(n_q) - a_q(m) - s (n_q - m),
-
-    where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost
-    into the interval (delta method). Its mean is 0, so it does not change D. The interval is Student's t interval of
-    the mean of x_q.
+    The interval is Student's t interval of the mean of :func:`equal_cost_values`.
 
     Parameters
     ----------
@@ -62,15 +51,47 @@ def at_equal_cost(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> 
         n_q in [1, N].
     """
     questions = len(accuracy)
+    values = equal_cost_values(accuracy, samples)
     mean = samples.mean(axis=0)
-    of_fixed, slope = fixed_at(accuracy, mean)
-    paired = np.take_along_axis(accuracy, samples - 1, axis=1) - of_fixed
-    linearised = paired - slope * (samples - mean)
-    difference = paired.mean(axis=0)
+    fixed = fixed_at(accuracy, mean)[0].mean(axis=0)
+    difference = values.mean(axis=0)
     half = np.full(len(mean), np.nan)
     if questions > 1:
-        half = -stdtrit(questions - 1, _TAIL) * linearised.std(axis=0, ddof=1) / np.sqrt(questions)
-    return EqualCost(mean, of_fixed.mean(axis=0), difference, difference - half, difference + half)
+        half = -stdtrit(questions - 1, _TAIL) * values.std(axis=0, ddof=1) / np.sqrt(questions)
+    return EqualCost(mean, fixed, difference, difference - half, difference + half)
+
+
+def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return one value for each question, whose mean is the difference in accuracy at equal cost.
+
+    Question q has n_q samples and the accuracy a_q(n_q). The fixed n is the mean m of all n_q. Between two whole
+    numbers, a_q is interpolated linearly: with probability m - floor(m) the question gets the larger one. The
+    difference is D = mean of a_q(n_q) - a_q(m), paired over questions.
+
+    An interval must treat m as what it is, an estimate from the same questions: with other questions, the fixed n would
+    be another one too. To first order, D is the mean of the values
+
+        x_q = a_q(n_q) - a_q(m) - s (n_q - m),
+
+    where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost
+    into the interval (delta method). Its mean is 0, so it does not change D.
+
+    Parameters
+    ----------
+    accuracy : ndarray of shape (questions, N)
+        Expected accuracy of best-of-n for n from 1 to N.
+    samples : ndarray of shape (questions, points)
+        n_q in [1, N].
+
+    Returns
+    -------
+    ndarray of shape (questions, points), float64
+    """
+    mean = samples.mean(axis=0)
+    of_fixed, slope = fixed_at(accuracy, mean)
+    own = np.take_along_axis(accuracy, samples - 1, axis=1)
+    values: NDArray[np.float64] = own - of_fixed - slope * (samples - mean)
+    return values
 
 
 def fixed_at(

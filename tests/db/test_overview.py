@@ -144,7 +144,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
         ],
         columns=[*PLACE, "question_id", "samples", "accuracy"],
     )
-    found = against_equal_cost(spent, right, curves)
+    found = against_equal_cost(spent, curves)
     cost = samples.mean()
     fixed = np.interp(cost, np.arange(1, most + 1), curve.mean(axis=0))
     assert found["value"].mean() == pytest.approx(right["value"].mean() - fixed)
@@ -162,9 +162,15 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
 def test_the_whole_budget_costs_as_much_as_itself() -> None:
     place = {"dataset": "math", "llm": "weak", "prm": "prm"}
     spent = pd.DataFrame({**place, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
-    right = spent.assign(value=[0.25, 1.0])
-    curves = right.drop(columns="calibrator").rename(columns={"value": "accuracy"}).assign(samples=4)
-    assert list(against_equal_cost(spent, right, curves)["value"]) == [0.0, 0.0]
+    curves = pd.DataFrame(
+        {
+            **place,
+            "question_id": ["a"] * 4 + ["b"] * 4,
+            "samples": [1, 2, 3, 4] * 2,
+            "accuracy": [0.1, 0.2, 0.2, 0.25, 0.5, 0.7, 0.9, 1.0],
+        }
+    )
+    assert list(against_equal_cost(spent, curves)["value"]) == [0.0, 0.0]
 
 
 def test_the_overview_agrees_with_the_leaderboard(published: Path) -> None:
