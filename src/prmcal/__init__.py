@@ -4,9 +4,14 @@ Run a grid and read its results, in a script or a notebook:
 
     import prmcal
 
-    run = prmcal.run("hello", "runs/hello", progress=True)
-    run.ranking()
-    run.leaderboard("calibration")
+    run = prmcal.run("hello", "runs/hello", progress=True)  # later: prmcal.open_run("runs/hello")
+    print(run)
+    run.ranking()[["calibrator", "mean_rank", "cut", "ias_to_best_of_n"]]
+    board = run.leaderboard("calibration")
+    board[["number", "calibrator", "brier_corrected", "brier_corrected_low", "brier_corrected_high"]]
+    run.compare("#1", "#2")
+    run.trajectories("#2", limit=5)[["question", "answer", "correct"]]
+    run.report("reports/hello")
 
 Authors of plugins import the contracts and the decorators:
 
