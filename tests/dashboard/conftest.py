@@ -148,7 +148,7 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
 
 def board_rows(page: Page) -> list[list[str]]:
     """The cells of the table of a leaderboard as text, the head first."""
-    page.locator(".leaderboard tbody td").first.wait_for()
+    page.locator(".leaderboard tbody th").first.wait_for()
     texts = page.locator(".leaderboard table").evaluate(
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )

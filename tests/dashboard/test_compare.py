@@ -11,6 +11,7 @@ from prmcal.db.cells import cell_id
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import as_shown, rows
+from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page
@@ -51,6 +52,5 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
 
 
 def test_cells_that_cannot_be_paired_show_the_reason(page: Page, address: str) -> None:
-    scaling = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
-    page.goto(f"{address}/" + link("compare", a=scaling))
+    page.goto(f"{address}/" + link("compare", a=factory.FAILED_CELL))
     page.get_by_test_id("stAlert").wait_for()

@@ -30,7 +30,7 @@ CLICKS = 12
 
 
 def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(f"{address}/?table=Costs&llms=weak&datasets=nano-math&costs=in+total")
+    page.goto(f"{address}/leaderboard?table=Costs&llms=weak&datasets=nano-math&costs=in+total")
     head, *shown = rows(page)
     stored = catalog.costs(published_path(run_folder))
     stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
@@ -39,7 +39,7 @@ def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) ->
 
 
 def test_reported_numbers_are_shown_beside_measured_ones_and_are_not_ranked(page: Page, address: str) -> None:
-    page.goto(f"{address}/?table=Paper&paper=bon_qwen")
+    page.goto(f"{address}/leaderboard?table=Paper&paper=bon_qwen")
     head, *shown = rows(page)
     paper = reported(table="bon_qwen")
     assert [row[head.index("Reported")] for row in shown] == [
@@ -65,7 +65,7 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     assert [row[1] for row in bins[1:]] == [f"{each['count']:,}" for each in expected]
     assert bins[1][3] == as_shown(*(expected[0][name] for name in ("mean_success", "low", "high")))
     assert bins[5][2:] == [MISSING, MISSING]
-    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2, timeout=1000 * SECONDS)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3, timeout=1000 * SECONDS)
 
 
 def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_folder: Path) -> None:
@@ -82,7 +82,7 @@ def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_fol
 
 def test_every_llm_and_data_set_has_its_diagram(page: Page, address: str) -> None:
     page.goto(f"{address}/" + link("calibration", view="All LLMs and data sets", calibrator="isotonic"))
-    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(6)
     page.get_by_text("strong: failed").wait_for()
 
 
