@@ -28,8 +28,12 @@ from prmcal.errors import DatabaseError, MissingDatabaseError
 __all__ = ["main"]
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
-# What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels.
-_STYLE = "<style>.stMainBlockContainer { padding-top: 3rem; }</style>"
+# What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels and large headings.
+_STYLE = """<style>
+.stMainBlockContainer { padding-top: 3rem; }
+.stMainBlockContainer h1 { font-size: 2rem; }
+.stMainBlockContainer h2 { font-size: 1.4rem; }
+</style>"""
 
 _RUNS = "runs"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first

@@ -23,7 +23,6 @@ _OPTIONS = {
     "theme.light.primaryColor": "#0072B2",
     "theme.dark.primaryColor": "#56B4E9",
 }
-_HEADINGS = ("2.25rem", "1.5rem", "1.25rem")  # smaller than Streamlit's, so that results begin higher
 
 
 def launch(
@@ -66,7 +65,6 @@ def launch(
         "server.headless": str(headless).lower(),
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
-    flags += [f"--theme.headingFontSizes={size}" for size in _HEADINGS]
     script = Path(__file__).with_name("script") / "prmcal_dashboard.py"
     command = [
         sys.executable,

@@ -92,6 +92,7 @@ def browser() -> Iterator[Browser]:
     chromium = next((path for name in names if (path := shutil.which(name))), None)
     if chromium is None:
         pytest.skip("no chromium is installed (Debian: apt-get install chromium)")
+    playwright.expect.set_options(timeout=1000 * SECONDS)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
