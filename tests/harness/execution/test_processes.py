@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from prmcal.harness.cli.exit_codes import ExitCode
 from tests.conftest import PLUGINS, Prmcal, command, environment
 
 PLUGIN = '''
@@ -75,7 +76,7 @@ def runs(number: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("fate", "code"), [("goes on", 0), ("is killed", 2)])
+@pytest.mark.parametrize(("fate", "code"), [("goes on", 0), ("is killed", ExitCode.FAILED_CELLS)])
 def test_after_a_run_and_after_a_worker_that_died(
     fate: str, code: int, engines: Path, tmp_path: Path, prmcal: Prmcal
 ) -> None:

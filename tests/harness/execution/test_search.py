@@ -279,7 +279,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     before = shard.read_bytes()
     shard.unlink()
     again = prmcal(*arguments)
-    assert " 1 shards computed" in again.stderr
+    assert " 1 shard computed" in again.stderr
     assert shard.read_bytes() == before
     return folder / "out"
 
