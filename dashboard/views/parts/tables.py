@@ -33,6 +33,9 @@ def show_table(columns: Mapping[str, Sequence[str]] | pd.DataFrame) -> None:
 
 def show_areas(areas: pd.DataFrame) -> None:
     """Show areas under curves with their intervals, in the order of the rows. A row without calibrator is a fixed n."""
+    if areas.empty:
+        st.info("No area was measured at this level.")
+        return
     show_table(
         {
             "Curve": [escaped(name) if isinstance(name, str) else FIXED for name in areas["calibrator"]],
