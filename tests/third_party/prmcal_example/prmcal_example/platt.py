@@ -25,4 +25,5 @@ class Platt(Calibrator):
         return self
 
     def predict(self, logit):
+        self.check_fitted()
         return expit(self.slope_ * logit + self.offset_)[:, None]
