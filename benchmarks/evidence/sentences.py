@@ -79,8 +79,8 @@ def _findings(figures: Figures) -> str:
         f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(best, 'ias_accuracy', 1)} of the questions correctly "
         f"with {_ends(best, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy changes by "
         f"{_points(best, 'ias_to_best_of_n')} points.",
-        f"A fixed n of the same cost is better by {_points(best, 'ias_to_equal_cost', -1)} points. On average, IAS saves "
-        "samples here because it draws fewer of them, and not because it knows where to draw them.",
+        f"A fixed n of the same cost is better by {_points(best, 'ias_to_equal_cost', -1)} points. On average, IAS "
+        "saves samples here because it draws fewer of them, and not because it knows where to draw them.",
         f"With the other calibrators, IAS draws {_span(list(others['ias_samples']), 1)} samples and loses "
         f"{lost.min():.0f} to {lost.max():.0f} points of accuracy against best-of-64.",
     )
