@@ -339,7 +339,8 @@ def load_plugin_file(path: Path) -> None:
     vars(module)[_CONTENT] = content
     sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader, whose cache of compiled files does not see an edit within the second of the one before.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except (DuplicatePluginError, InvalidPluginError):
         del sys.modules[module_name]
         raise

@@ -78,7 +78,7 @@ def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
     state = {line.split()[1]: line for line in rows.splitlines() if len(line.split()) > 2}
     assert state["weak"].endswith("ready")
     assert state["near"].endswith("ready")
-    numbered = ("1. " + needs[0]).splitlines()
+    numbered = [" ".join(each.split()) for each in re.split(r"\n(?=\d+\. )", "1. " + needs[0])]
     for name, need in {
         "far": "some-org/some-model-8b is not on this machine: hf download some-org/some-model-8b",
         "gone": "There is no recording gone.jsonl",
@@ -88,7 +88,8 @@ def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
     }.items():
         (number,) = [line.partition(".")[0] for line in numbered if need in line]
         assert number in state[name].partition("needs ")[2].split(", "), (name, state[name])
-    assert "The package vllm is not installed: pip install 'prmcal[vllm]'" in done.stdout or _has_vllm()
+    said = " ".join(done.stdout.split())
+    assert "The package vllm is not installed: pip install 'prmcal[vllm]'" in said or _has_vllm()
     assert "16 GB" in state["far"]
     assert "144 GB on 4 GPUs" in state["spread"]
     assert "Traceback" not in done.stdout + done.stderr

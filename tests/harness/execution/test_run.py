@@ -248,7 +248,8 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
         cells = sum(row["prm"] == prm for row in rows) + scaling.count(prm)
         assert f"prmcal: error: {cells} cells failed: {reason}" in said
     assert said.count("prmcal: error:") == len(messages)
-    assert f"What to do: The traceback is in {tmp_path / 'out' / 'run.log'}. Correct the plugin" in said
+    advice = f"What to do: The traceback is in {tmp_path / 'out' / 'run.log'}. Correct the plugin"
+    assert "".join(advice.split()) in "".join(said.split())  # A path that is longer than a line is broken.
     log = (tmp_path / "out" / "run.log").read_text()
     assert "RuntimeError: out of luck" in log
     assert "Traceback (most recent call last)" in log
