@@ -29,8 +29,9 @@ nano: install
 	$(BIN)/prmcal run nano --out $(RUN)
 	@$(BIN)/prmcal leaderboard $(RUN)
 
+# One process more than there are cores, since tests of pages wait for a browser.
 test: install
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
 # Tests with the real vLLM on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed
