@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.overview.averages import PLACE
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.formats import interval, number
 from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_columns, ranking_legend, tiles
@@ -112,7 +113,7 @@ def _split_interval(text: str) -> Any:
 
 def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[_PlaceRow]:
     rows = []
-    for names, place in found.cells.groupby(["dataset", "llm", "prm"], sort=False):
+    for names, place in found.cells.groupby(PLACE, sort=False):
         by_calibrator = {row["calibrator"]: row for row in place.to_dict("records")}
         cells = (_heat_cell(by_calibrator.get(name), link) for name in calibrators)
         rows.append(_PlaceRow(tuple(map(str, names)), tuple(cells)))
@@ -125,8 +126,7 @@ def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> _HeatC
     address = link(row["cell_id"])
     if missing(row["value"]):
         return _HeatCell(row["status"], f"This cell is {row['status']}.", address, None)
-    mark = "" if missing(row["standing"]) else SYMBOLS.get(row["standing"], "")
-    shown = mark if row["standing"] in ("best", "tied") else ""
+    shown = SYMBOLS[row["standing"]] if row["standing"] in ("best", "tied") else ""
     title = f"95% interval {interval(row['low'], row['high'])}"
     step = None
     if not missing(row["ratio"]):
@@ -137,10 +137,6 @@ def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> _HeatC
 
 def _step_text(index: int) -> str:
     limit = _STEPS[index][0]
-    return (
-        f"under {limit:g}"
-        if index == 0
-        else f"over {_STEPS[index - 1][0]:g}"
-        if limit == math.inf
-        else f"to {limit:g}"
-    )
+    if limit == math.inf:
+        return f"over {_STEPS[index - 1][0]:g}"
+    return f"{'to' if index else 'under'} {limit:g}"

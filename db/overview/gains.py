@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from prmcal.db.overview.averages import PLACE, mean_over_places
 from prmcal.db.overview.types import Gain, Quantity
 from prmcal.db.reader import frame
-from prmcal.db.roles import with_role
+from prmcal.db.roles import Role, with_role
 from prmcal.db.statistics.equal_cost import equal_cost_values
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 
 if TYPE_CHECKING:
@@ -65,17 +65,21 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     spent = _of_cells(adaptive, values["samples"])
     right = _of_cells(adaptive, values["accuracy"])
     equal = against_equal_cost(spent, _accuracies(connection, spent))
+    # Without N, the samples have no known upper end.
+    rule = skewed_interval if most is None else partial(bounded_interval, upper=float(most))
     found = {}
     for calibrator, own in adaptive.groupby("calibrator", sort=False):
         here = right[right["calibrator"] == calibrator]
         if here.empty:
             continue
-        samples = _mean(spent, calibrator, most or 1)
+        samples = mean_over_places(spent[spent["calibrator"] == calibrator], rule)
         found[str(calibrator)] = Gain(
             level=float(own["level"].iloc[0]),
             accuracy=mean_over_places(here, bounded_interval),
             samples=samples,
-            share=Quantity(*(end / (most or 1) for end in (samples.value, samples.low, samples.high))),
+            share=None
+            if most is None
+            else Quantity(samples.value / most, samples.low / most, samples.high / most),
             to_best_of_n=None if fixed is None else _difference(here, fixed),
             to_equal_cost=_mean_if_any(equal[equal["calibrator"] == calibrator], len(here)),
             places=len(here[PLACE].drop_duplicates()),
@@ -83,9 +87,9 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     return Gains(target, most, found)
 
 
-def _cells(connection: sa.Connection, role: str, places: pd.DataFrame) -> pd.DataFrame:
+def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
     """Return the finished cells of the strategies with a role at these places."""
-    names = with_role(connection, "recomputed" if role == "recomputed" else "full budget")
+    names = with_role(connection, role)
     query = (
         sa.select(Cell.cell_id, Cell.dataset, Cell.llm, Cell.prm, Cell.calibrator, Cell.target, Cell.level)
         .where(Cell.leaderboard == "scaling", Cell.status == "done", Cell.strategy.in_(names))
@@ -117,12 +121,6 @@ def _with_most_samples(
     if own.dropna().empty:
         return full, None
     return full[own == own.max()], int(own.max())
-
-
-def _mean(values: pd.DataFrame, calibrator: object, most: int) -> Quantity:
-    return mean_over_places(
-        values[values["calibrator"] == calibrator], partial(bounded_interval, upper=float(most))
-    )
 
 
 def _difference(values: pd.DataFrame, fixed: pd.DataFrame) -> Quantity | None:

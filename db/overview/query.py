@@ -57,7 +57,7 @@ def overview(
         )
         fits = _fit_seconds(connection, llm, prm)
         tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
-        running = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
+        status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, results, compared, baseline)
     done = shown[shown["status"] == "done"]
     citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
@@ -90,7 +90,7 @@ def overview(
             if name in set(calibration["dataset"])
         },
         counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
-        running=running == "running",
+        running=status == "running",
         llms=tuple(calibration["llm"].unique()),
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),

@@ -20,11 +20,6 @@ class Quantity:
     low: float
     high: float
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of 0."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True)
 class Gain:
@@ -36,8 +31,8 @@ class Gain:
         The quantile level beta: the lowest one that the grid has for this calibrator.
     accuracy, samples : Quantity
         Share of questions answered correctly, and mean samples of a question.
-    share : Quantity
-        Samples divided by N, the samples of best-of-N.
+    share : Quantity or None
+        Samples divided by N, the samples of best-of-N; None if the grid has no best-of-n.
     to_best_of_n : Quantity or None
         Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n.
     to_equal_cost : Quantity or None
@@ -49,7 +44,7 @@ class Gain:
     level: float
     accuracy: Quantity
     samples: Quantity
-    share: Quantity
+    share: Quantity | None
     to_best_of_n: Quantity | None
     to_equal_cost: Quantity | None
     places: int

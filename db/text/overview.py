@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
-from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
+from prmcal.db.overview.types import Overview, Quantity, Standing
+from prmcal.db.statistics.equal_cost import verdict
 from prmcal.db.text.formats import counted, duration, interval, number
 from prmcal.db.text.presentation import direction, metric_title
 from prmcal.db.text.readable import Readable
@@ -96,13 +97,7 @@ def tiles(found: Overview) -> tuple[Tile, ...]:
     """Return the four findings. A finding that the grid cannot show says why."""
     best = found.ranking[0] if found.ranking else None
     base = found.standing(found.baseline)
-    gain = best.gain if best else None
-    return (
-        _overestimation(base, best),
-        _winner(found, best),
-        _saved(found, best, gain),
-        _accuracy(found, best, gain),
-    )
+    return _overestimation(base, best), _winner(found, best), _saved(found, best), _accuracy(found, best)
 
 
 def _overestimation(base: Standing | None, best: Standing | None) -> Tile:
@@ -135,9 +130,9 @@ def _winner(found: Overview, best: Standing | None) -> Tile:
     return Tile(title, best.calibrator, text)
 
 
-def _saved(found: Overview, best: Standing | None, gain: Gain | None) -> Tile:
-    title = "Samples saved"
-    if best is None or gain is None or found.most is None:
+def _saved(found: Overview, best: Standing | None) -> Tile:
+    title, gain = "Samples saved", best.gain if best else None
+    if best is None or gain is None or gain.share is None:
         return Tile(title, "unknown", "The grid has no best-of-n with and without IAS.")
     saved = Quantity(1 - gain.share.value, 1 - gain.share.high, 1 - gain.share.low)
     return Tile(
@@ -148,12 +143,12 @@ def _saved(found: Overview, best: Standing | None, gain: Gain | None) -> Tile:
     )
 
 
-def _accuracy(found: Overview, best: Standing | None, gain: Gain | None) -> Tile:
-    title = "Accuracy of IAS"
-    if best is None or gain is None:
+def _accuracy(found: Overview, best: Standing | None) -> Tile:
+    title, gain = "Accuracy of IAS", best.gain if best else None
+    if gain is None:
         return Tile(title, "unknown", "The grid has no best-of-n + IAS.")
     parts = [
-        f"{_points(difference)} against {what}: {_verdict(difference)}"
+        f"{_points(difference)} against {what}: {verdict(difference.low, difference.high)}"
         for difference, what in (
             (gain.to_best_of_n, f"best-of-{found.most}"),
             (gain.to_equal_cost, "a fixed n of equal cost"),
@@ -261,12 +256,6 @@ def placed(standing: Standing) -> str:
 
 def _other_metrics() -> list[str]:
     return [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
-
-
-def _verdict(difference: Quantity) -> str:
-    if not difference.excludes_zero:
-        return "no clear difference"
-    return "a gain" if difference.value > 0 else "a loss"
 
 
 def _estimate(value: Quantity, digits: int = 3) -> str:

@@ -142,7 +142,7 @@ class CalibrationSpec(DatasetSpec):
     follow_ups: Count = 8
     """The number of follow-ups of each prefix, n."""
     terminal: bool = False
-    """Whether calibrators are also fitted to prefixes that already contain the final answer."""
+    """If true, calibrators are also fitted to prefixes that already contain the final answer."""
 
 
 class SamplingSpec(_Spec):
@@ -163,7 +163,7 @@ class SamplingSpec(_Spec):
 
 
 class MeasurementSpec(_Spec):
-    """What is measured on the test questions.
+    """How calibration is measured on the test questions.
 
     The first `measured` trajectories of the pool get `follow_ups` per prefix. Rewards are compared with the success
     rates of these prefixes. Terminal prefixes, which already contain the final answer, are left out unless `terminal`
@@ -176,7 +176,7 @@ class MeasurementSpec(_Spec):
     follow_ups: Annotated[int, Field(ge=2)] = 8
     """The number of follow-ups of each prefix, n."""
     terminal: bool = False
-    """Whether the calibration metrics also count prefixes that already contain the final answer."""
+    """If true, the calibration metrics also count prefixes that already contain the final answer."""
     bins: Count = 10
     """The number of bins of the calibration errors."""
     replicates: Annotated[int, Field(ge=100)] = 2000

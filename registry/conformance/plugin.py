@@ -184,7 +184,7 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
 
 
 def _same(stored: Any, given: Any) -> bool:
-    """Whether an argument was stored as it is. A tuple may replace a list."""
+    """Return whether an argument was stored as it is. A tuple may replace a list."""
     if isinstance(stored, (list, tuple)) and isinstance(given, (list, tuple)):
         return list(stored) == list(given)
     equal = stored == given

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,6 +194,19 @@ def test_the_overview_agrees_with_the_leaderboard(published: Path) -> None:
         assert row.gain.to_best_of_n.value == pytest.approx(row.gain.accuracy.value - 0.62)
     assert [row.calibrator for row in found.ranking] == ["isotonic", "temperature", "uncalibrated"]
     assert [(row.wins, row.ties, row.losses) for row in found.ranking] == [(3, 3, 0), (4, 3, 0), (0, 0, 7)]
+
+
+def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: Path) -> None:
+    shutil.copy(published, tmp_path / "copy.duckdb")
+    with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
+        connection.execute("DELETE FROM cells WHERE strategy = 'best-of-n'")
+    found = overview(tmp_path / "copy.duckdb")
+    assert found.most is None
+    for row in found.ranking:
+        assert row.gain is not None
+        assert (row.gain.share, row.gain.to_best_of_n) == (None, None)
+        assert row.gain.samples.low < 20.0 < row.gain.samples.high
+    assert tiles(found)[2].figure == "unknown"
 
 
 def test_filters_recompute_the_ranking(published: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+from prmcal.db.overview.averages import PLACE
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, tiles
 from prmcal.harness.commands.output import hidden_note
@@ -49,11 +51,12 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
 
 def _next(found: Overview, directory: Path) -> list[str]:
     """Return the commands that show more. They are not wrapped, so that they can be copied."""
-    commands = [f"prmcal leaderboard {directory} --table calibration   # or scaling, costs"]
+    folder = shlex.quote(str(directory))
+    commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, costs"]
     pair = _first_pair(found)
     if pair:
-        commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {directory}")
-    return [*commands, f"prmcal dashboard {directory}"]
+        commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {folder}")
+    return [*commands, f"prmcal dashboard {folder}"]
 
 
 def _first_pair(found: Overview) -> tuple[int, int] | None:
@@ -61,7 +64,7 @@ def _first_pair(found: Overview) -> tuple[int, int] | None:
     if not found.ranking or found.ranking[0].calibrator == found.baseline:
         return None
     done = found.cells[found.cells["status"] == "done"]
-    for _, place in done.groupby(["dataset", "llm", "prm"], sort=False):
+    for _, place in done.groupby(PLACE, sort=False):
         numbers = dict(zip(place["calibrator"], place["number"], strict=True))
         if found.baseline in numbers and found.ranking[0].calibrator in numbers:
             return int(numbers[found.baseline]), int(numbers[found.ranking[0].calibrator])
