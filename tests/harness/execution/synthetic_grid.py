@@ -1,0 +1,29 @@
+"""A small synthetic grid, and the command that runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import PLUGINS
+
+SYNTHETIC = PLUGINS / "synthetic.py"
+
+
+def grid(folder: Path, **changes: Any) -> Path:
+    """A small synthetic grid, with some keys changed."""
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": ["uncalibrated", "isotonic"],
+        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+    }
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data | changes))
+    return path
+
+
+def run_arguments(path: Path, out: Path, workers: int = 1) -> list[object]:
+    return ["run", path, "--out", out, "--workers", workers, "--plugin", SYNTHETIC]
