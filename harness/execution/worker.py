@@ -92,6 +92,10 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
     """
     # The worker has its own process group, so that processes that plugins start, such as an engine, end with it.
     os.setpgid(0, 0)
+    # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
+    # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda *_: None)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     context = Context(Store(directory), connection.send)
     for file in plugin_files:
