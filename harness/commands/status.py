@@ -17,7 +17,7 @@ from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.machine.gpus import visible_gpus
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -91,7 +91,7 @@ def read_status(directory: Path) -> Status:
     """
     folder = RunFolder(directory)
     record = folder.record()
-    plan = plan_again(record)
+    plan = existing_plan(folder)
     store = Store(directory)
     done = finished_shards(plan, store, verify=False)
     cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
@@ -117,7 +117,7 @@ def read_status(directory: Path) -> Status:
         seconds_left=seconds_left(
             [shard for shard in unfinished if shard.ref.key not in failures], cost, record.workers
         ),
-        log=Path(record.log) if record.log else directory / LOG_FILE,
+        log=directory / (record.log or LOG_FILE),
     )
 
 

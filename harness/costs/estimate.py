@@ -26,7 +26,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
-__all__ = ["CostModel", "Work", "remaining_work"]
+__all__ = ["CostModel", "Work", "model_seconds", "remaining_work"]
 
 
 _Group = tuple[str | bool, ...]
@@ -166,17 +166,24 @@ def _detail(shard: Shard[Parameters]) -> str:
     return given.strategy.plugin if isinstance(given, SearchParameters | StrategyParameters) else ""
 
 
-def _assumptions(plan: Plan, shards: Collection[Shard[Parameters]]) -> dict[ArtifactRef, tuple[bool, float]]:
-    """Return for each shard whether it runs a model, and the seconds that are assumed for it."""
+def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
+    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
+    if plan.model_seconds is not None:
+        return plan.model_seconds
     longest = longest_completion(plan)
     models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
     sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
     unknown = sum(sizes) / len(sizes) if sizes else 1.0
-    found = {}
-    for shard in shards:
-        on_model = assumed_seconds(shard, longest, unknown)
-        found[shard.ref] = (on_model > 0, on_model or seconds_without_model(shard))
-    return found
+    return {shard.ref: assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+
+
+def _assumptions(plan: Plan, shards: Collection[Shard[Parameters]]) -> dict[ArtifactRef, tuple[bool, float]]:
+    """Return for each shard whether it runs a model, and the seconds that are assumed for it."""
+    on_models = model_seconds(plan)
+    return {
+        shard.ref: (on_models[shard.ref] > 0, on_models[shard.ref] or seconds_without_model(shard))
+        for shard in shards
+    }
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.errors import StorageError
-from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.costs.estimate import CostModel, model_seconds
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.executor import Executor, LocalExecutor
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped
@@ -20,10 +20,12 @@ from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
+from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
@@ -107,8 +109,10 @@ def run_grid(
             run_id=secrets.token_hex(6),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             workers=workers,
-            log=str((log_file or directory / LOG_FILE).resolve()),
+            log=folder.relative(log_file or directory / LOG_FILE),
+            environment=run_environment(),
         )
+        write_plan(directory, record.grid, plan, model_seconds(plan))
         folder.write_record(record)
         store = Store(directory)
         store.remove_leftovers()

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,14 +33,19 @@ class RunRecord:
     grid : dict
         The data of the grid, including its limit.
     plugin_files : list of str
-        Absolute paths of the files given with ``--plugin``.
+        Absolute paths of the files given with ``--plugin``. Reading the folder does not need them.
     run_id : str
     started_at : str
         Start of the run in UTC, in ISO format.
     workers : int
         Its worker processes.
     log : str
-        Absolute path of its log. Empty for a run of an earlier version.
+        Path of its log, relative to the folder if it is in the folder. Empty for a run of an earlier version.
+    environment : dict
+        The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
+        Empty for a run of an earlier version.
+    finished_at : str
+        End of the run in UTC, in ISO format. Empty until all results are recorded.
     """
 
     grid: dict[str, Any]
@@ -49,6 +54,8 @@ class RunRecord:
     started_at: str
     workers: int = 1
     log: str = ""
+    environment: dict[str, Any] = field(default_factory=dict)
+    finished_at: str = ""
 
 
 class RunFolder:
@@ -125,9 +132,13 @@ class RunFolder:
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
-        write_atomically(
-            self.directory / RECORD_FILE, json.dumps(vars(record), indent=1, sort_keys=True) + "\n"
-        )
+        # The order of the grid is kept, because the database has the grid as text.
+        write_atomically(self.directory / RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
+
+    def relative(self, path: Path) -> str:
+        """Return a path as the record has it: relative to the folder if it is in the folder, which may be moved."""
+        absolute, folder = path.resolve(), self.directory.resolve()
+        return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
