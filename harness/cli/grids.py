@@ -60,6 +60,14 @@ def run(
             "Default: run.log in DIR.",
         ),
     ] = None,
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has. Without this option, the run refuses to start "
+            "if there are any.",
+        ),
+    ] = False,
 ) -> None:
     """Run a grid.
 
@@ -68,7 +76,9 @@ def run(
     from prmcal.harness.commands.run import run_and_report
 
     try:
-        done = run_and_report(read(grid, limit, plugin), out, workers, plugin or [], quiet, log_file)
+        done = run_and_report(
+            read(grid, limit, plugin), out, workers, plugin or [], quiet, log_file, drop_cells
+        )
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None

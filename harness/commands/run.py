@@ -27,6 +27,7 @@ def run_and_report(
     plugin_files: Sequence[Path],
     quiet: bool = False,
     log_file: Path | None = None,
+    drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid and print a summary to standard error.
 
@@ -43,6 +44,8 @@ def run_and_report(
         Whether to print failures only.
     log_file : Path, optional
         Where the log is written; by default into the output folder.
+    drop_cells : bool
+        Whether finished cells that the grid no longer has are deleted.
 
     Raises
     ------
@@ -55,7 +58,9 @@ def run_and_report(
     stream = io.StringIO() if quiet else None
     if not quiet:
         _tell(wrapped(f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}."))
-    summary = run_grid(grid, directory, count, plugin_files, stream=stream, log_file=log_file)
+    summary = run_grid(
+        grid, directory, count, plugin_files, stream=stream, log_file=log_file, drop_cells=drop_cells
+    )
     if not quiet:
         done = summary.cells - summary.failed_cells
         line = (

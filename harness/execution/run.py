@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import LOG_FILE
-from prmcal.errors import StorageError
+from prmcal.db.text.formats import counted
+from prmcal.db.writer import Writer
+from prmcal.errors import RunError, StorageError
 from prmcal.harness.costs.estimate import CostModel, model_seconds
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.executor import Executor, LocalExecutor
@@ -68,6 +70,7 @@ def run_grid(
     executor: Executor | None = None,
     stream: TextIO | None = None,
     log_file: Path | None = None,
+    drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
 
@@ -86,11 +89,13 @@ def run_grid(
         Where the progress is written; by default standard error.
     log_file : Path, optional
         Where the log is written; by default ``run.log`` in the folder.
+    drop_cells : bool
+        Whether finished cells of an earlier form of the grid are deleted from the database. Their artifacts stay.
 
     Raises
     ------
     RunError
-        If the folder is locked or belongs to another grid.
+        If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`.
     PrmcalError
         If there are not enough GPUs for this number of workers.
     StorageError
@@ -103,6 +108,13 @@ def run_grid(
     plan = build_plan(grid)
     with folder.lock():
         folder.claim(grid.name)
+        dropped = _dropped_cells(folder, plan)
+        if dropped and not drop_cells:
+            raise RunError(
+                f"{directory} has {counted(len(dropped), 'finished cell')} that this grid does not have, such as "
+                f"'{dropped[0]}'. The run would delete them, so nothing was changed. Choose another --out folder, or "
+                "set --drop-cells to delete them from the database; their artifacts stay."
+            )
         record = RunRecord(
             grid=grid.model_dump(mode="json"),
             plugin_files=[str(path.resolve()) for path in plugin_files],
@@ -122,6 +134,10 @@ def run_grid(
         cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
         log = RunLog(log_file or directory / LOG_FILE, plan)
         log.begin(len(done), workers)
+        if dropped:
+            log.write(
+                f"{counted(len(dropped), 'cell')} of an earlier form of the grid were deleted.", dropped
+            )
         progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
         try:
             _execute(
@@ -156,6 +172,14 @@ def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[Artif
             if manifest is not None:
                 found[shard.ref] = manifest
     return found
+
+
+def _dropped_cells(folder: RunFolder, plan: Plan) -> list[str]:
+    """Return the ids of the finished cells of the folder that a plan does not have."""
+    if not folder.database.exists():
+        return []
+    kept = {cell.cell_id for cell in plan.cells}
+    return [cell for cell in Writer(folder.database, folder.published).finished_cells() if cell not in kept]
 
 
 def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:

@@ -28,6 +28,7 @@ def run(
     workers: int | None = None,
     plugins: Sequence[str | Path] = (),
     progress: bool = False,
+    drop_cells: bool = False,
 ) -> Run:
     """Run a grid, as ``prmcal run`` does. Finished work in `out` is kept, so an interrupted run continues.
 
@@ -46,6 +47,8 @@ def run(
         are defined in the notebook itself cannot be used, because the worker processes do not have them.
     progress : bool, default False
         Whether the progress is written to standard error.
+    drop_cells : bool, default False
+        Whether finished cells that the grid no longer has are deleted from the database. Their artifacts stay.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def run(
     PluginError
         If a plugin cannot be found, loaded or built.
     RunError
-        If the folder is locked by another run or belongs to another grid.
+        If the folder is locked by another run or belongs to another grid, or finished cells would be deleted without
+        `drop_cells`.
     StorageError
         If the disk is full. Finished work is kept.
 
@@ -75,7 +79,8 @@ def run(
     _require_files(spec)
     directory = Path(out)
     shown = sys.stderr if progress else io.StringIO()
-    run_grid(spec, directory, workers or default_workers(spec), files, stream=shown)
+    count = workers or default_workers(spec)
+    run_grid(spec, directory, count, files, stream=shown, drop_cells=drop_cells)
     return open_run(directory)
 
 
