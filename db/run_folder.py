@@ -2,6 +2,7 @@
 
 DIR/run.lock                       held by the run that writes to the folder
 DIR/run.json                       the grid and the plugin files of the latest run
+DIR/plan.json                      the plan of the latest run
 DIR/failures.json                  why shards of the latest run failed
 DIR/run.log                        a line for each shard, with times, repeated requests, warnings and tracebacks
 DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
@@ -21,6 +22,7 @@ __all__ = [
     "FAILURES_FILE",
     "LOCK_FILE",
     "LOG_FILE",
+    "PLAN_FILE",
     "RECORD_FILE",
     "artifact_folder",
     "artifacts_root",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
+PLAN_FILE = "plan.json"
 
 
 def database_path(directory: Path) -> Path:

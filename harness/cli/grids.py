@@ -109,6 +109,14 @@ def run(
             "ten minutes.",
         ),
     ] = "",
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has. Without this option, the run refuses to start "
+            "if there are any.",
+        ),
+    ] = False,
 ) -> None:
     """Run a grid.
 
@@ -130,6 +138,7 @@ def run(
             retry_failed=retry_failed,
             max_hours=max_hours,
             on_finish=on_finish,
+            drop_cells=drop_cells,
         )
     except KeyboardInterrupt:
         typer.echo(interruption("SIGINT"), err=True)

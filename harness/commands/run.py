@@ -42,6 +42,7 @@ def run_and_report(
     retry_failed: bool = False,
     max_hours: float | None = None,
     on_finish: str = "",
+    drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid and print a summary to standard error.
 
@@ -64,6 +65,8 @@ def run_and_report(
         As in :func:`run_grid`.
     on_finish : str
         A shell command for the end of the run; empty for none.
+    drop_cells : bool
+        Whether finished cells that the grid no longer has are deleted.
 
     Raises
     ------
@@ -91,6 +94,7 @@ def run_and_report(
             retry_failed=retry_failed,
             max_hours=max_hours,
             on_finish=lambda summary: _finish(on_finish, directory, summary),
+            drop_cells=drop_cells,
         )
     if not summary.cells:
         _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))

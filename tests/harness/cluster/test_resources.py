@@ -80,7 +80,9 @@ def test_few_workers_are_spread_over_the_nodes() -> None:
 
 
 def test_workers_do_not_share_gpus() -> None:
-    with pytest.raises(ClusterError, match=r"--workers 3 is too many.*enough for 2\. A worker has whole GPUs"):
+    with pytest.raises(
+        ClusterError, match=r"--workers 3 is too many.*enough for 2\. A worker has whole GPUs"
+    ):
         slots_of(grid(), cluster((8, 2)), 3)
 
 
