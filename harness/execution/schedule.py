@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -77,12 +77,18 @@ class Schedule:
     ----------
     notes : dict
         The latest progress line of running shards.
+    workers : dict
+        What each worker computes now, by the names that executors give to them; None for an idle one.
+    deaths : Counter
+        How often the worker of a shard died.
     started : dict
         When running shards began, in seconds of ``time.monotonic``.
     """
 
     def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
         self.notes: dict[ArtifactRef, str] = {}
+        self.workers: dict[str, ArtifactRef | None] = {}
+        self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
         self._shards = list(self._unfinished.values())

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +41,10 @@ class RunRecord:
         Its worker processes.
     log : str
         Absolute path of its log. Empty for a run of an earlier version.
+    only : dict of str to list of str
+        The names of the cells that it was asked for, by their kind. Empty for all cells.
+    retried : list of str, optional
+        The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
     """
 
     grid: dict[str, Any]
@@ -49,6 +53,8 @@ class RunRecord:
     started_at: str
     workers: int = 1
     log: str = ""
+    only: dict[str, list[str]] = field(default_factory=dict)
+    retried: list[str] | None = None
 
 
 class RunFolder:
