@@ -12,8 +12,8 @@ __all__ = ["Pace"]
 class Pace:
     """Repeat work so seldom that it takes at most a share of the time.
 
-    The pause after the work is as long as the work took, divided by the share. So results of small runs are visible
-    early, and large runs are not slowed down.
+    Work is due when it would stay within its share of the time since the last work, and of the whole time, if it takes
+    as long as it took last. So the work of small runs is done early and often, and large runs are not slowed down.
 
     Parameters
     ----------
@@ -32,20 +32,24 @@ class Pace:
         self.seconds = 0.0
         self._share = share
         self._pause = pause
-        self._next = time.monotonic() + pause
+        self._begin = time.monotonic()
+        self._next = self._begin + pause
 
     @property
     def due(self) -> bool:
-        """Whether the pause is over. It also begins with a pause."""
+        """Whether the work can be done now. It also begins with a pause."""
         return time.monotonic() >= self._next
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Do the work in the block. Then the pause begins."""
+        """Do the work in the block."""
         begin = time.monotonic()
         try:
             yield
         finally:
             end = time.monotonic()
-            self.seconds += end - begin
-            self._next = end + max(self._pause, (end - begin) / self._share)
+            last = end - begin
+            self.seconds += last
+            self._next = max(
+                end + max(self._pause, last / self._share), self._begin + (self.seconds + last) / self._share
+            )

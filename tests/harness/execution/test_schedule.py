@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -14,27 +12,15 @@ from hypothesis import strategies as st
 
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
+from tests.harness.execution.bare_plans import calls, planned, ref
 
 MODELS = ("llm:a", "llm:b", "prm:a", "search:a+a")
 FAILURE = Failure("no luck")
-
-
-def ref(number: int) -> ArtifactRef:
-    return ArtifactRef("any", str(number))
-
-
-def planned(inputs: Sequence[Mapping[str, tuple[ArtifactRef, ...]]], resources: Sequence[str]) -> Plan:
-    """A plan of one job, whose shards have these inputs and need these models."""
-    shards = [
-        Shard(ref(number), Parameters(), each, resource)
-        for number, (each, resource) in enumerate(zip(inputs, resources, strict=True))
-    ]
-    return Plan((Job("job", Labels(), tuple(shards)),), (), {}, ())
 
 
 def independent(resources: Sequence[str]) -> Plan:
@@ -190,23 +176,6 @@ def test_the_failure_of_the_first_of_10_000_shards_blocks_the_others() -> None:
     assert {each.failure for each in outcomes} == {FAILURE}
     assert schedule.finished
     assert not schedule.unfinished
-
-
-def calls(function: Callable[[], object]) -> int:
-    """The functions that are called, also those of C."""
-    count = 0
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def grid(slices: int, readers: int) -> Plan:
