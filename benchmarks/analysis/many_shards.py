@@ -3,8 +3,8 @@
 python -m benchmarks.analysis.many_shards [SHARDS...]
 
 The grid has 3 LLMs and 2 PRMs without models, and one question in each shard. Each size is measured in a process of its
-own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more. Then a grid of 2,000 shards is
-run, and a database of the size of the paper's whole grid is published.
+own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more. Then a grid of
+2,000 shards is run, and a database of the size of the paper's whole grid is published.
 """
 
 from __future__ import annotations
