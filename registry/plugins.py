@@ -38,6 +38,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.excerpts import message_of
 
 __all__ = [
     "KINDS",
@@ -171,8 +172,11 @@ class Registry(Generic[P]):
         try:
             plugin = cls(**validated)
             plugin.check_arguments()
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentsError(f"The {self.kind} '{plugin_name}': {error}") from error
+        except PrmcalError:
+            raise
+        except Exception as error:
+            reason = error if isinstance(error, TypeError | ValueError) else message_of(error)
+            raise InvalidArgumentsError(f"The {self.kind} '{plugin_name}': {reason}") from error
         plugin.plugin_name = plugin_name
         plugin.arguments = validated
         return plugin
@@ -187,7 +191,7 @@ class Registry(Generic[P]):
             raise
         except Exception as error:
             raise InvalidPluginError(
-                f"The {self.kind} '{name}' cannot be loaded from {target}: {type(error).__name__}: {error}. "
+                f"The {self.kind} '{name}' cannot be loaded from {target}: {message_of(error)}. "
                 "Check that its package and all dependencies are installed."
             ) from error
         return found
@@ -344,8 +348,6 @@ def load_plugin_file(path: Path) -> None:
     except (DuplicatePluginError, InvalidPluginError):
         del sys.modules[module_name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
-        raise InvalidPluginError(
-            f"The plugin file {path} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidPluginError(f"The plugin file {path} cannot be loaded: {message_of(error)}") from error

@@ -10,8 +10,11 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import documents, files, grids, plugins, results
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.registry.excerpts import excerpt
 
 __all__ = ["main"]
+
+_LONGEST_MESSAGE = 2000
 
 COMMANDS = (grids, results, files, plugins, documents)
 """The modules whose import adds the commands. The order of the help is in `app`."""
@@ -22,5 +25,5 @@ def main() -> None:
     try:
         app()
     except PrmcalError as error:
-        typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
+        typer.echo(f"prmcal: error: {excerpt(str(error), _LONGEST_MESSAGE)}", err=True)
         sys.exit(ExitCode.BAD_INPUT)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.commands.output import one_of
+from prmcal.harness.planning.yaml_text import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.plugins import KINDS, load_plugin_file
+from prmcal.registry.reading import reading
 
 __all__ = ["check_plugins"]
 
@@ -196,5 +196,6 @@ def _parse(arguments: Sequence[str]) -> dict[str, Any]:
             raise InvalidArgumentsError(
                 f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
             )
-        given[key] = yaml.safe_load(value)
+        with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
+            given[key] = parse_yaml(value)
     return given

@@ -30,6 +30,8 @@ __all__ = ["Manifest", "Store", "storage_errors", "write_atomically"]
 
 _MANIFEST = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_LEAST_SPACE = 2**20
+"""Bytes. A disk with less is full."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class Store:
         kind, key : str
             The address of the artifact. An artifact with this address is replaced.
         fill : callable
-            Receives the temporary folder.
+            Receives the temporary folder. Its other errors than of a full disk are raised as they are, except that an
+            OSError means that the folder is not writable.
         figures : mapping
             The other fields of the manifest.
 
@@ -127,7 +130,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=target.parent))
             try:
-                fill(temporary)
+                _fill(temporary, fill)
                 manifest = Manifest(files=_inventory(temporary), **figures)
                 (temporary / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
                 if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
@@ -174,15 +177,17 @@ class Store:
 
 @contextmanager
 def storage_errors(directory: Path) -> Iterator[None]:
-    """Turn an OSError of writing in `directory` into a StorageError that says what to do."""
+    """Turn an OSError of writing in `directory`, and any error of a full disk, into a StorageError."""
     try:
         yield
-    except OSError as error:
-        if error.errno in _NO_SPACE or "No space left" in str(error):
+    except Exception as error:
+        if any(_means_no_space(each) for each in _chain(error)):
             raise StorageError(
                 f"The disk that holds {directory} is full. Free some space and run the same command again: "
                 "finished work is kept."
             ) from error
+        if not isinstance(error, OSError):
+            raise
         reason = error.strerror or error
         raise StorageError(
             f"{directory} cannot be written ({reason}). Choose another --out folder."
@@ -201,6 +206,30 @@ def write_atomically(path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
+
+
+def _fill(folder: Path, fill: Callable[[Path], None]) -> None:
+    try:
+        fill(folder)
+    except Exception as error:
+        # Libraries tell a full disk in words of their own: numpy counts the bytes that it wrote.
+        if shutil.disk_usage(folder.parent).free < _LEAST_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it was raised from."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _means_no_space(error: BaseException) -> bool:
+    return (isinstance(error, OSError) and error.errno in _NO_SPACE) or "No space left" in str(error)
 
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
