@@ -13,12 +13,14 @@ from prmcal.harness.storage.keys import content_key
 from prmcal.registry.contracts.ranges import Share
 
 __all__ = ["Arguments", "Bins", "Chosen", "Entries", "FollowUps", "Name", "Number", "Replicates", "Seed"]
-__all__ += ["Shares", "StrategyName"]
+__all__ += ["Shares", "StrategyName", "Text"]
 
 _MOST = 1_000_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+Text = Annotated[str, Field(max_length=200)]
+"""A name that plugins give: of a plugin, or of a split."""
 Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None
 """The names of the entries that another entry is restricted to; None for all."""
 Entries = Field(min_length=1, max_length=1000)

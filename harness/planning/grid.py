@@ -23,6 +23,7 @@ from prmcal.harness.planning.fields import (
     Seed,
     Shares,
     StrategyName,
+    Text,
 )
 from prmcal.harness.planning.yaml_text import parse_yaml
 from prmcal.registry.contracts.data import Sampling
@@ -42,7 +43,7 @@ __all__ = [
     "read_grid",
 ]
 
-_LARGEST_FILE = 1_000_000
+_LARGEST_FILE = 250_000
 """Bytes. A larger file is not a grid, but perhaps the questions of a data set."""
 _MOST_CELLS = 1_000_000
 
@@ -62,7 +63,7 @@ class PluginSpec(_Spec):
 
     name: Name
     """The name that the leaderboard shows: letters, digits and `. _ + -`."""
-    plugin: str
+    plugin: Text
     """The registered name of the plugin. By default it is `name`."""
     arguments: Arguments = {}
     """The constructor arguments of the plugin."""
@@ -129,7 +130,7 @@ class StrategySpec(PluginSpec):
 class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
 
-    split: str = "test"
+    split: Text = "test"
     """The split of the data set."""
     questions: Number | None = None
     """The number of questions, from the beginning of the split. By default all."""
@@ -142,7 +143,7 @@ class CalibrationSpec(DatasetSpec):
     prefix. Terminal prefixes, which already contain the final answer, are left out unless `terminal` is true.
     """
 
-    split: str = "calibration"
+    split: Text = "calibration"
     """The split of the data set."""
     trajectories: Number = 8
     """The number of trajectories of each question."""

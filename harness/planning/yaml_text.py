@@ -22,6 +22,7 @@ def parse_yaml(text: str) -> Any:
         Any other error of the parser, if the document is not valid.
     """
     loader = yaml.SafeLoader(text)
+    loader.name = "the text"  # as messages name it
     try:
         root = loader.get_single_node()
         if root is None:
@@ -36,9 +37,11 @@ def parse_yaml(text: str) -> Any:
 def _values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return how many values a node and all nodes in it have, those of an alias as often as it is used.
 
-    Raises ValueError if a node contains itself. `known` has the numbers of nodes that were counted before.
+    Raises ValueError if a node contains itself, or has half of a surrogate pair, which no file can hold. `known` has
+    the numbers of nodes that were counted before.
     """
     if isinstance(node, yaml.ScalarNode):
+        node.value.encode()
         return 1
     if id(node) not in known:
         known[id(node)] = 0

@@ -30,6 +30,7 @@ __all__ = ["Manifest", "Store", "storage_errors", "write_atomically"]
 
 _MANIFEST = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
 _LEAST_SPACE = 2**20
 """Bytes. A disk with less is full."""
 
@@ -212,7 +213,7 @@ def _fill(folder: Path, fill: Callable[[Path], None]) -> None:
     try:
         fill(folder)
     except Exception as error:
-        # Libraries tell a full disk in words of their own: numpy counts the bytes that it wrote.
+        # Libraries tell a full disk in words of their own: torch counts the bytes that it wrote.
         if shutil.disk_usage(folder.parent).free < _LEAST_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise
@@ -229,7 +230,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _means_no_space(error: BaseException) -> bool:
-    return (isinstance(error, OSError) and error.errno in _NO_SPACE) or "No space left" in str(error)
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return True
+    return any(words in str(error) for words in _NO_SPACE_IN_WORDS)
 
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:

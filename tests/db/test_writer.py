@@ -271,7 +271,7 @@ def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
         ):
             path.write_bytes(damage)
             with pytest.raises(
-                DamagedDatabaseError, match=rf"{path.name} is damaged.*Delete it and run the grid again"
+                DamagedDatabaseError, match=rf"{path.name} is damaged.*prmcal rebuild {path.parent}"
             ):
                 Writer(path) if path == writer.path else catalog.jobs(path)
 
@@ -297,7 +297,7 @@ def test_a_folder_in_the_place_of_a_database_is_named(tmp_path: Path) -> None:
     for path in (database_path(tmp_path), published_path(tmp_path)):
         path.mkdir()
         with pytest.raises(
-            DamagedDatabaseError, match=r"Is a directory.*Remove this folder and run the grid again"
+            DamagedDatabaseError, match=rf"is a folder.*Remove or rename it.*prmcal rebuild {tmp_path}"
         ):
             Writer(path) if path == database_path(tmp_path) else catalog.jobs(path)
 
