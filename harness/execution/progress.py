@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prmcal.db.text.formats import duration
+from prmcal.harness.execution.crew import crew_now
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
 
@@ -27,7 +28,7 @@ _WIDTH_OF_LINES = 100
 
 
 class Progress:
-    """Show a bar and a line for each running job on a terminal, or print a line every minute elsewhere.
+    """Show a bar and a line for each worker on a terminal, or print a line every minute elsewhere.
 
     Parameters
     ----------
@@ -57,22 +58,26 @@ class Progress:
         self._stream = stream or sys.stderr
         self._last_line = time.monotonic()
         self._live: Live | None = None
+        self._console = Console(file=self._stream)
         if self._stream.isatty():
-            self._live = Live("", console=Console(file=self._stream), refresh_per_second=4, transient=True)
+            self._live = Live("", console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
 
-    def update(self, schedule: Schedule, outcome: Outcome | None) -> None:
-        """Count an outcome and show the current state."""
-        if outcome is not None and outcome.manifest is not None:
+    def count(self, outcome: Outcome) -> None:
+        """Count a shard that is done or failed."""
+        if outcome.manifest is not None:
             self.done += 1
-        elif outcome is not None:
+        else:
             self.failed += 1
+
+    def update(self, schedule: Schedule) -> None:
+        """Show the current state."""
         now = time.monotonic()
         if self._live is not None:
             self._live.update(self._picture(schedule))
         elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
-            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.running(schedule))}"
+            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.workers(schedule))}"
             print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
 
     def state(self, schedule: Schedule) -> str:
@@ -86,15 +91,9 @@ class Progress:
             parts.append(f"about {duration(left)} left")
         return ", ".join(parts)
 
-    def running(self, schedule: Schedule) -> list[str]:
-        """Return one line for each running shard: its job, how long it runs, and its own progress."""
-        now = time.monotonic()
-        lines = []
-        for shard in schedule.running:
-            seconds = now - schedule.started.get(shard.ref, now)
-            note = schedule.notes.get(shard.ref, "")
-            lines.append(f"{self.plan.job_of(shard.ref)}, {duration(seconds)}{note and f': {note}'}")
-        return lines
+    def workers(self, schedule: Schedule) -> list[str]:
+        """Return one line for each worker: the job of its shard, how long it takes, and the shard's own progress."""
+        return [str(each) for each in crew_now(self.plan, schedule)]
 
     def close(self) -> None:
         """Clear the terminal."""
@@ -114,5 +113,8 @@ class Progress:
         head.add_column(ratio=1)
         head.add_column(no_wrap=True)
         head.add_row(ProgressBar(max(1, self.total), self.done), Text(self.state(schedule)))
-        lines = (Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in self.running(schedule))
-        return Group(head, *lines)
+        found = self.workers(schedule)
+        room = max(1, self._console.height - 3)
+        if len(found) > room:
+            found = [*found[: room - 1], f"and {len(found) - room + 1:,} other workers"]
+        return Group(head, *(Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in found))

@@ -14,12 +14,14 @@ from prmcal.db.run_folder import LOG_FILE
 from prmcal.errors import StorageError
 from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.executor import Executor, LocalExecutor
+from prmcal.harness.execution.crew import CrewFile
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped
 from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Schedule
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.executors.executor import Executor, Notice
+from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
@@ -123,9 +125,11 @@ def run_grid(
             _execute(
                 Schedule(plan, done),
                 recorder,
-                executor or LocalExecutor(directory, workers, plugin_files),
+                executor
+                or LocalExecutor(directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit),
                 cost,
                 progress,
+                CrewFile(directory, plan),
                 log,
             )
             recorder.end()
@@ -166,18 +170,24 @@ def _execute(
     executor: Executor,
     cost: CostModel,
     progress: Progress,
+    crew: CrewFile,
     log: RunLog,
 ) -> None:
     try:
-        for outcome in executor.run(schedule):
-            if outcome is not None:
-                log.note(outcome)
-                if outcome.fatal:
-                    raise StorageError(outcome.failure.reason if outcome.failure else "")
-                if outcome.manifest is not None:
-                    cost.learn(outcome.ref, outcome.manifest)
-                recorder.note(outcome)
-            progress.update(schedule, outcome)
+        for event in executor.run(schedule):
+            match event:
+                case Notice(line, details):
+                    log.write(line, details)
+                case Outcome() as outcome:
+                    log.note(outcome)
+                    if outcome.fatal:
+                        raise StorageError(outcome.failure.reason if outcome.failure else "")
+                    if outcome.manifest is not None:
+                        cost.learn(outcome.ref, outcome.manifest)
+                    recorder.note(outcome)
+                    progress.count(outcome)
+            progress.update(schedule)
+            crew.update(schedule)
     except BaseException as error:
         log.write(f"The run was interrupted ({type(error).__name__}). Finished work is kept.")
         recorder.abandon()

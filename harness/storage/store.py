@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.registry.excerpts import message_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,14 +134,39 @@ class Store:
             try:
                 _fill(temporary, fill)
                 manifest = Manifest(files=_inventory(temporary), **figures)
-                (temporary / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
-                if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
-                    shutil.rmtree(target)
-                temporary.rename(target)
+                _put(temporary, manifest, target)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         return manifest
+
+    def adopt(self, ref: ArtifactRef, files: Path, manifest: Manifest) -> None:
+        """Make an artifact of a folder with its files, which is renamed.
+
+        Parameters
+        ----------
+        ref : ArtifactRef
+            The address of the artifact. An artifact with this address is replaced.
+        files : Path
+            A folder beside the artifact's own.
+        manifest : Manifest
+
+        Raises
+        ------
+        DataError
+            If a file does not match its hash.
+        StorageError
+            If the disk is full or not writable.
+        """
+        with storage_errors(self.directory):
+            found = _inventory(files)
+            if found != {name: (size, digest) for name, (size, digest) in manifest.files.items()}:
+                raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
+            _put(files, manifest, self.folder(ref.kind, ref.key))
+
+    def manifest_path(self, ref: ArtifactRef) -> Path:
+        """Return the path of the manifest of an artifact, whether it exists or not."""
+        return self.folder(ref.kind, ref.key) / _MANIFEST
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
@@ -232,7 +258,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _means_no_space(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return True
-    return any(words in str(error) for words in _NO_SPACE_IN_WORDS)
+    return any(words in message_of(error) for words in _NO_SPACE_IN_WORDS)
+
+
+def _put(files: Path, manifest: Manifest, target: Path) -> None:
+    """Add the manifest to a folder of files, and rename it to the folder of the artifact."""
+    (files / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
+    if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
+        shutil.rmtree(target)
+    files.rename(target)
 
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:

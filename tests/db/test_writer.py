@@ -245,7 +245,8 @@ def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Wr
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*Delete")]
+    ("version", "advice"),
+    [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*prmcal rebuild")],
 )
 def test_another_layout_is_refused_and_left_alone(writer: Writer, version: int, advice: str) -> None:
     writer.publish()
