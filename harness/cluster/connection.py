@@ -40,6 +40,8 @@ def connected(address: str | None) -> Iterator[Any]:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    if address is not None:
+        _check_listening(address)
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
@@ -47,8 +49,6 @@ def connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray  # It belongs to the program that runs the grid, such as a notebook.
         return
-    if address is not None:
-        _check_listening(address)
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
     try:
         ray.init(address=address, include_dashboard=False, **quiet)

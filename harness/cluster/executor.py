@@ -10,6 +10,7 @@ import secrets
 import shutil
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from prmcal.harness.cluster.nodes import Node, alive_nodes, inspect_nodes, on_no
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Event, Notice
-from prmcal.harness.executors.tries import after_death
+from prmcal.harness.executors.tries import MOST_TRIES, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
@@ -90,6 +91,7 @@ class _Nodes:
 
     usable: dict[str, Node] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    failed_starts: Counter[str] = field(default_factory=Counter)
     next_census: float = 0.0
 
 
@@ -290,6 +292,7 @@ class RayExecutor:
         worker.answer = None
         if not worker.ready:
             worker.ready = True
+            self._nodes.failed_starts[worker.slot.node] = 0
             schedule.workers[worker.name] = None
             return []
         shard, worker.shard = worker.shard, None
@@ -305,22 +308,29 @@ class RayExecutor:
         """End a worker whose actor raised an error. This counts as a try of its shard."""
         self._end(worker, schedule)
         if worker.shard is None:
-            self._nodes.usable.pop(worker.slot.node, None)
-            why = f"A worker cannot start on the node {self._name_of(worker)}: {reason}. The run does not use the node."
-            self._nodes.refused[worker.slot.node] = why
-            return [Notice(why)]
-        return after_death(
-            schedule, worker.shard, f"A worker on the node {self._name_of(worker)} failed: {reason}"
-        )
+            return self._cannot_start(worker, reason)
+        what = f"A worker on the node {self._name_of(worker)} failed ({reason})"
+        return after_death(schedule, worker.shard, what)
 
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
         """End a worker whose actor is gone. Its shard is in doubt until it is known whether the node is gone too."""
         self._end(worker, schedule)
+        self._nodes.next_census = 0.0
         if worker.shard is not None:
             end = time.monotonic() + _SECONDS_OF_DOUBT
             self._doubts.append(_Doubt(worker.shard, worker.slot.node, reason, end))
-            self._nodes.next_census = 0.0
-        return []
+        return [] if worker.ready else self._cannot_start(worker, reason)
+
+    def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
+        """Note that a worker could not start. After three times its node is not used any more."""
+        node = worker.slot.node
+        self._nodes.failed_starts[node] += 1
+        if self._nodes.failed_starts[node] < MOST_TRIES or node not in self._nodes.usable:
+            return []
+        del self._nodes.usable[node]
+        why = f"Workers cannot start on the node {self._name_of(worker)} ({reason}). The run does not use it."
+        self._nodes.refused[node] = why
+        return [Notice(why)]
 
     def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
         """Put shards of lost nodes back. The others count a try after a while."""

@@ -24,7 +24,7 @@ class Node:
     id : str
         Ray's name for it.
     name : str
-        Its host name. Nodes on one machine also have the first digits of their ids.
+        Its host name, or its address if several nodes have this host name.
     cpus, gpus : int
         What Ray may give to actors.
     """
@@ -42,7 +42,7 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
     found = {}
     for each in alive:
         host, resources = each["NodeManagerHostname"], each["Resources"]
-        name = host if hosts[host] == 1 else f"{host}-{each['NodeID'][:4]}"
+        name = host if hosts[host] == 1 else each["NodeManagerAddress"]
         found[each["NodeID"]] = Node(
             each["NodeID"], name, int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
         )

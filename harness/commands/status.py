@@ -15,7 +15,6 @@ from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
-from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import plan_again
 from prmcal.harness.storage.folder import RunFolder
@@ -92,12 +91,11 @@ def read_status(directory: Path) -> Status:
     folder = RunFolder(directory)
     record = folder.record()
     plan = plan_again(record)
-    store = Store(directory)
-    done = finished_shards(plan, store, verify=False)
-    cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
-    shards = {shard.ref: shard for shard in plan.shards()}
+    past = Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
     failures = read_failures(directory)
-    unfinished = [shard for ref, shard in shards.items() if ref not in done]
+    unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = [shard for shard in unfinished if shard.ref.key in failures]
     cells = failed_cells(plan, failures)
     return Status(
@@ -107,7 +105,7 @@ def read_status(directory: Path) -> Status:
         started_at=record.started_at,
         workers=record.workers,
         work=remaining_work(plan, done, cost),
-        shards=len(shards),
+        shards=len(plan.shards()),
         done=len(done),
         failed=len(failed),
         cells=len(plan.cells),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prmcal.db.run_folder import crew_file
 from prmcal.db.text.formats import duration
+from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
@@ -17,6 +18,7 @@ from prmcal.harness.storage.store import write_atomically
 __all__ = ["CrewFile", "WorkerNow", "crew_now", "read_crew"]
 
 _SECONDS_BETWEEN_WRITES = 2.0
+_SHARE_FOR_WRITING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,16 @@ class CrewFile:
     def __init__(self, directory: Path, plan: Plan) -> None:
         self._file = crew_file(directory)
         self._plan = plan
-        self._next_write = 0.0
+        self._pace = Pace(_SHARE_FOR_WRITING, _SECONDS_BETWEEN_WRITES)
 
     def update(self, schedule: Schedule) -> None:
         """Write what the workers do now, unless that was done a moment ago."""
-        now = time.monotonic()
-        if now < self._next_write:
+        if not self._pace.due:
             return
-        begin = now
-        crew = [asdict(each) for each in crew_now(self._plan, schedule)]
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file, json.dumps(crew))
-        end = time.monotonic()
-        self._next_write = end + max(_SECONDS_BETWEEN_WRITES, 100 * (end - begin))
+        with self._pace.work():
+            crew = [asdict(each) for each in crew_now(self._plan, schedule)]
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._file, json.dumps(crew))
 
 
 def read_crew(directory: Path) -> Sequence[WorkerNow]:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.crew import crew_now
+from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
 
@@ -24,6 +25,8 @@ __all__ = ["Progress"]
 
 _SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BETWEEN_ESTIMATES = 1.0
+_SECONDS_BETWEEN_PICTURES = 0.2
+_SHARE_FOR_ESTIMATES = 0.01
 _WIDTH_OF_LINES = 100
 
 
@@ -49,12 +52,13 @@ class Progress:
         stream: TextIO | None = None,
     ) -> None:
         self.plan = plan
-        self.total = len({shard.ref for shard in plan.shards()})
+        self.total = len(plan.shards())
         self.done = reused
         self.failed = 0
         self._estimate = estimate
-        self._left: float | None = None
-        self._next_estimate = 0.0
+        self._estimates = Pace(_SHARE_FOR_ESTIMATES, _SECONDS_BETWEEN_ESTIMATES)
+        self._end: float | None = None
+        self._next_picture = 0.0
         self._stream = stream or sys.stderr
         self._last_line = time.monotonic()
         self._live: Live | None = None
@@ -74,7 +78,9 @@ class Progress:
         """Show the current state."""
         now = time.monotonic()
         if self._live is not None:
-            self._live.update(self._picture(schedule))
+            if now >= self._next_picture:
+                self._next_picture = now + _SECONDS_BETWEEN_PICTURES
+                self._live.update(self._picture(schedule))
         elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
             line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.workers(schedule))}"
@@ -101,12 +107,12 @@ class Progress:
             self._live.stop()
 
     def _seconds_left(self, schedule: Schedule) -> float | None:
-        """Return the estimate. It is made again every second, because it looks at all shards."""
-        now = time.monotonic()
-        if now >= self._next_estimate:
-            self._left = self._estimate(schedule)
-            self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
-        return self._left
+        """Return the seconds until the estimated end. It is estimated again and again, by looking at all shards."""
+        if self._estimates.due:
+            with self._estimates.work():
+                left = self._estimate(schedule)
+            self._end = None if left is None else time.monotonic() + left
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def _picture(self, schedule: Schedule) -> RenderableType:
         head = Table.grid(expand=True, padding=(0, 1))

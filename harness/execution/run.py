@@ -117,7 +117,7 @@ def run_grid(
         done = finished_shards(plan, store)
         recorder = Recorder(folder, plan, store, record)
         recorder.begin(done)
-        cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
+        cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
         log = RunLog(log_file or directory / LOG_FILE, plan)
         log.begin(len(done), workers)
         progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
@@ -133,6 +133,7 @@ def run_grid(
                 log,
             )
             recorder.end()
+            log.end(time.monotonic() - begin, recorder.pace.seconds)
         finally:
             log.close()
     failed = failed_cells(plan, recorder.failures)
@@ -147,15 +148,9 @@ def run_grid(
     )
 
 
-def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
-    """Return the shards of a plan with intact artifacts. Without `verify` only the sizes of files are checked."""
-    found = {}
-    for shard in plan.shards():
-        if shard.ref not in found:
-            manifest = store.manifest(shard.ref.kind, shard.ref.key, verify)
-            if manifest is not None:
-                found[shard.ref] = manifest
-    return found
+def finished_shards(plan: Plan, store: Store) -> dict[ArtifactRef, Manifest]:
+    """Return the shards of a plan with intact artifacts. The hashes of all files are compared."""
+    return store.manifests(shard.ref for shard in plan.shards())
 
 
 def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:

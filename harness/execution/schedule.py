@@ -198,12 +198,11 @@ class Schedule:
         failed = [outcome.ref]
         while failed:
             for gate in self._gates.pop(failed.pop(), ()):
-                lost = [ref for ref in gate.waiting if ref in self._unfinished]
+                for ref in gate.waiting:
+                    if self._unfinished.pop(ref, None) is not None:
+                        failed.append(ref)
+                        yield Outcome(ref, failure=outcome.failure, blocked=True)
                 gate.waiting.clear()
-                for ref in lost:
-                    del self._unfinished[ref]
-                    yield Outcome(ref, failure=outcome.failure, blocked=True)
-                failed += lost
 
     def _line_up(self, ref: ArtifactRef, first: bool = False) -> None:
         resource = self._unfinished[ref].resource

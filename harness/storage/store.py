@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder
+from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder, finished_artifacts
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.excerpts import message_of
@@ -34,6 +35,9 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
 _LEAST_SPACE = 2**20
 """Bytes. A disk with less is full."""
+
+# Threads hide the time that a file takes to come from a slow disk or another machine.
+_READERS, _READ_TOGETHER = 16, 100
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,44 @@ class Store:
             return None
         return manifest if intact else None
 
-    def all_manifests(self) -> dict[ArtifactRef, Manifest]:
-        """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared."""
-        folders = (path.parent for path in artifacts_root(self.directory).glob(f"*/*/{_MANIFEST}"))
-        refs = [ArtifactRef(path.parent.name, path.name) for path in folders if path.name[0] != "."]
-        found = {ref: self.manifest(ref.kind, ref.key, verify=False) for ref in refs}
-        return {ref: manifest for ref, manifest in found.items() if manifest is not None}
+    def manifests(self, refs: Iterable[ArtifactRef], verify: bool = True) -> dict[ArtifactRef, Manifest]:
+        """Return the manifests of those artifacts that are complete. Several are read at a time.
+
+        Parameters
+        ----------
+        refs : iterable of ArtifactRef
+        verify : bool
+            See :meth:`manifest`.
+        """
+        given = list(refs)
+        parts = [given[first : first + _READ_TOGETHER] for first in range(0, len(given), _READ_TOGETHER)]
+
+        def read(part: Sequence[ArtifactRef]) -> list[tuple[ArtifactRef, Manifest | None]]:
+            return [(ref, self.manifest(ref.kind, ref.key, verify)) for ref in part]
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            found = [each for part in pool.map(read, parts) for each in part]
+        return {ref: manifest for ref, manifest in found if manifest is not None}
+
+    def all_manifests(
+        self, known: Mapping[ArtifactRef, Manifest] | None = None
+    ) -> dict[ArtifactRef, Manifest]:
+        """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared.
+
+        Parameters
+        ----------
+        known : mapping of ArtifactRef to Manifest, optional
+            Manifests that were read before. They are not read again.
+        """
+        found = dict(known or {})
+        root = artifacts_root(self.directory)
+        kinds = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+        refs = [
+            ArtifactRef(kind, key)
+            for kind in kinds
+            for key in sorted(finished_artifacts(self.directory, kind))
+        ]
+        return found | self.manifests((ref for ref in refs if ref not in found), verify=False)
 
     def write(
         self, kind: str, key: str, fill: Callable[[Path], None], figures: Mapping[str, Any]
