@@ -172,11 +172,8 @@ class Registry(Generic[P]):
         try:
             plugin = cls(**validated)
             plugin.check_arguments()
-        except PrmcalError:
-            raise
-        except Exception as error:
-            reason = error if isinstance(error, TypeError | ValueError) else message_of(error)
-            raise InvalidArgumentsError(f"The {self.kind} '{plugin_name}': {reason}") from error
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentsError(f"The {self.kind} '{plugin_name}': {error}") from error
         plugin.plugin_name = plugin_name
         plugin.arguments = validated
         return plugin

@@ -76,6 +76,8 @@ def _problem(error: Exception) -> str:
             return "its lists and objects are nested too deeply"
         case MemoryError():
             return "it asks for more memory than there is"
+        case KeyError():
+            return f"it lacks {error}"
         case OSError(strerror=str(reason)):
             return reason
         case ValueError() if "integer string conversion" in str(error):

@@ -179,7 +179,8 @@ def build_plugin(
 ) -> GridPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
     reference = spec.reference()
-    built = reference.build(registry)
+    with plugin_guard(registry.kind, spec.name, "take its arguments"):
+        built = reference.build(registry)
     absent = absent_checkpoint(built) if stand_ins else None
     if absent is None:
         with plugin_guard(registry.kind, spec.name, "tell its identity"):

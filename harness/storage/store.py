@@ -24,6 +24,7 @@ from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_fol
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.excerpts import message_of
+from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,12 +226,8 @@ class Store:
         import pyarrow.parquet as parquet
 
         path = self.folder(kind, key) / f"{table}.parquet"
-        try:
+        with reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."):
             return parquet.read_table(path)
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"The artifact {path} cannot be read: {error}. Run the grid again to compute it."
-            ) from error
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders of killed runs. The caller must hold the lock of the folder."""
