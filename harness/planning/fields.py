@@ -31,7 +31,7 @@ Number = Annotated[int, Field(ge=1, le=_MOST)]
 FollowUps = Annotated[int, Field(ge=2, le=_MOST)]
 Bins = Annotated[int, Field(ge=1, le=10_000)]
 Replicates = Annotated[int, Field(ge=100, le=100_000)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[int, Field(ge=0, le=10**18)]
 Shares = Annotated[list[Share], Field(min_length=1, max_length=100)]
 
 
