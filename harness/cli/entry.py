@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -25,5 +26,13 @@ def main() -> None:
     try:
         app()
     except PrmcalError as error:
-        typer.echo(f"prmcal: error: {excerpt(str(error), _LONGEST_MESSAGE)}", err=True)
-        sys.exit(ExitCode.BAD_INPUT)
+        _refuse(str(error))
+    except OSError as error:  # a path that no file can have, or a folder that may not be opened
+        if error.filename is None:
+            raise
+        _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
+    sys.exit(ExitCode.BAD_INPUT)

@@ -11,7 +11,7 @@ import shutil
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from prmcal.harness.cluster.connection import connected
 from prmcal.harness.cluster.files import FileServer
 from prmcal.harness.cluster.nodes import Node, alive_nodes, inspect_nodes, on_node
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
+from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Event, Notice
 from prmcal.harness.executors.tries import MOST_TRIES, after_death
@@ -31,35 +32,13 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
 
-__all__ = ["RayExecutor", "RaySettings"]
+__all__ = ["RayExecutor"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_CENSUSES = 2.0
 _SECONDS_BETWEEN_NOTES = 5.0
 # Ray tells at once that a worker is gone, and later that its node is.
 _SECONDS_OF_DOUBT = 45.0
-
-
-@dataclass(frozen=True, slots=True)
-class RaySettings:
-    """How a run uses a cluster.
-
-    Attributes
-    ----------
-    address : str or None
-        ``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one.
-    workers : int or None
-        The most workers with models; None for as many as there is room for.
-    shared : bool or None
-        Whether all nodes share the folder of the run; None to find out.
-    cache_limit : int
-        The size in bytes of the cache of a node that does not share the folder.
-    """
-
-    address: str | None = None
-    workers: int | None = None
-    shared: bool | None = None
-    cache_limit: int = 50 * 10**9
 
 
 @dataclass(eq=False)
@@ -105,7 +84,7 @@ class RayExecutor:
     grid : GridSpec
     plugin_files : sequence of Path
         Plugin files. Their contents travel to the nodes.
-    settings : RaySettings
+    settings : ClusterSettings
 
     Raises
     ------
@@ -118,12 +97,12 @@ class RayExecutor:
         directory: Path,
         grid: GridSpec,
         plugin_files: Sequence[Path] = (),
-        settings: RaySettings | None = None,
+        settings: ClusterSettings | None = None,
     ) -> None:
         self._directory = directory.resolve()
         self._grid = grid
         self._plugin_files = tuple(plugin_files)
-        self._settings = settings or RaySettings()
+        self._settings = settings or ClusterSettings()
         self._nodes = _Nodes()
         self._workers: dict[Slot, _Worker] = {}
         self._doubts: list[_Doubt] = []
@@ -153,7 +132,12 @@ class RayExecutor:
         """How many workers there is room for now."""
         return max(1, len(self._slots()))
 
-    def run(self, schedule: Schedule) -> Iterator[Event]:
+    @property
+    def nodes(self) -> int:
+        """How many nodes are used now."""
+        return len({slot.node for slot in self._slots()})
+
+    def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`prmcal.harness.executors.executor.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)

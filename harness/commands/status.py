@@ -14,9 +14,11 @@ from prmcal.harness.commands.output import one_of, time_left
 from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.asked import asked_cells
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.selection import part_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -46,6 +48,8 @@ class Status:
         All shards, the finished ones, and those that failed in the latest run, also because of another shard.
     cells, done_cells, failed_cells : int
         All lines of the leaderboards, the finished ones, and the failed ones.
+    part : bool
+        Whether the latest run was asked for a part of the cells, and all of them are finished.
     failures : tuple of FailureGroup
         Why cells failed, those with the same reason together.
     seconds_left : float or None
@@ -66,18 +70,21 @@ class Status:
     cells: int
     done_cells: int
     failed_cells: int
+    part: bool
     failures: tuple[FailureGroup, ...]
     seconds_left: float | None
     log: Path
 
     @property
     def state(self) -> str:
-        """``running``, ``done``, ``failed`` (it ended, but cells failed) or ``interrupted``."""
+        """``running``, ``done``, ``failed`` (it ended, but cells failed), ``partial`` or ``interrupted``."""
         if self.running:
             return "running"
         if self.done == self.shards:
             return "done"
-        return "failed" if self.failures else "interrupted"
+        if self.failures:
+            return "failed"
+        return "partial" if self.part else "interrupted"
 
 
 def read_status(directory: Path) -> Status:
@@ -98,6 +105,10 @@ def read_status(directory: Path) -> Status:
     unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = [shard for shard in unfinished if shard.ref.key in failures]
     cells = failed_cells(plan, failures)
+    finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
+    asked = asked_cells(plan, record)
+    part = part_of(plan, asked) if len(asked) < len(plan.cells) else plan
+    asked_for = {shard.ref for shard in part.shards()}
     return Status(
         directory=directory,
         grid=record.grid["name"],
@@ -109,11 +120,14 @@ def read_status(directory: Path) -> Status:
         done=len(done),
         failed=len(failed),
         cells=len(plan.cells),
-        done_cells=sum(all(shard.ref in done for shard in cell.job.shards) for cell in plan.cells),
+        done_cells=len(finished),
         failed_cells=len(cells),
+        part=len(asked) < len(plan.cells) and all(cell.cell_id in finished for cell in asked),
         failures=grouped(cells),
         seconds_left=seconds_left(
-            [shard for shard in unfinished if shard.ref.key not in failures], cost, record.workers
+            [shard for shard in unfinished if shard.ref in asked_for and shard.ref.key not in failures],
+            cost,
+            record.workers,
         ),
         log=Path(record.log) if record.log else directory / LOG_FILE,
     )
@@ -208,6 +222,12 @@ def _text(status: Status) -> str:
     ]
     if status.state == "interrupted":
         lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
+    if status.state == "partial":
+        lines.append(
+            wrapped(
+                "The part that was asked for is finished. For the rest, leave out --only and --retry-failed."
+            )
+        )
     return "\n".join([*lines, *told_failures(status.failures, status.log)])
 
 

@@ -5,7 +5,7 @@ A shard is plain data. An executor needs nothing else, except the output folder 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,9 +36,9 @@ Event = Outcome | Notice | None
 class Executor(Protocol):
     """Runs the shards of a schedule."""
 
-    def run(self, schedule: Schedule) -> Iterator[Event]:
+    def run(self, schedule: Schedule) -> Generator[Event]:
         """Yield the outcome of every shard, in any order, and None from time to time while waiting.
 
         The outcomes include those of shards that depend on a failed shard, which ``schedule.finish`` returns.
-        Notices may come between them.
+        Notices may come between them. All workers end when the generator is closed.
         """

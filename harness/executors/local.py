@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -63,7 +63,7 @@ class LocalExecutor:
         self.time_limit = time_limit
         self._running: list[_Worker] = []
 
-    def run(self, schedule: Schedule) -> Iterator[Event]:
+    def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
         try:
             while not schedule.finished:

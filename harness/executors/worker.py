@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import signal
 import subprocess
 import time
 import traceback
@@ -91,6 +92,10 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
     The worker sends messages of :mod:`prmcal.harness.executors.messages`: an outcome for each shard, and before it
     lines about the progress. What plugins print goes to the file `output`.
     """
+    # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
+    # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda *_: None)
     _end_with_parent()
     _print_to(output)
 
@@ -117,7 +122,9 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     # The parent holds the other end of the pipe that is its sentinel, and writes nothing. `kill 0` is for the group.
-    subprocess.Popen(["/bin/sh", "-c", "read -r line; kill -KILL 0"], stdin=parent.sentinel)
+    subprocess.Popen(
+        ["/bin/sh", "-c", "trap '' HUP INT TERM; read -r line; kill -KILL 0"], stdin=parent.sentinel
+    )
 
 
 def _print_to(file: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -43,6 +43,10 @@ class RunRecord:
         Its worker processes.
     log : str
         Absolute path of its log. Empty for a run of an earlier version.
+    only : dict of str to list of str
+        The names of the cells that it was asked for, by their kind. Empty for all cells.
+    retried : list of str, optional
+        The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
     """
 
     grid: dict[str, Any]
@@ -51,6 +55,8 @@ class RunRecord:
     started_at: str
     workers: int = 1
     log: str = ""
+    only: dict[str, list[str]] = field(default_factory=dict)
+    retried: list[str] | None = None
 
 
 class RunFolder:
@@ -97,14 +103,14 @@ class RunFolder:
         from pydantic import TypeAdapter
 
         try:
-            content = (self.directory / RECORD_FILE).read_bytes()
-            record = TypeAdapter(RunRecord).validate_json(content, strict=True)
+            content = json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8"))
+            record = TypeAdapter(RunRecord).validate_python(content)
             datetime.fromisoformat(record.started_at)
         except FileNotFoundError as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunError(
                 f"{self.directory / RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the grid again "
                 "with the same --out folder: finished work is kept."

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from prmcal.harness.cluster.executor import RayExecutor, RaySettings
+from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.commands.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.planning.grid import GridSpec
@@ -42,7 +43,7 @@ def run(
 ) -> RunSummary:
     if nodes is None:
         return run_grid(spec, out, 2, plugins, stream=io.StringIO())
-    with RayExecutor(out, spec, plugins, RaySettings(nodes.address, **settings)) as executor:
+    with RayExecutor(out, spec, plugins, ClusterSettings(nodes.address, **settings)) as executor:
         return run_grid(spec, out, executor.workers, plugins, executor, stream=io.StringIO())
 
 

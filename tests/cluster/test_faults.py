@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from prmcal.harness.cluster.executor import RayExecutor, RaySettings
+from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.conftest import Nodes
@@ -68,7 +69,7 @@ def run(
     sizes = {"questions": 40, "trajectories": 16}
     spec = grid(llms=llms, shards=sizes | shards, calibrators=["uncalibrated"])
     out = folder / "out"
-    with RayExecutor(out, spec, [plugin], RaySettings(nodes.address, shared=False)) as executor:
+    with RayExecutor(out, spec, [plugin], ClusterSettings(nodes.address, shared=False)) as executor:
         done = run_grid(spec, out, executor.workers, [plugin], executor, stream=io.StringIO())
     return done, (out / "run.log").read_text()
 

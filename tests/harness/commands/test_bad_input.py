@@ -68,6 +68,11 @@ def test_a_grid_that_is_not_there(grid: str, refusal: Refusal) -> None:
     assert "There is no grid file" in refusal("plan", grid)
 
 
+def test_a_path_that_no_folder_can_have(refusal: Refusal) -> None:
+    for arguments in (["leaderboard"], ["plan", "hello", "--out"], ["plan", "hello", "--plugin"]):
+        assert "File name too long" in refusal(*arguments, "x" * 1000)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
