@@ -107,5 +107,5 @@ def plugin_files(directory: Path) -> list[str]:
     try:
         record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
         return [str(file) for file in record["plugin_files"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []

@@ -367,7 +367,9 @@ def _modules(plugin_files: Sequence[Path]) -> dict[str, bytes]:
         for name, path in list(local_files(file).items())[1:]:
             parts = name.split(".")
             inside = ["__init__.py"] if path.name == "__init__.py" else []
-            found["/".join([*parts, *inside] if inside else [*parts[:-1], f"{parts[-1]}.py"])] = path.read_bytes()
+            found["/".join([*parts, *inside] if inside else [*parts[:-1], f"{parts[-1]}.py"])] = (
+                path.read_bytes()
+            )
     return found
 
 

@@ -20,7 +20,7 @@ from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.selection import Only
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import one_line, wrapped
+from prmcal.harness.terminal.prose import wrapped
 
 if TYPE_CHECKING:
     from prmcal.harness.cluster.executor import RayExecutor
@@ -153,7 +153,7 @@ def told_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     lines = []
     for group in failures:
         lines.append("")
-        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {one_line(group.failure.reason)}"
+        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
         lines.append(wrapped(head, hanging="  "))
         shown = group.cells[:2]
         more = len(group.cells) - len(shown)
