@@ -38,6 +38,7 @@ __all__ = [
     "GridSpec",
     "PluginSpec",
     "SamplingSpec",
+    "ShardSpec",
     "StrategySpec",
     "grid_of",
     "read_grid",
