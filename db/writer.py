@@ -10,6 +10,7 @@ writer.publish()
 from __future__ import annotations
 
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.connection import check_version, connect, driver_errors, engine_for
+from prmcal.db.connection import check_version, connect, engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import (
     Cell,
@@ -211,21 +212,17 @@ class Writer:
     def publish(self) -> None:
         """Replace the published copy by the current content in one step.
 
-        Readers see either the old copy or the new one. If the process is killed, the old copy stays.
+        Readers see either the old copy or the new one. If the process is killed, the old copy stays. The file is copied
+        as it is, which takes a hundredth of the time in which DuckDB copies its tables.
         """
         temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)
         try:
             with connect(self._engine, self.path, self._patience) as connection:
-                # ATTACH and DETACH must not share a transaction with the copy.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-                source = connection.exec_driver_sql("SELECT current_database()").scalar_one()
-                target = str(temporary).replace("'", "''")
-                connection.exec_driver_sql(f"ATTACH '{target}' AS published_copy")
-                connection.exec_driver_sql(f'COPY FROM DATABASE "{source}" TO published_copy')
-                connection.exec_driver_sql("DETACH published_copy")
-            with driver_errors(self.published):
-                temporary.replace(self.published)
+                connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
+            shutil.copyfile(self.path, temporary)
+            temporary.replace(self.published)
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
         finally:

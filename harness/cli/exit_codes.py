@@ -24,11 +24,17 @@ class ExitCode(IntEnum):
     """The grid was run to its end, but cells failed. `prmcal status` says why."""
     FAILED_CHECKS = 4
     """A check of `prmcal check` failed, or a grid needs what `prmcal doctor` did not find."""
+    TIME_OVER = 5
+    """The run reached --max-hours before it was finished. Finished work is kept."""
+    HUNG_UP = 129
+    """SIGHUP: the terminal was closed. Finished work is kept."""
     INTERRUPTED = 130
     """Ctrl-C. Finished work is kept."""
+    TERMINATED = 143
+    """SIGTERM: a scheduler ended the run. Finished work is kept."""
 
 
 EXPLANATION = (
     "Exit codes: 0 done, 2 bad input, 3 cells failed (run, status), 4 checks failed (check, doctor), "
-    "130 interrupted."
+    "5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.cluster import (
+    AddressOption,
+    ExecutorOption,
+    NodeCacheOption,
+    SharedFolderOption,
+    cluster_settings,
+)
 from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.cli.options import GridArgument, LimitOption, PluginOption, RunArgument, read
+from prmcal.harness.cli.options import (
+    GridArgument,
+    LimitOption,
+    OnlyOption,
+    PluginOption,
+    RunArgument,
+    names_by_kind,
+    read,
+)
+
+if TYPE_CHECKING:
+    from prmcal.harness.execution.run import RunSummary
 
 __all__: list[str] = []
 
@@ -23,6 +41,7 @@ def plan(
         Path | None,
         typer.Option("--out", metavar="DIR", help="An output folder: its finished work is counted as done."),
     ] = None,
+    only: OnlyOption = None,
     limit: LimitOption = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -32,7 +51,7 @@ def plan(
     """
     from prmcal.harness.commands.plan import render_plan
 
-    typer.echo(render_plan(read(grid, limit, plugin), out))
+    typer.echo(render_plan(read(grid, limit, plugin), out, names_by_kind(only)))
 
 
 @app.command()
@@ -41,6 +60,14 @@ def run(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
     ],
+    only: OnlyOption = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="Run only what the cells need that failed in the latest run of DIR.",
+        ),
+    ] = False,
     limit: LimitOption = None,
     workers: Annotated[
         int | None,
@@ -50,6 +77,10 @@ def run(
             help="Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
         ),
     ] = None,
+    executor: ExecutorOption = "local",
+    address: AddressOption = None,
+    shared_folder: SharedFolderOption = None,
+    node_cache: NodeCacheOption = None,
     plugin: PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
     log_file: Annotated[
@@ -61,6 +92,24 @@ def run(
             "Default: run.log in DIR.",
         ),
     ] = None,
+    max_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--max-hours",
+            metavar="HOURS",
+            help="End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
+        ),
+    ] = None,
+    on_finish: Annotated[
+        str,
+        typer.Option(
+            "--on-finish",
+            metavar="COMMAND",
+            help="A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
+            "PRMCAL_STATE (done, failed, interrupted or ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED. It may take "
+            "ten minutes.",
+        ),
+    ] = "",
     drop_cells: Annotated[
         bool,
         typer.Option(
@@ -72,18 +121,43 @@ def run(
 ) -> None:
     """Run a grid.
 
-    To continue an interrupted run, run the same command again: finished work is kept.
+    To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
+    the run at once and record what is finished.
     """
-    from prmcal.harness.commands.run import run_and_report
+    from prmcal.harness.commands.run import interruption, run_and_report
 
     try:
-        done = run_and_report(
-            read(grid, limit, plugin), out, workers, plugin or [], quiet, log_file, drop_cells
+        summary = run_and_report(
+            read(grid, limit, plugin),
+            out,
+            workers,
+            plugin or [],
+            quiet,
+            log_file,
+            cluster=cluster_settings(executor, address, workers, shared_folder, node_cache),
+            only=names_by_kind(only),
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            on_finish=on_finish,
+            drop_cells=drop_cells,
         )
     except KeyboardInterrupt:
-        typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
+        typer.echo(interruption("SIGINT"), err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    raise typer.Exit(ExitCode.FAILED_CELLS if done.failed_cells else ExitCode.DONE)
+    raise typer.Exit(_exit_code(summary))
+
+
+def _exit_code(summary: RunSummary) -> ExitCode:
+    match summary.ending:
+        case "max-hours":
+            return ExitCode.TIME_OVER
+        case "SIGHUP":
+            return ExitCode.HUNG_UP
+        case "SIGINT":
+            return ExitCode.INTERRUPTED
+        case "SIGTERM":
+            return ExitCode.TERMINATED
+    return ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prmcal.errors import PrmcalError
 from prmcal.harness.cli import complete
 from prmcal.harness.planning.shipped import find_grid, shipped_grids
 
@@ -19,6 +20,7 @@ __all__ = [
     "FormatOption",
     "GridArgument",
     "LimitOption",
+    "OnlyOption",
     "PagerOption",
     "PluginOption",
     "RunArgument",
@@ -26,6 +28,7 @@ __all__ = [
     "WideOption",
     "filter_option",
     "load_plugins",
+    "names_by_kind",
     "read",
 ]
 
@@ -72,6 +75,15 @@ LimitOption = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", min=1, help="Use only the first N questions of every data set."),
 ]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="KIND=NAME",
+        help="Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
+        "repeatable. Other cells stay as they are.",
+    ),
+]
 DEFAULT_RUN = Path("runs/nano")
 
 
@@ -86,6 +98,23 @@ def load_plugins(files: list[Path] | None) -> None:
 
     for file in files or []:
         load_plugin_file(file)
+
+
+def names_by_kind(only: list[str] | None) -> dict[str, list[str]]:
+    """Return the names of ``--only KIND=NAME`` by their kind.
+
+    Raises
+    ------
+    PrmcalError
+        If a value is not of this form.
+    """
+    found: dict[str, list[str]] = {}
+    for each in only or []:
+        kind, equals, name = each.partition("=")
+        if not equals:
+            raise PrmcalError(f"--only must be KIND=NAME, such as llm=weak. Got '{each}'.")
+        found.setdefault(kind.strip(), []).append(name.strip())
+    return found
 
 
 def read(grid: str, limit: int | None, plugin_files: list[Path] | None) -> GridSpec:

@@ -14,6 +14,7 @@ from prmcal.harness.costs.gpu_hours import ModelCost, model_costs
 from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.selection import Only, cells_with, part_of
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
@@ -21,7 +22,7 @@ from prmcal.harness.terminal.tables import text_table
 __all__ = ["render_plan"]
 
 
-def render_plan(grid: GridSpec, directory: Path | None) -> str:
+def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:
     """Return the jobs of a grid by kind, their total, and the estimated time and space.
 
     Nothing is downloaded and no model is loaded: stand-ins take the place of models and data sets that are not on
@@ -32,11 +33,19 @@ def render_plan(grid: GridSpec, directory: Path | None) -> str:
     grid : GridSpec
     directory : Path or None
         An output folder. Its artifacts count as done, and their costs are the basis of the estimate of the time.
+    only : mapping of str to sequence of str, optional
+        Show the part of the grid that the cells with these names need.
+
+    Raises
+    ------
+    GridError
+        If no cell has the names.
     """
-    plan = build_plan(grid, stand_ins=True)
+    whole = build_plan(grid, stand_ins=True)
+    plan = part_of(whole, cells_with(whole, only)) if only else whole
     past = {} if directory is None else Store(directory).all_manifests()
     done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
-    work = remaining_work(plan, done, CostModel(plan, past))
+    work = remaining_work(plan, done, CostModel(whole, past))
     models, space = model_costs(plan, done), space_needed(plan, done)
     workers = default_workers(grid)
     rows = [
@@ -58,7 +67,8 @@ def render_plan(grid: GridSpec, directory: Path | None) -> str:
         "",
         wrapped(
             f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
-            f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells."
+            f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
+            f"{f' of the {len(whole.cells)} of the grid' if only else ''}."
         ),
     ]
     if len(known) == len(work):

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from prmcal.db.text.formats import counted, duration
+from prmcal.harness.execution.ending import Ending
 from prmcal.harness.execution.failures import FailureGroup
+from prmcal.harness.execution.on_finish import run_on_finish
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.selection import Only
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import one_line, wrapped
 
-__all__ = ["run_and_report", "told_failures"]
+if TYPE_CHECKING:
+    from prmcal.harness.cluster.executor import RayExecutor
+    from prmcal.harness.cluster.settings import ClusterSettings
+
+__all__ = ["interruption", "run_and_report", "told_failures"]
 
 
 def run_and_report(
@@ -27,6 +36,12 @@ def run_and_report(
     plugin_files: Sequence[Path],
     quiet: bool = False,
     log_file: Path | None = None,
+    *,
+    cluster: ClusterSettings | None = None,
+    only: Only | None = None,
+    retry_failed: bool = False,
+    max_hours: float | None = None,
+    on_finish: str = "",
     drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid and print a summary to standard error.
@@ -44,6 +59,12 @@ def run_and_report(
         Whether to print failures only.
     log_file : Path, optional
         Where the log is written; by default into the output folder.
+    cluster : ClusterSettings, optional
+        For a run on a cluster.
+    only, retry_failed, max_hours
+        As in :func:`run_grid`.
+    on_finish : str
+        A shell command for the end of the run; empty for none.
     drop_cells : bool
         Whether finished cells that the grid no longer has are deleted.
 
@@ -52,28 +73,79 @@ def run_and_report(
     PrmcalError
         If the run cannot start or continue.
     KeyboardInterrupt
-        After Ctrl-C.
+        After Ctrl-C before the first shard, or after the second Ctrl-C.
     """
-    count = workers or default_workers(grid)
     stream = io.StringIO() if quiet else None
-    if not quiet:
-        _tell(wrapped(f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}."))
-    summary = run_grid(
-        grid, directory, count, plugin_files, stream=stream, log_file=log_file, drop_cells=drop_cells
-    )
-    if not quiet:
-        done = summary.cells - summary.failed_cells
-        line = (
-            f"{done:,} of {counted(summary.cells, 'cell')} done in {duration(summary.seconds)}: "
-            f"{counted(summary.computed, 'shard')} computed, {summary.reused:,} reused, "
-            f"{counted(summary.failed_cells, 'cell')} failed. Log: {summary.log}"
+    with _executor(grid, directory, plugin_files, cluster) as executor:
+        count = workers or default_workers(grid) if executor is None else executor.workers
+        where = "" if executor is None else f" on {counted(executor.nodes, 'node')} of a cluster"
+        if not quiet:
+            told = f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}{where}."
+            _tell(wrapped(told))
+        summary = run_grid(
+            grid,
+            directory,
+            count,
+            plugin_files,
+            executor,
+            stream=stream,
+            log_file=log_file,
+            only=only,
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            on_finish=lambda summary: _finish(on_finish, directory, summary),
+            drop_cells=drop_cells,
         )
-        _tell(wrapped(line))
+    if not summary.cells:
+        _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
+        return summary
+    if not quiet:
+        _tell(wrapped(_done(summary)))
     if summary.failures:
         _tell("\n".join(told_failures(summary.failures, summary.log)))
-    if not quiet:
+    if summary.ending is not None:
+        _tell(interruption(summary.ending))
+    elif not quiet:
         _tell("\n".join(["", *_answer(directory), *_next(directory)]))
     return summary
+
+
+@contextmanager
+def _executor(
+    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
+) -> Iterator[RayExecutor | None]:
+    """Connect to the cluster, if there is one. On this machine the run starts its own workers."""
+    if cluster is None:
+        yield None
+        return
+    from prmcal.harness.cluster.executor import RayExecutor
+
+    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
+        yield executor
+
+
+def interruption(ending: Ending) -> str:
+    """Say in one line what ended a run before its work was done, and how to continue."""
+    causes = {"SIGINT": "Interrupted.", "max-hours": "The run has reached --max-hours."}
+    cause = causes.get(ending, f"The run was ended by {ending}.")
+    return f"{cause} Finished work is kept. To continue, run the same command again."
+
+
+def _done(summary: RunSummary) -> str:
+    text = (
+        f"{summary.done_cells:,} of {counted(summary.cells, 'cell')} done in {duration(summary.seconds)}: "
+        f"{counted(summary.computed, 'shard')} computed, {summary.reused:,} reused, "
+        f"{counted(summary.failed_cells, 'cell')} failed. Log: {summary.log}"
+    )
+    if summary.cells < summary.grid_cells:
+        text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only and --retry-failed."
+    return text
+
+
+def _finish(command: str, directory: Path, summary: RunSummary) -> None:
+    problem = run_on_finish(command, directory, summary) if command else ""
+    if problem:
+        _tell(wrapped(f"prmcal: warning: {problem}"))
 
 
 def told_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
@@ -109,4 +181,5 @@ def _next(directory: Path) -> list[str]:
 
 
 def _tell(text: str) -> None:
-    typer.echo(text, err=True)
+    with suppress(OSError):  # The terminal was closed. The run goes on to its end.
+        typer.echo(text, err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from prmcal.harness.commands.output import one_of, time_left
 from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.asked import asked_cells
+from prmcal.harness.execution.crew import WorkerNow, read_crew
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
-from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.selection import part_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -47,12 +49,16 @@ class Status:
         All shards, the finished ones, and those that failed in the latest run, also because of another shard.
     cells, done_cells, failed_cells : int
         All lines of the leaderboards, the finished ones, and the failed ones.
+    part : bool
+        Whether the latest run was asked for a part of the cells, and all of them are finished.
     failures : tuple of FailureGroup
         Why cells failed, those with the same reason together.
     seconds_left : float or None
         Seconds until the end with this number of workers; None if it is not known.
     log : Path
         The log of the latest run.
+    crew : tuple of WorkerNow
+        What each worker of a running run does now.
     """
 
     directory: Path
@@ -67,18 +73,22 @@ class Status:
     cells: int
     done_cells: int
     failed_cells: int
+    part: bool
     failures: tuple[FailureGroup, ...]
     seconds_left: float | None
     log: Path
+    crew: tuple[WorkerNow, ...] = ()
 
     @property
     def state(self) -> str:
-        """``running``, ``done``, ``failed`` (it ended, but cells failed) or ``interrupted``."""
+        """``running``, ``done``, ``failed`` (it ended, but cells failed), ``partial`` or ``interrupted``."""
         if self.running:
             return "running"
         if self.done == self.shards:
             return "done"
-        return "failed" if self.failures else "interrupted"
+        if self.failures:
+            return "failed"
+        return "partial" if self.part else "interrupted"
 
 
 def read_status(directory: Path) -> Status:
@@ -92,14 +102,17 @@ def read_status(directory: Path) -> Status:
     folder = RunFolder(directory)
     record = folder.record()
     plan = existing_plan(folder)
-    store = Store(directory)
-    done = finished_shards(plan, store, verify=False)
-    cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
-    shards = {shard.ref: shard for shard in plan.shards()}
+    past = Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
     failures = read_failures(directory)
-    unfinished = [shard for ref, shard in shards.items() if ref not in done]
+    unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = [shard for shard in unfinished if shard.ref.key in failures]
     cells = failed_cells(plan, failures)
+    finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
+    asked = asked_cells(plan, record)
+    part = part_of(plan, asked) if len(asked) < len(plan.cells) else plan
+    asked_for = {shard.ref for shard in part.shards()}
     return Status(
         directory=directory,
         grid=record.grid["name"],
@@ -107,17 +120,21 @@ def read_status(directory: Path) -> Status:
         started_at=record.started_at,
         workers=record.workers,
         work=remaining_work(plan, done, cost),
-        shards=len(shards),
+        shards=len(plan.shards()),
         done=len(done),
         failed=len(failed),
         cells=len(plan.cells),
-        done_cells=sum(all(shard.ref in done for shard in cell.job.shards) for cell in plan.cells),
+        done_cells=len(finished),
         failed_cells=len(cells),
+        part=len(asked) < len(plan.cells) and all(cell.cell_id in finished for cell in asked),
         failures=grouped(cells),
         seconds_left=seconds_left(
-            [shard for shard in unfinished if shard.ref.key not in failures], cost, record.workers
+            [shard for shard in unfinished if shard.ref in asked_for and shard.ref.key not in failures],
+            cost,
+            record.workers,
         ),
         log=directory / (record.log or LOG_FILE),
+        crew=tuple(read_crew(directory)) if folder.running() else (),
     )
 
 
@@ -126,7 +143,8 @@ def render_status(status: Status, output_format: str = "table") -> str:
 
     The keys of the JSON are stable: grid, directory, state, started_at (UTC), running_since (UTC, or null), workers,
     seconds_left (or null), log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list
-    with kind, jobs, shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice).
+    with kind, jobs, shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a
+    list with worker, job, seconds, tries, note; empty unless the state is "running").
 
     Raises
     ------
@@ -178,6 +196,7 @@ def _plain(status: Status) -> dict[str, Any]:
             }
             for group in status.failures
         ],
+        "crew": [asdict(each) for each in status.crew],
     }
 
 
@@ -208,8 +227,16 @@ def _text(status: Status) -> str:
             f"Latest run started {status.started_at}. Log: {status.log}"
         ),
     ]
+    if status.crew:
+        lines += ["", *(wrapped(str(each), hanging="  ") for each in status.crew)]
     if status.state == "interrupted":
         lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
+    if status.state == "partial":
+        lines.append(
+            wrapped(
+                "The part that was asked for is finished. For the rest, leave out --only and --retry-failed."
+            )
+        )
     return "\n".join([*lines, *told_failures(status.failures, status.log)])
 
 

@@ -39,7 +39,8 @@ def rebuild_database(directory: Path) -> int:
         recorder.begin(finished_shards(plan, store))
         for shard in plan.shards():
             if shard.ref.key in failures and shard.ref not in recorder.manifests:
-                recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key]))
+                blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
+                recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
         recorder.end()
     return len(plan.cells)
 

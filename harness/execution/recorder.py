@@ -1,12 +1,11 @@
 """Write a run to the database: rows for runs, plugins, jobs and cells, and bulk loads for the artifacts.
 
 The recorder runs in the coordinator, which is the only writer. Its transactions are short, and it publishes a copy for
-readers every few seconds.
+readers every few seconds, or less often if this takes long.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
 from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.group_comparisons import compare_groups
+from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
@@ -30,9 +30,9 @@ from prmcal.harness.storage.store import Manifest, Store
 
 __all__ = ["Recorder"]
 
-# Readers see new results after this time, or later if writing would take more than this share of the run.
+# Readers see new results after this time, or later if writing and publishing would take more than this share.
 _SECONDS_BETWEEN_WRITES = 5.0
-_SHARE_FOR_WRITING = 0.1
+_SHARE_FOR_WRITING = 0.02
 
 # The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell.
 _JOB_TABLES = {
@@ -56,6 +56,15 @@ class Recorder:
     plan : Plan
     store : Store
     record : RunRecord
+
+    Attributes
+    ----------
+    manifests : dict of ArtifactRef to Manifest
+        The finished shards.
+    failures : dict of str to Failure
+        Why shards failed, by their keys.
+    pace : Pace
+        When results are published during the run, and the seconds that this takes.
     """
 
     def __init__(self, folder: RunFolder, plan: Plan, store: Store, record: RunRecord) -> None:
@@ -64,16 +73,20 @@ class Recorder:
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, Failure] = {}
+        self.pace = Pace(_SHARE_FOR_WRITING, _SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self._writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of = _group_cells(plan.cells)
-        self._next_write = 0.0
+        # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
+        self._missing: dict[str, set[ArtifactRef]] = {}
+        self._failed: dict[str, str] = {}
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
         """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
         self.manifests = dict(done)
+        self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
         self._loaded = self._writer.loaded_jobs()
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
@@ -89,10 +102,15 @@ class Recorder:
         else:
             assert outcome.failure is not None
             self.failures[outcome.ref.key] = outcome.failure
-        job = self.plan.job_of(outcome.ref)
-        if self._status(job) != "pending":
-            self._unwritten[job.key] = job
-            if time.monotonic() > self._next_write:
+        for job in self.plan.owners(outcome.ref):
+            if outcome.manifest is not None:
+                self._missing[job.key].discard(outcome.ref)
+            elif outcome.blocked or job.key not in self._failed:
+                self._failed[job.key] = "blocked" if outcome.blocked else "failed"
+            if self._status(job) != "pending":
+                self._unwritten[job.key] = job
+        if self._unwritten and self.pace.due:
+            with self.pace.work():
                 self._write()
 
     def end(self) -> None:
@@ -115,13 +133,7 @@ class Recorder:
         self._writer.publish()
 
     def _status(self, job: Job[Parameters]) -> str:
-        if all(shard.ref in self.manifests for shard in job.shards):
-            return "done"
-        failed = [shard for shard in job.shards if shard.ref.key in self.failures]
-        if not failed:
-            return "pending"
-        inputs = [ref for shard in failed for refs in shard.inputs.values() for ref in refs]
-        return "blocked" if any(ref.key in self.failures for ref in inputs) else "failed"
+        return self._failed.get(job.key, "pending") if self._missing[job.key] else "done"
 
     def _reason(self, job: Job[Parameters]) -> str:
         keys = (shard.ref.key for shard in job.shards)
@@ -129,7 +141,6 @@ class Recorder:
         return "; ".join(reasons)
 
     def _write(self, publish: bool = True) -> None:
-        begin = time.monotonic()
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             for job in self._unwritten.values():
@@ -139,8 +150,6 @@ class Recorder:
         self._unwritten.clear()
         if publish:
             self._writer.publish()
-        end = time.monotonic()
-        self._next_write = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _SHARE_FOR_WRITING)
 
     def _load(self, transaction: Transaction, job: Job[Parameters]) -> None:
         """Load the artifacts of a finished job, unless they are in the database."""

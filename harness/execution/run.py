@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
-from prmcal.errors import RunError, StorageError
+from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.costs.estimate import CostModel, model_seconds
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.executor import Executor, LocalExecutor
-from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped
+from prmcal.harness.execution.asked import asked_cells, cells_to_retry
+from prmcal.harness.execution.crew import CrewFile
+from prmcal.harness.execution.ending import Ending, EndWatch
+from prmcal.harness.execution.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Schedule
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.executors.executor import Executor, Notice
+from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
+from prmcal.harness.planning.selection import Only, cells_with, part_of
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
 
-__all__ = ["RunSummary", "finished_shards", "run_grid"]
+__all__ = ["RunState", "RunSummary", "finished_shards", "run_grid"]
+
+RunState = Literal["done", "failed", "interrupted", "ended"]
+"""How a run ended: with all cells that it was asked for, with failed ones, by a signal or an error, or out of time."""
 
 
 @dataclass(frozen=True)
@@ -43,23 +53,37 @@ class RunSummary:
     ----------
     computed, reused : int
         Shards that were computed, and shards that were finished before.
-    cells, failed_cells : int
-        All lines of the leaderboards, and the failed ones among them.
+    cells, done_cells, failed_cells : int
+        The lines of the leaderboards that the run was asked for, and the finished and the failed ones among them.
+    grid_cells : int
+        All lines of the leaderboards.
     failures : tuple of FailureGroup
         Why cells failed, those with the same reason together.
     seconds : float
         Wall time of the run.
     log : Path
         The log of the run.
+    ending : Ending or None
+        What ended the run before its work was done.
     """
 
     computed: int
     reused: int
     cells: int
+    done_cells: int
     failed_cells: int
+    grid_cells: int
     failures: tuple[FailureGroup, ...]
     seconds: float
     log: Path
+    ending: Ending | None = None
+
+    @property
+    def state(self) -> RunState:
+        """How it ended."""
+        if self.ending is not None:
+            return "ended" if self.ending == "max-hours" else "interrupted"
+        return "failed" if self.failed_cells else "done"
 
 
 def run_grid(
@@ -70,9 +94,16 @@ def run_grid(
     executor: Executor | None = None,
     stream: TextIO | None = None,
     log_file: Path | None = None,
+    *,
+    only: Only | None = None,
+    retry_failed: bool = False,
+    max_hours: float | None = None,
+    on_finish: Callable[[RunSummary], None] | None = None,
     drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
+
+    The first SIGINT, SIGTERM or SIGHUP ends the run: workers stop at once, and finished shards are recorded.
 
     Parameters
     ----------
@@ -89,23 +120,37 @@ def run_grid(
         Where the progress is written; by default standard error.
     log_file : Path, optional
         Where the log is written; by default ``run.log`` in the folder.
+    only : mapping of str to sequence of str, optional
+        Run what the cells with these names need. Other cells stay as they are. See :func:`cells_with`.
+    retry_failed : bool
+        Run what the cells need that failed in the latest run of the folder. If none failed, nothing is done.
+    max_hours : float, optional
+        The time after which the run ends, in hours, above 0.
+    on_finish : callable, optional
+        Is called with the summary when the folder is unlocked again, also after an error ended the run.
     drop_cells : bool
         Whether finished cells of an earlier form of the grid are deleted from the database. Their artifacts stay.
 
     Raises
     ------
+    GridError
+        If no cell has the names.
     RunError
         If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`.
     PrmcalError
-        If there are not enough GPUs for this number of workers.
+        If there are not enough GPUs for this number of workers, or `max_hours` is out of range.
     StorageError
         If the disk is full. Finished shards are kept.
     """
     if executor is None:
         check_workers(grid, workers)
     begin = time.monotonic()
+    deadline = begin + _seconds(max_hours)
     folder = RunFolder(directory)
+    log_path = log_file or directory / LOG_FILE
     plan = build_plan(grid)
+    cells_with(plan, only or {})  # A wrong name is an error before the folder is touched.
+    error: Exception | None = None
     with folder.lock():
         folder.claim(grid.name)
         dropped = _dropped_cells(folder, plan)
@@ -121,57 +166,69 @@ def run_grid(
             run_id=secrets.token_hex(6),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             workers=workers,
-            log=folder.relative(log_file or directory / LOG_FILE),
+            log=folder.relative(log_path),
             environment=run_environment(),
+            only={kind: list(names) for kind, names in (only or {}).items()},
+            retried=cells_to_retry(folder) if retry_failed else None,
         )
+        cells = asked_cells(plan, record)
+        if not cells:
+            return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
+        part = plan if len(cells) == len(plan.cells) else part_of(plan, cells)
+        failures = read_failures(directory)
         write_plan(directory, record.grid, plan, model_seconds(plan))
         folder.write_record(record)
         store = Store(directory)
         store.remove_leftovers()
         done = finished_shards(plan, store)
+        schedule = Schedule(part, done)
+        reused = len({shard.ref for shard in part.shards()}.intersection(done))
         recorder = Recorder(folder, plan, store, record)
-        recorder.begin(done)
-        cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
-        log = RunLog(log_file or directory / LOG_FILE, plan)
-        log.begin(len(done), workers)
+        cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
+        log = RunLog(log_path, part)
+        log.begin(reused, workers)
         if dropped:
-            log.write(
-                f"{counted(len(dropped), 'cell')} of an earlier form of the grid were deleted.", dropped
-            )
-        progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
+            line = f"{counted(len(dropped), 'cell')} of an earlier form of the grid were deleted."
+            log.write(line, dropped)
+        progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
+        executor = executor or LocalExecutor(
+            directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit
+        )
+        ending: Ending | None
         try:
-            _execute(
-                Schedule(plan, done),
-                recorder,
-                executor or LocalExecutor(directory, workers, plugin_files),
-                cost,
-                progress,
-                log,
-            )
-            recorder.end()
+            with EndWatch(deadline) as watch:
+                recorder.begin(done)
+                _keep_failures(recorder, part, failures)
+                crew = CrewFile(directory, part)
+                ending = _execute(schedule, recorder, executor, cost, progress, crew, log, watch)
+                log.end(time.monotonic() - begin, recorder.pace.seconds)
+        except Exception as raised:
+            ending, error = "error", raised
         finally:
             log.close()
-    failed = failed_cells(plan, recorder.failures)
-    return RunSummary(
+    failed = failed_cells(part, recorder.failures)
+    summary = RunSummary(
         computed=len(recorder.manifests) - len(done),
-        reused=len(done),
-        cells=len(plan.cells),
+        reused=reused,
+        cells=len(cells),
+        done_cells=sum(all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in cells),
         failed_cells=len(failed),
+        grid_cells=len(plan.cells),
         failures=grouped(failed),
         seconds=time.monotonic() - begin,
         log=log.file,
+        ending=ending,
     )
+    if on_finish is not None:
+        on_finish(summary)
+    if error is not None:
+        raise error
+    return summary
 
 
-def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
-    """Return the shards of a plan with intact artifacts. Without `verify` only the sizes of files are checked."""
-    found = {}
-    for shard in plan.shards():
-        if shard.ref not in found:
-            manifest = store.manifest(shard.ref.kind, shard.ref.key, verify)
-            if manifest is not None:
-                found[shard.ref] = manifest
-    return found
+def finished_shards(plan: Plan, store: Store) -> dict[ArtifactRef, Manifest]:
+    """Return the shards of a plan with intact artifacts. The hashes of all files are compared."""
+    return store.manifests(shard.ref for shard in plan.shards())
 
 
 def _dropped_cells(folder: RunFolder, plan: Plan) -> list[str]:
@@ -188,27 +245,64 @@ def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | 
     return seconds_left(schedule.unfinished, cost, workers, elapsed)
 
 
+def _seconds(hours: float | None) -> float:
+    if hours is None:
+        return math.inf
+    if not hours > 0:
+        raise PrmcalError(f"The time of a run (--max-hours) must be a number above 0. Got {hours:g}.")
+    return hours * 3600
+
+
+def _keep_failures(recorder: Recorder, part: Plan, failures: Mapping[str, Failure]) -> None:
+    """Note again what failed in earlier runs, if this run does not try it again."""
+    tried = {shard.ref for shard in part.shards()}
+    for shard in recorder.plan.shards():
+        if shard.ref.key in failures and shard.ref not in tried and shard.ref not in recorder.manifests:
+            blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
+            recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
+
+
 def _execute(
     schedule: Schedule,
     recorder: Recorder,
     executor: Executor,
     cost: CostModel,
     progress: Progress,
+    crew: CrewFile,
     log: RunLog,
-) -> None:
+    watch: EndWatch,
+) -> Ending | None:
+    """Run a schedule and record its outcomes. Return what ended it before its work was done."""
+    ending: Ending | None = None
     try:
-        for outcome in executor.run(schedule):
-            if outcome is not None:
-                log.note(outcome)
-                if outcome.fatal:
-                    raise StorageError(outcome.failure.reason if outcome.failure else "")
-                if outcome.manifest is not None:
-                    cost.learn(outcome.ref, outcome.manifest)
-                recorder.note(outcome)
-            progress.update(schedule, outcome)
+        with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
+            for event in events:
+                match event:
+                    case Notice(line, details):
+                        log.write(line, details)
+                    case Outcome() as outcome:
+                        log.note(outcome)
+                        if outcome.fatal:
+                            raise StorageError(outcome.failure.reason if outcome.failure else "")
+                        if outcome.manifest is not None:
+                            cost.learn(outcome.ref, outcome.manifest)
+                        recorder.note(outcome)
+                        progress.count(outcome)
+                progress.update(schedule)
+                crew.update(schedule)
+                ending = watch.ending
+                if ending is not None:
+                    break
     except BaseException as error:
         log.write(f"The run was interrupted ({type(error).__name__}). Finished work is kept.")
         recorder.abandon()
         raise
     finally:
-        progress.close()
+        with suppress(OSError):  # A terminal that was closed cannot be cleared.
+            progress.close()
+    if ending is None:
+        recorder.end()
+    else:
+        log.write(f"The run was ended by {ending}. Finished work is kept.")
+        recorder.abandon()
+    return ending

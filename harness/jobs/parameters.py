@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from prmcal.registry.contracts.data import Sampling
@@ -328,4 +328,6 @@ def _plain(value: Any) -> Any:
     """Return a field as JSON data; a half-open range becomes [start, stop]."""
     if isinstance(value, range):
         return [value.start, value.stop]
-    return asdict(value) if isinstance(value, PluginReference | Resampling | Sampling) else value
+    if isinstance(value, PluginReference | Resampling | Sampling):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
@@ -12,7 +13,7 @@ from typing import Any
 from prmcal.errors import PluginError
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.notebook.opened import Run, open_run
+from prmcal.harness.notebook.opened import Names, Run, open_run
 from prmcal.harness.planning.grid import GridSpec, PluginSpec, grid_of, read_grid
 from prmcal.harness.planning.shipped import find_grid
 from prmcal.registry.plugins import KINDS, load_plugin_file
@@ -28,6 +29,9 @@ def run(
     workers: int | None = None,
     plugins: Sequence[str | Path] = (),
     progress: bool = False,
+    only: Mapping[str, Names] | None = None,
+    retry_failed: bool = False,
+    max_hours: float | None = None,
     drop_cells: bool = False,
 ) -> Run:
     """Run a grid, as ``prmcal run`` does. Finished work in `out` is kept, so an interrupted run continues.
@@ -47,6 +51,13 @@ def run(
         are defined in the notebook itself cannot be used, because the worker processes do not have them.
     progress : bool, default False
         Whether the progress is written to standard error.
+    only : mapping of str to str or sequence of str, optional
+        Run only what the cells with these names need, by their kind: ``{"llm": "weak", "prm": ["qwen", "shepherd"]}``.
+        Kinds are llm, prm, calibrator, dataset and strategy. Other cells stay as they are.
+    retry_failed : bool, default False
+        Run only what the cells need that failed in the latest run of the folder.
+    max_hours : float, optional
+        End the run after this time, in hours. The cells that are not finished have the status "pending".
     drop_cells : bool, default False
         Whether finished cells that the grid no longer has are deleted from the database. Their artifacts stay.
 
@@ -67,6 +78,11 @@ def run(
     StorageError
         If the disk is full. Finished work is kept.
 
+    Notes
+    -----
+    SIGINT (Ctrl-C), SIGTERM and SIGHUP end the run. Finished work is recorded. Then the signal has its usual effect:
+    Ctrl-C raises KeyboardInterrupt.
+
     Examples
     --------
     >>> import prmcal
@@ -79,8 +95,21 @@ def run(
     _require_files(spec)
     directory = Path(out)
     shown = sys.stderr if progress else io.StringIO()
-    count = workers or default_workers(spec)
-    run_grid(spec, directory, count, files, stream=shown, drop_cells=drop_cells)
+    summary = run_grid(
+        spec,
+        directory,
+        workers or default_workers(spec),
+        files,
+        stream=shown,
+        only={
+            kind: [names] if isinstance(names, str) else list(names) for kind, names in (only or {}).items()
+        },
+        retry_failed=retry_failed,
+        max_hours=max_hours,
+        drop_cells=drop_cells,
+    )
+    if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):
+        signal.raise_signal(signal.Signals[summary.ending])
     return open_run(directory)
 
 

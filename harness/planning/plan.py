@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard, TypeVar
 
@@ -65,11 +65,14 @@ class PlannedPlugin:
         What the keys contain of it.
     citation : str
         Where it was published; empty if it was not.
+    absent : str
+        The checkpoint that the plan does without, because it is not on this machine; or empty.
     """
 
     reference: PluginReference
     identity: Mapping[str, Any]
     citation: str = ""
+    absent: str = ""
 
     @property
     def name(self) -> str:
@@ -125,19 +128,26 @@ class Plan:
     datasets: tuple[PlannedQuestions, ...]
     absent: tuple[str, ...] = ()
     model_seconds: Mapping[ArtifactRef, float] | None = None
-    _by_shard: dict[ArtifactRef, Job[Parameters]] = field(default_factory=dict, repr=False)
+    _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, repr=False, compare=False)
+    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._by_shard.update({shard.ref: job for job in self.jobs for shard in job.shards})
+        for job in {job.key: job for job in self.jobs}.values():
+            for shard in job.shards:
+                self._shards.setdefault(shard.ref, shard)
+                self._owners.setdefault(shard.ref, []).append(job)
 
-    def shards(self) -> Iterator[Shard[Parameters]]:
-        """Yield the shards of all jobs, in their order. A shard that two jobs share is yielded twice."""
-        for job in self.jobs:
-            yield from job.shards
+    def shards(self) -> Collection[Shard[Parameters]]:
+        """Return a view of the shards of all jobs, in their order. A shard that two jobs share is there once."""
+        return self._shards.values()
+
+    def owners(self, ref: ArtifactRef) -> Sequence[Job[Parameters]]:
+        """Return the jobs that a shard belongs to. Most shards belong to one."""
+        return self._owners[ref]
 
     def job_of(self, ref: ArtifactRef) -> Job[Parameters]:
-        """Return the job that a shard belongs to."""
-        return self._by_shard[ref]
+        """Return the first of the jobs that a shard belongs to."""
+        return self._owners[ref][0]
 
     def jobs_of(self, parameters: type[AnyParameters]) -> list[Job[AnyParameters]]:
         """Return the jobs of one kind, by the class of their parameters."""

@@ -57,7 +57,7 @@ class GridPlugin(Generic[AnyPlugin_co]):
     def planned(self) -> PlannedPlugin:
         """What the plan says of it."""
         identity = json.loads(json.dumps(self.identity))  # Tuples become lists, as in a saved plan.
-        return PlannedPlugin(self.reference, identity, self.built.citation)
+        return PlannedPlugin(self.reference, identity, self.built.citation, self.absent)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class RunRecord:
         Its worker processes.
     log : str
         Path of its log, relative to the folder if it is in the folder. Empty for a run of an earlier version.
+    only : dict of str to list of str
+        The names of the cells that it was asked for, by their kind. Empty for all cells.
+    retried : list of str, optional
+        The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
     environment : dict
         The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
         Empty for a run of an earlier version.
@@ -54,6 +58,8 @@ class RunRecord:
     started_at: str
     workers: int = 1
     log: str = ""
+    only: dict[str, list[str]] = field(default_factory=dict)
+    retried: list[str] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     finished_at: str = ""
 

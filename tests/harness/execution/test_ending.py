@@ -1,0 +1,191 @@
+"""Runs that end before their work is done: by a signal, or because their time is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import prmcal as face
+from prmcal.errors import PrmcalError
+from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.execution import ending
+from prmcal.harness.execution.ending import EndWatch
+from tests.conftest import ROOT, Prmcal, command, environment
+from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
+
+FAST = {"name": "fast", "plugin": "synthetic-llm"}
+ENDLESS = {"name": "endless", "plugin": "synthetic-llm", "arguments": {"pause": 36000.0}}
+CONTINUE = "Finished work is kept. To continue, run the same command again."
+
+
+def processes_of(parent: int) -> set[int]:
+    """The processes that a process started, directly or not."""
+    found: set[int] = set()
+    waiting = [parent]
+    while waiting:
+        for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            children = {int(each) for each in listed.read_text().split()}
+            waiting += children - found
+            found |= children
+    return found
+
+
+def runs(number: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def started(arguments: list[object]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(file: Path, text: str, process: subprocess.Popen[str]) -> None:
+    """Wait until a file of a run contains a text."""
+    end = time.monotonic() + 600
+    while not (file.exists() and text in file.read_text(errors="replace")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_signal_to_all_processes_ends_a_run_cleanly(tmp_path: Path, prmcal: Prmcal) -> None:
+    path, out = grid(tmp_path, llms=[FAST, ENDLESS]), tmp_path / "out"
+    told = tmp_path / "told"
+    arguments = [*run_arguments(path, out, workers=2), "--on-finish", f"env | grep ^PRMCAL_ > {told}"]
+    process = started(arguments)
+    wait_for(out / "run.log", "strategy of fast", process)
+    workers = processes_of(process.pid)
+    assert len(workers) >= 2
+    for each in (*sorted(workers), process.pid):  # as a scheduler does
+        os.kill(each, signal.SIGTERM)
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == ExitCode.TERMINATED
+    assert errors.splitlines()[-1] == f"The run was ended by SIGTERM. {CONTINUE}"
+    assert "Traceback" not in errors
+    assert not any(runs(each) for each in workers)
+    status = json.loads(prmcal("status", out, "--format", "json").stdout)
+    assert (status["state"], status["failures"]) == ("interrupted", [])
+    assert status["cells"]["done"] > 0 < status["cells"]["pending"]
+    published = face.open_run(out).cells["status"].value_counts()
+    assert published["done"] > 0 < published["pending"]
+    variables = dict(line.split("=", 1) for line in told.read_text().splitlines())
+    assert variables == {
+        "PRMCAL_RUN": str(out),
+        "PRMCAL_STATE": "interrupted",
+        "PRMCAL_CELLS_DONE": str(published["done"]),
+        "PRMCAL_CELLS_FAILED": "0",
+    }
+
+
+def test_the_time_of_a_run_ends_in_the_middle_of_a_shard(tmp_path: Path, prmcal: Prmcal) -> None:
+    path, out = grid(tmp_path, llms=[ENDLESS]), tmp_path / "out"
+    ended = prmcal(*run_arguments(path, out), "--max-hours", "0.0001", "--on-finish", "echo $PRMCAL_STATE")
+    assert ended.returncode == ExitCode.TIME_OVER
+    assert ended.stdout == "ended\n"
+    assert ended.stderr.splitlines()[-1] == f"The run has reached --max-hours. {CONTINUE}"
+    assert json.loads(prmcal("status", out, "--format", "json").stdout)["state"] == "interrupted"
+
+
+@pytest.mark.parametrize("hours", [0.0, -1.0, float("nan")])
+def test_a_time_must_be_above_0(hours: float, tmp_path: Path) -> None:
+    with pytest.raises(PrmcalError, match=r"\(--max-hours\) must be a number above 0\. Got"):
+        face.run(grid(tmp_path), tmp_path / "out", plugins=[SYNTHETIC], max_hours=hours)
+
+
+def test_in_another_thread_only_the_time_ends_a_run(tmp_path: Path) -> None:
+    data: dict[str, Any] = yaml.safe_load(grid(tmp_path, llms=[ENDLESS]).read_text())
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(
+            face.run, data, tmp_path / "out", workers=1, plugins=[SYNTHETIC], max_hours=1e-4
+        )
+        assert set(asked.result().cells["status"]) == {"pending"}
+
+
+def test_a_script_ends_as_the_signal_ends_it_after_the_work_is_recorded(tmp_path: Path) -> None:
+    path, out = grid(tmp_path, llms=[ENDLESS]), tmp_path / "out"
+    run = f"prmcal.run({str(path)!r}, {str(out)!r}, workers=1, plugins=[{str(SYNTHETIC)!r}])"
+    code = f"import prmcal\n{run}\nprint('The script goes on.')"
+    script = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    wait_for(out / "leaderboard.duckdb", "", script)
+    script.terminate()
+    assert script.communicate()[0] == ""
+    assert script.returncode == -signal.SIGTERM
+    assert set(face.open_run(out).cells["status"]) == {"pending"}
+
+
+@pytest.fixture
+def handlers() -> Iterator[dict[str, Any]]:
+    """Handlers that note the signals which a block does not keep, and raise no error."""
+    names: tuple[str, ...] = ("SIGINT", "SIGTERM", "SIGHUP")
+    noted: dict[str, Any] = {"outside": []}
+    before = {name: signal.getsignal(getattr(signal, name)) for name in names}
+    for name in names:
+        noted[name] = lambda number, _: noted["outside"].append(signal.Signals(number).name)
+        signal.signal(getattr(signal, name), noted[name])
+    yield noted
+    for name in names:
+        signal.signal(getattr(signal, name), before[name])
+
+
+def test_the_first_signal_is_noticed_and_handlers_are_restored(handlers: dict[str, Any]) -> None:
+    with EndWatch() as watch:
+        assert watch.ending is None
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # A scheduler sent it to a shell too, which passed it on.
+        assert watch.ending == "SIGTERM"
+    assert handlers["outside"] == []
+    assert all(
+        signal.getsignal(getattr(signal, name)) is handlers[name] for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    )
+
+
+def test_the_second_signal_has_its_usual_effect(
+    handlers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+    with EndWatch() as watch:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        assert watch.ending == "SIGTERM"
+    assert handlers["outside"] == ["SIGINT"]
+
+
+def test_an_ignored_signal_stays_ignored_and_other_threads_set_no_handlers(handlers: dict[str, Any]) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with EndWatch() as watch:
+        signal.raise_signal(signal.SIGHUP)
+        assert watch.ending is None
+
+    def watching() -> None:
+        with EndWatch():
+            assert signal.getsignal(signal.SIGTERM) is handlers["SIGTERM"]
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(watching).result()
+
+
+def test_time_is_over_at_the_deadline() -> None:
+    assert EndWatch(time.monotonic() - 1).ending == "max-hours"
+    assert EndWatch(time.monotonic() + 3600).ending is None
