@@ -2,6 +2,7 @@
 
 DIR/run.lock                       held by the run that writes to the folder
 DIR/run.json                       the grid and the plugin files of the latest run
+DIR/plan.json                      the plan of the latest run
 DIR/failures.json                  why shards of the latest run failed
 DIR/run.log                        a line for each shard, with times, repeated requests, warnings and tracebacks
 DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
@@ -21,10 +22,12 @@ __all__ = [
     "FAILURES_FILE",
     "LOCK_FILE",
     "LOG_FILE",
+    "PLAN_FILE",
     "RECORD_FILE",
     "artifact_folder",
     "artifacts_root",
     "checkpoint_folder",
+    "checkpoints_root",
     "crew_file",
     "database_path",
     "finished_artifacts",
@@ -35,6 +38,7 @@ __all__ = [
 ]
 
 LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
+PLAN_FILE = "plan.json"
 
 
 def database_path(directory: Path) -> Path:
@@ -57,9 +61,14 @@ def artifact_folder(directory: Path, kind: str, key: str) -> Path:
     return artifacts_root(directory) / kind / key
 
 
+def checkpoints_root(directory: Path) -> Path:
+    """Return the folder of all checkpoints."""
+    return directory / "checkpoints"
+
+
 def checkpoint_folder(directory: Path, key: str) -> Path:
     """Return the folder of the checkpoints of a shard, whether it exists or not."""
-    return directory / "checkpoints" / key
+    return checkpoints_root(directory) / key
 
 
 def workers_folder(directory: Path) -> Path:
@@ -104,5 +113,5 @@ def plugin_files(directory: Path) -> list[str]:
     try:
         record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
         return [str(file) for file in record["plugin_files"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []

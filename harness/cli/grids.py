@@ -1,7 +1,8 @@
-"""Commands for grids: plan, run, status, rebuild, doctor."""
+"""Commands for grids: plan, run, status, rebuild, gc, doctor."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,6 +110,14 @@ def run(
             "ten minutes.",
         ),
     ] = "",
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has. Without this option, the run refuses to start "
+            "if there are any.",
+        ),
+    ] = False,
 ) -> None:
     """Run a grid.
 
@@ -130,6 +139,7 @@ def run(
             retry_failed=retry_failed,
             max_hours=max_hours,
             on_finish=on_finish,
+            drop_cells=drop_cells,
         )
     except KeyboardInterrupt:
         typer.echo(interruption("SIGINT"), err=True)
@@ -175,6 +185,24 @@ def rebuild(directory: RunArgument) -> None:
 
     cells = rebuild_database(directory)
     typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+
+
+@app.command()
+def gc(
+    directory: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+) -> None:
+    """Delete what the grid of a run no longer needs.
+
+    These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
+    command says how much there is and asks. Without a terminal it deletes only with --yes.
+    """
+    from prmcal.harness.commands.gc import delete_unneeded
+
+    def agreed() -> bool:
+        return yes or typer.confirm("Delete these folders?")
+
+    delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
 
 
 @app.command()

@@ -26,7 +26,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
-__all__ = ["CostModel", "Work", "remaining_work"]
+__all__ = ["CostModel", "Work", "model_seconds", "remaining_work"]
 
 
 _Group = tuple[str | bool, ...]
@@ -182,15 +182,23 @@ def _groups(shard: Shard[Parameters], runs_model: bool) -> tuple[_Group, ...]:
     return (*own, *alike, ("all", runs_model))
 
 
-def _assumptions(plan: Plan) -> dict[ArtifactRef, _Assumed]:
+def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
+    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
+    if plan.model_seconds is not None:
+        return plan.model_seconds
     longest = longest_completion(plan)
     models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
     sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
     unknown = sum(sizes) / len(sizes) if sizes else 1.0
+    return {shard.ref: assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+
+
+def _assumptions(plan: Plan) -> dict[ArtifactRef, _Assumed]:
+    on_models = model_seconds(plan)
     found = {}
     shared: dict[tuple[_Group, ...], tuple[_Group, ...]] = {}
     for shard in plan.shards():
-        on_model = assumed_seconds(shard, longest, unknown)
+        on_model = on_models[shard.ref]
         groups = _groups(shard, on_model > 0)
         seconds = on_model or seconds_without_model(shard)
         found[shard.ref] = _Assumed(shard.ref.kind, seconds, on_model > 0, shared.setdefault(groups, groups))

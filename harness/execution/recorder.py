@@ -7,11 +7,11 @@ readers every few seconds, or less often if this takes long.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal import __version__
 from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
@@ -22,8 +22,7 @@ from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.environment import hardware, package_versions
-from prmcal.harness.machine.gpus import describe_gpus
+from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
@@ -118,6 +117,9 @@ class Recorder:
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
         comparisons = compare_groups(done, self.store)
         self._write(publish=False)
+        if not self.record.finished_at:
+            self.record = replace(self.record, finished_at=_now())
+            self._folder.write_record(self.record)
         with self._writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
             transaction.record([self._run_row("failed" if self.failures else "done")])
@@ -167,18 +169,16 @@ class Recorder:
         return [path for path in paths if path.exists()]
 
     def _run_row(self, status: str) -> Run:
-        finished = None if status == "running" else datetime.now(UTC).replace(tzinfo=None)
+        finished = None if status == "running" else self.record.finished_at or _now()
         return Run(
             run_id=self.record.run_id,
             grid_name=self.record.grid["name"],
             grid_key=content_key(self.record.grid),
             grid=grid_text(self.record.grid),
             started_at=datetime.fromisoformat(self.record.started_at).replace(tzinfo=None),
-            finished_at=finished,
+            finished_at=finished and datetime.fromisoformat(finished).replace(tzinfo=None),
             status=status,
-            prmcal_version=__version__,
-            packages=package_versions(),
-            hardware={**hardware(), "gpus": describe_gpus()},
+            **(self.record.environment or run_environment()),
         )
 
     def _description(self) -> list[Base]:
@@ -189,27 +189,26 @@ class Recorder:
                 plugin=plugin.reference.plugin,
                 arguments=dict(plugin.reference.arguments),
                 identity=dict(plugin.identity),
-                citation=plugin.built.citation,
+                citation=plugin.citation,
                 position=position,
             )
             for kind, plugins in self.plan.plugins.items()
             for position, plugin in enumerate(plugins)
         ]
         for data in self.plan.datasets:
-            name, split = data.dataset.name, data.split
             rows.append(
                 Dataset(
-                    name=name,
-                    split=split,
-                    content_hash=data.content(data.whole.questions),
+                    name=data.name,
+                    split=data.split,
+                    content_hash=data.content_hash,
                     questions=len(data.questions),
-                    grader_version=data.dataset.built.grader_version,
+                    grader_version=data.grader_version,
                 )
             )
             rows += [
                 Question(
-                    dataset=name,
-                    split=split,
+                    dataset=data.name,
+                    split=data.split,
                     question_id=question.id,
                     text=question.text,
                     answer=question.answer,
@@ -263,6 +262,10 @@ class Recorder:
             generated_tokens=sum(manifest.generated_tokens for manifest in manifests),
             scored_tokens=sum(manifest.scored_tokens for manifest in manifests),
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
 
 
 def _group_cells(cells: Sequence[Cell]) -> dict[str, list[Cell]]:

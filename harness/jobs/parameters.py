@@ -37,6 +37,7 @@ __all__ = [
     "SearchResultsParameters",
     "StrategyParameters",
     "SuccessParameters",
+    "parameters_of",
 ]
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
@@ -311,6 +312,16 @@ class SearchResultsParameters(MeasuringParameters):
     version = 2
     bootstrap: Resampling
     data: QuestionSlice
+
+
+def parameters_of(kind: str) -> type[Parameters]:
+    """Return the class of the parameters of one kind of job."""
+    waiting: list[type[Parameters]] = [Parameters]
+    while True:
+        found = waiting.pop()
+        if getattr(found, "kind", None) == kind:
+            return found
+        waiting += found.__subclasses__()
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ import yaml
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, database_path, is_running, published_path
 from prmcal.errors import RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
+from prmcal.registry.excerpts import excerpt
 
 __all__ = ["RunFolder", "RunRecord", "grid_text"]
 
@@ -33,18 +35,23 @@ class RunRecord:
     grid : dict
         The data of the grid, including its limit.
     plugin_files : list of str
-        Absolute paths of the files given with ``--plugin``.
+        Absolute paths of the files given with ``--plugin``. Reading the folder does not need them.
     run_id : str
     started_at : str
         Start of the run in UTC, in ISO format.
     workers : int
         Its worker processes.
     log : str
-        Absolute path of its log. Empty for a run of an earlier version.
+        Path of its log, relative to the folder if it is in the folder. Empty for a run of an earlier version.
     only : dict of str to list of str
         The names of the cells that it was asked for, by their kind. Empty for all cells.
     retried : list of str, optional
         The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
+    environment : dict
+        The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
+        Empty for a run of an earlier version.
+    finished_at : str
+        End of the run in UTC, in ISO format. Empty until all results are recorded.
     """
 
     grid: dict[str, Any]
@@ -55,6 +62,8 @@ class RunRecord:
     log: str = ""
     only: dict[str, list[str]] = field(default_factory=dict)
     retried: list[str] | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    finished_at: str = ""
 
 
 class RunFolder:
@@ -98,16 +107,22 @@ class RunFolder:
         RunError
             If no grid was run in the folder, or the record is damaged.
         """
+        from pydantic import TypeAdapter
+
         try:
-            return RunRecord(**json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8")))
+            content = json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8"))
+            record = TypeAdapter(RunRecord).validate_python(content)
+            datetime.fromisoformat(record.started_at)
         except FileNotFoundError as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
-        except (OSError, ValueError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunError(
-                f"{self.directory / RECORD_FILE} is damaged ({error}). Run the grid again."
+                f"{self.directory / RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the grid again "
+                "with the same --out folder: finished work is kept."
             ) from error
+        return record
 
     def claim(self, grid: str) -> None:
         """Check that the folder is empty, or belongs to the grid of that name.
@@ -118,7 +133,7 @@ class RunFolder:
             If it belongs to another grid, or holds files that are not from a run.
         """
         if (self.directory / RECORD_FILE).exists():
-            owner = self.record().grid["name"]
+            owner = self.record().grid.get("name")
             if owner != grid:
                 raise RunError(
                     f"{self.directory} belongs to the grid '{owner}', not to '{grid}'. "
@@ -131,9 +146,13 @@ class RunFolder:
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
-        write_atomically(
-            self.directory / RECORD_FILE, json.dumps(vars(record), indent=1, sort_keys=True) + "\n"
-        )
+        # The order of the grid is kept, because the database has the grid as text.
+        write_atomically(self.directory / RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
+
+    def relative(self, path: Path) -> str:
+        """Return a path as the record has it: relative to the folder if it is in the folder, which may be moved."""
+        absolute, folder = path.resolve(), self.directory.resolve()
+        return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
