@@ -16,7 +16,7 @@ from prmcal.db.run_folder import LOG_FILE
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.asked import asked_cells, cells_to_retry
+from prmcal.harness.execution.asked import asked_part, cells_to_retry
 from prmcal.harness.execution.ending import Ending, EndWatch
 from prmcal.harness.execution.executor import Executor, LocalExecutor
 from prmcal.harness.execution.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
@@ -28,7 +28,7 @@ from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.selection import Only, cells_with, part_of
+from prmcal.harness.planning.selection import Only, cells_with
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
@@ -154,10 +154,9 @@ def run_grid(
             only={kind: list(names) for kind, names in (only or {}).items()},
             retried=cells_to_retry(folder) if retry_failed else None,
         )
-        cells = asked_cells(plan, record)
-        if not cells:
+        part = asked_part(plan, record)
+        if not part.cells:
             return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
-        part = plan if len(cells) == len(plan.cells) else part_of(plan, cells)
         failures = read_failures(directory)
         folder.write_record(record)
         store = Store(directory)
@@ -185,8 +184,10 @@ def run_grid(
     summary = RunSummary(
         computed=len(recorder.manifests) - len(done),
         reused=reused,
-        cells=len(cells),
-        done_cells=sum(all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in cells),
+        cells=len(part.cells),
+        done_cells=sum(
+            all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in part.cells
+        ),
         failed_cells=len(failed),
         grid_cells=len(plan.cells),
         failures=grouped(failed),
