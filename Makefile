@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-vllm install lint docs nano benchmarks screenshots clean
+.PHONY: demo test test-ray test-vllm install lint docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -31,7 +31,15 @@ nano: install
 
 # One process more than there are cores, since tests of pages wait for a browser.
 test: install
-	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --ignore tests/cluster --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+
+# Tests with real Ray clusters on this machine. One process runs them, since each cluster has several.
+test-ray: install .venv/ray-installed
+	$(BIN)/python -m pytest -W default tests/cluster
+
+.venv/ray-installed: pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ray]'
+	touch $@
 
 # Tests with the real vLLM on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed

@@ -2,10 +2,12 @@
 
 DIR/run.lock                       held by the run that writes to the folder
 DIR/run.json                       the grid and the plugin files of the latest run
+DIR/plan.json                      the plan of the latest run
 DIR/failures.json                  why shards of the latest run failed
 DIR/run.log                        a line for each shard, with times, repeated requests, warnings and tracebacks
 DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
 DIR/checkpoints/<key>/             checkpoints of a long fit, until its artifact is there
+DIR/workers/                       what the workers print, and what each does now; only during a run
 DIR/results.duckdb                 the database, written by the run
 DIR/leaderboard.duckdb             the published copy, which readers open
 """
@@ -20,18 +22,22 @@ __all__ = [
     "FAILURES_FILE",
     "LOCK_FILE",
     "LOG_FILE",
+    "PLAN_FILE",
     "RECORD_FILE",
     "artifact_folder",
     "artifacts_root",
     "checkpoint_folder",
+    "crew_file",
     "database_path",
     "finished_artifacts",
     "is_running",
     "plugin_files",
     "published_path",
+    "workers_folder",
 ]
 
 LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
+PLAN_FILE = "plan.json"
 
 
 def database_path(directory: Path) -> Path:
@@ -57,6 +63,16 @@ def artifact_folder(directory: Path, kind: str, key: str) -> Path:
 def checkpoint_folder(directory: Path, key: str) -> Path:
     """Return the folder of the checkpoints of a shard, whether it exists or not."""
     return directory / "checkpoints" / key
+
+
+def workers_folder(directory: Path) -> Path:
+    """Return the folder of what the workers tell during a run, whether it exists or not."""
+    return directory / "workers"
+
+
+def crew_file(directory: Path) -> Path:
+    """Return the path of the file that says what each worker does now. It exists only during a run."""
+    return workers_folder(directory) / "now.json"
 
 
 def is_running(directory: Path) -> bool:

@@ -10,6 +10,7 @@ writer.publish()
 from __future__ import annotations
 
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.connection import check_version, connect, driver_errors, engine_for
+from prmcal.db.connection import check_version, connect, engine_for
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import Comparison, Job, SchemaVersion
+from prmcal.db.tables import (
+    Cell,
+    Comparison,
+    Dataset,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+    SchemaVersion,
+)
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
 from prmcal.errors import DatabaseStorageError, LoadError
 
@@ -110,12 +120,20 @@ class Transaction:
             raise
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
-        """Delete the rows of all other jobs and cells, which belong to an earlier form of the grid."""
+        """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
+
+        The caller writes plugins, data sets and questions again.
+        """
+        for described in (Plugin, Dataset, Question):
+            self._connection.execute(sa.delete(described))
+        known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
+        old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
+        old_cells = set(self._connection.execute(sa.select(Cell.cell_id)).scalars()) - set(cell_ids)
         for table in Base.metadata.sorted_tables:
-            if "job_key" in table.columns and "cell_id" not in table.columns:
-                self._connection.execute(sa.delete(table).where(table.c.job_key.not_in(list(job_keys))))
-            elif "cell_id" in table.columns:
-                self._connection.execute(sa.delete(table).where(table.c.cell_id.not_in(list(cell_ids))))
+            if "cell_id" in table.columns and old_cells:
+                self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
+            elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
+                self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
 
     def replace_comparisons(self, rows: Sequence[Comparison]) -> None:
         """Replace all paired comparisons."""
@@ -185,24 +203,26 @@ class Writer:
         with connect(self._engine, self.path, self._patience) as connection:
             return set(connection.execute(sa.select(Job.job_key).where(Job.status == "done")).scalars())
 
+    def finished_cells(self) -> list[str]:
+        """Return the ids of the finished cells, sorted."""
+        with connect(self._engine, self.path, self._patience) as connection:
+            query = sa.select(Cell.cell_id).where(Cell.status == "done").order_by(Cell.cell_id)
+            return list(connection.execute(query).scalars())
+
     def publish(self) -> None:
         """Replace the published copy by the current content in one step.
 
-        Readers see either the old copy or the new one. If the process is killed, the old copy stays.
+        Readers see either the old copy or the new one. If the process is killed, the old copy stays. The file is copied
+        as it is, which takes a hundredth of the time in which DuckDB copies its tables.
         """
         temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)
         try:
             with connect(self._engine, self.path, self._patience) as connection:
-                # ATTACH and DETACH must not share a transaction with the copy.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-                source = connection.exec_driver_sql("SELECT current_database()").scalar_one()
-                target = str(temporary).replace("'", "''")
-                connection.exec_driver_sql(f"ATTACH '{target}' AS published_copy")
-                connection.exec_driver_sql(f'COPY FROM DATABASE "{source}" TO published_copy')
-                connection.exec_driver_sql("DETACH published_copy")
-            with driver_errors(self.published):
-                temporary.replace(self.published)
+                connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
+            shutil.copyfile(self.path, temporary)
+            temporary.replace(self.published)
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
         finally:

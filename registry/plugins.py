@@ -17,7 +17,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -38,6 +39,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.sources import local_files
 
 __all__ = [
     "KINDS",
@@ -58,7 +60,7 @@ __all__ = [
 P = TypeVar("P", bound=Plugin)
 
 _CONTENT = "__prmcal_content__"
-"""The name under which the module of a plugin file keeps the hash of the file that it was loaded from."""
+"""The name under which the module of a plugin file keeps the hashes of the local files that it was loaded from."""
 
 
 class Registry(Generic[P]):
@@ -312,12 +314,13 @@ strategy = strategies.register
 def load_plugin_file(path: Path) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
-    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again.
+    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again. If
+    a local module that it imports was edited, the local modules are imported again too.
 
     Raises
     ------
     InvalidPluginError
-        If the file does not exist or raises while it is loaded.
+        If the file does not exist, raises while it is loaded, or imports a local module that is not valid Python.
     DuplicatePluginError
         If it registers a name that is taken.
     """
@@ -325,13 +328,16 @@ def load_plugin_file(path: Path) -> None:
     if not path.is_file():
         raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    content = hashlib.sha256(path.read_bytes()).hexdigest()
+    importlib.invalidate_caches()
+    content = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in local_files(path).values()}
     loaded = sys.modules.get(module_name)
     if loaded is not None:
-        if vars(loaded)[_CONTENT] == content:
+        before: dict[Path, str] = vars(loaded)[_CONTENT]
+        if before == content:
             return
-        for registry in KINDS.values():
-            registry.forget(module_name)
+        _forget(module_name)
+        if {**before, path: ""} != {**content, path: ""}:
+            _forget_modules(set(before) - {path})
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
@@ -349,3 +355,19 @@ def load_plugin_file(path: Path) -> None:
         raise InvalidPluginError(
             f"The plugin file {path} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
+
+
+def _forget_modules(files: Collection[Path]) -> None:
+    """Forget the modules of some files, with their plugins and compiled files, so that they are imported again."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve() in files:
+            _forget(name)
+            del sys.modules[name]
+            with suppress(OSError):
+                Path(importlib.util.cache_from_source(file)).unlink()
+
+
+def _forget(module: str) -> None:
+    for registry in KINDS.values():
+        registry.forget(module)

@@ -28,7 +28,7 @@ from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.metrics.bin_errors import AdaptiveCE
 from prmcal.harness.metrics.calibration import brier_corrected
 from prmcal.harness.metrics.rows import PrefixRows
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -82,7 +82,9 @@ def held_out_rewards(
 
 
 def main(directory: Path, seeds: int, only_prm: str | None = None) -> None:
-    plan = plan_again(RunFolder(directory).record())
+    folder = RunFolder(directory)
+    load_plugins_of(folder)
+    plan = existing_plan(folder)
     context, bootstrap = Context(Store(directory)), Bootstrap()
     groups: dict[tuple[str, str], list[Shard[FitParameters]]] = {}
     for job in plan.jobs_of(FitParameters):

@@ -1,7 +1,7 @@
 """The declarative base of all tables.
 
-No table declares a foreign key, because DuckDB can neither copy a database with foreign keys nor delete a parent and
-its child in one transaction. The comments of the columns name the columns that they refer to.
+No table declares a foreign key, because DuckDB cannot delete a parent and its child in one transaction. The comments of
+the columns name the columns that they refer to.
 """
 
 from __future__ import annotations

@@ -9,6 +9,13 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.cluster import (
+    AddressOption,
+    ExecutorOption,
+    NodeCacheOption,
+    SharedFolderOption,
+    cluster_settings,
+)
 from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import (
     GridArgument,
@@ -69,6 +76,10 @@ def run(
             help="Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
         ),
     ] = None,
+    executor: ExecutorOption = "local",
+    address: AddressOption = None,
+    shared_folder: SharedFolderOption = None,
+    node_cache: NodeCacheOption = None,
     plugin: PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
     log_file: Annotated[
@@ -98,6 +109,14 @@ def run(
             "ten minutes.",
         ),
     ] = "",
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has. Without this option, the run refuses to start "
+            "if there are any.",
+        ),
+    ] = False,
 ) -> None:
     """Run a grid.
 
@@ -114,10 +133,12 @@ def run(
             plugin or [],
             quiet,
             log_file,
+            cluster=cluster_settings(executor, address, workers, shared_folder, node_cache),
             only=names_by_kind(only),
             retry_failed=retry_failed,
             max_hours=max_hours,
             on_finish=on_finish,
+            drop_cells=drop_cells,
         )
     except KeyboardInterrupt:
         typer.echo(interruption("SIGINT"), err=True)

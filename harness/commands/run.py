@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,6 +22,10 @@ from prmcal.harness.planning.selection import Only
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import one_line, wrapped
 
+if TYPE_CHECKING:
+    from prmcal.harness.cluster.executor import RayExecutor
+    from prmcal.harness.cluster.settings import ClusterSettings
+
 __all__ = ["interruption", "run_and_report", "told_failures"]
 
 
@@ -32,10 +37,12 @@ def run_and_report(
     quiet: bool = False,
     log_file: Path | None = None,
     *,
+    cluster: ClusterSettings | None = None,
     only: Only | None = None,
     retry_failed: bool = False,
     max_hours: float | None = None,
     on_finish: str = "",
+    drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid and print a summary to standard error.
 
@@ -52,10 +59,14 @@ def run_and_report(
         Whether to print failures only.
     log_file : Path, optional
         Where the log is written; by default into the output folder.
+    cluster : ClusterSettings, optional
+        For a run on a cluster.
     only, retry_failed, max_hours
         As in :func:`run_grid`.
     on_finish : str
         A shell command for the end of the run; empty for none.
+    drop_cells : bool
+        Whether finished cells that the grid no longer has are deleted.
 
     Raises
     ------
@@ -64,22 +75,27 @@ def run_and_report(
     KeyboardInterrupt
         After Ctrl-C before the first shard, or after the second Ctrl-C.
     """
-    count = workers or default_workers(grid)
     stream = io.StringIO() if quiet else None
-    if not quiet:
-        _tell(wrapped(f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}."))
-    summary = run_grid(
-        grid,
-        directory,
-        count,
-        plugin_files,
-        stream=stream,
-        log_file=log_file,
-        only=only,
-        retry_failed=retry_failed,
-        max_hours=max_hours,
-        on_finish=lambda summary: _finish(on_finish, directory, summary),
-    )
+    with _executor(grid, directory, plugin_files, cluster) as executor:
+        count = workers or default_workers(grid) if executor is None else executor.workers
+        where = "" if executor is None else f" on {counted(executor.nodes, 'node')} of a cluster"
+        if not quiet:
+            told = f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}{where}."
+            _tell(wrapped(told))
+        summary = run_grid(
+            grid,
+            directory,
+            count,
+            plugin_files,
+            executor,
+            stream=stream,
+            log_file=log_file,
+            only=only,
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            on_finish=lambda summary: _finish(on_finish, directory, summary),
+            drop_cells=drop_cells,
+        )
     if not summary.cells:
         _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
         return summary
@@ -92,6 +108,20 @@ def run_and_report(
     elif not quiet:
         _tell("\n".join(["", *_answer(directory), *_next(directory)]))
     return summary
+
+
+@contextmanager
+def _executor(
+    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
+) -> Iterator[RayExecutor | None]:
+    """Connect to the cluster, if there is one. On this machine the run starts its own workers."""
+    if cluster is None:
+        yield None
+        return
+    from prmcal.harness.cluster.executor import RayExecutor
+
+    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
+        yield executor
 
 
 def interruption(ending: Ending) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part
+from prmcal.harness.execution.crew import WorkerNow, read_crew
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
-from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.machine.gpus import visible_gpus
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -56,6 +56,8 @@ class Status:
         Seconds until the end with this number of workers; None if it is not known.
     log : Path
         The log of the latest run.
+    crew : tuple of WorkerNow
+        What each worker of a running run does now.
     """
 
     directory: Path
@@ -74,6 +76,7 @@ class Status:
     failures: tuple[FailureGroup, ...]
     seconds_left: float | None
     log: Path
+    crew: tuple[WorkerNow, ...] = ()
 
     @property
     def state(self) -> str:
@@ -97,13 +100,12 @@ def read_status(directory: Path) -> Status:
     """
     folder = RunFolder(directory)
     record = folder.record()
-    plan = plan_again(record)
-    store = Store(directory)
-    done = finished_shards(plan, store, verify=False)
-    cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
-    shards = {shard.ref: shard for shard in plan.shards()}
+    plan = existing_plan(folder)
+    past = Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
     failures = read_failures(directory)
-    unfinished = [shard for ref, shard in shards.items() if ref not in done]
+    unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = [shard for shard in unfinished if shard.ref.key in failures]
     cells = failed_cells(plan, failures)
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
@@ -116,7 +118,7 @@ def read_status(directory: Path) -> Status:
         started_at=record.started_at,
         workers=record.workers,
         work=remaining_work(plan, done, cost),
-        shards=len(shards),
+        shards=len(plan.shards()),
         done=len(done),
         failed=len(failed),
         cells=len(plan.cells),
@@ -129,7 +131,8 @@ def read_status(directory: Path) -> Status:
             cost,
             record.workers,
         ),
-        log=Path(record.log) if record.log else directory / LOG_FILE,
+        log=directory / (record.log or LOG_FILE),
+        crew=tuple(read_crew(directory)) if folder.running() else (),
     )
 
 
@@ -138,7 +141,8 @@ def render_status(status: Status, output_format: str = "table") -> str:
 
     The keys of the JSON are stable: grid, directory, state, started_at (UTC), running_since (UTC, or null), workers,
     seconds_left (or null), log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list
-    with kind, jobs, shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice).
+    with kind, jobs, shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a
+    list with worker, job, seconds, tries, note; empty unless the state is "running").
 
     Raises
     ------
@@ -190,6 +194,7 @@ def _plain(status: Status) -> dict[str, Any]:
             }
             for group in status.failures
         ],
+        "crew": [asdict(each) for each in status.crew],
     }
 
 
@@ -220,6 +225,8 @@ def _text(status: Status) -> str:
             f"Latest run started {status.started_at}. Log: {status.log}"
         ),
     ]
+    if status.crew:
+        lines += ["", *(wrapped(str(each), hanging="  ") for each in status.crew)]
     if status.state == "interrupted":
         lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
     if status.state == "partial":

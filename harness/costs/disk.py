@@ -67,7 +67,7 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     done : collection of ArtifactRef
         Finished shards.
     """
-    shards = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}.values()
+    shards = [shard for shard in plan.shards() if shard.ref not in done]
     longest = longest_completion(plan)
     widths: dict[str, float] = {}
     states = {

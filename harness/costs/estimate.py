@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
-__all__ = ["CostModel", "Work", "remaining_work"]
+__all__ = ["CostModel", "Work", "model_seconds", "remaining_work"]
 
 
 _Group = tuple[str | bool, ...]
@@ -49,6 +49,24 @@ class _Seen:
         self.tokens += manifest.generated_tokens + manifest.scored_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """What is assumed of a shard before any is finished: its seconds, and what it has in common with others."""
+
+    kind: str
+    seconds: float
+    runs_model: bool
+    groups: tuple[_Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """The seconds of a shard, for each second that was assumed, or for each unit of its size."""
+
+    of_assumed: float = 0.0
+    of_size: float = 0.0
+
+
 class CostModel:
     """The cost of shards, learnt from finished shards.
 
@@ -67,13 +85,11 @@ class CostModel:
     """
 
     def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest], on_gpus: bool = False) -> None:
-        self._shards = {shard.ref: shard for shard in plan.shards()}
-        assumed = _assumptions(plan, self._shards.values())
-        self._modelled = {ref: runs_model for ref, (runs_model, _) in assumed.items()}
-        self._assumed = {ref: seconds for ref, (_, seconds) in assumed.items()}
+        self._assumed = _assumptions(plan)
         self._on_gpus = on_gpus
         self._seen: dict[_Group, _Seen] = defaultdict(_Seen)
         self._loading: dict[_Group, _Seen] = defaultdict(_Seen)
+        self._rates: dict[tuple[_Group, ...], _Rate | None] = {}
         for ref, manifest in past.items():
             self.learn(ref, manifest)
 
@@ -81,10 +97,11 @@ class CostModel:
         """Take a finished shard into account."""
         seen = self._loading if manifest.loading else self._seen
         seen[ref.kind,].add(manifest)
-        shard = self._shards.get(ref)
-        if shard is not None:
-            for group in self._groups(shard):
-                seen[group].add(manifest, self._assumed[ref])
+        if ref in self._assumed:
+            assumed = self._assumed[ref]
+            for group in assumed.groups:
+                seen[group].add(manifest, assumed.seconds)
+        self._rates.clear()
 
     def seconds(self, shards: Iterable[Shard[Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
@@ -97,37 +114,22 @@ class CostModel:
         return total
 
     def _seconds(self, shard: Shard[Parameters]) -> float | None:
+        assumed = self._assumed[shard.ref]
+        if assumed.groups not in self._rates:
+            self._rates[assumed.groups] = self._rate(assumed)
+        rate = self._rates[assumed.groups]
+        return None if rate is None else rate.of_assumed * assumed.seconds + rate.of_size * shard.size
+
+    def _rate(self, assumed: _Assumed) -> _Rate | None:
+        """Return how the seconds of shards follow from finished ones; None if there are none to compare with."""
         for seen in (self._seen, self._loading):
-            found = self._like(shard, seen)
+            found = next((seen[group] for group in assumed.groups if group in seen), None)
             if found is not None:
-                return found
-        if self._on_gpus or not self._runs_model(shard):
-            return self._assumed[shard.ref]
-        return None
-
-    def _like(self, shard: Shard[Parameters], seen: Mapping[_Group, _Seen]) -> float | None:
-        """Return the seconds that follow from finished shards; None if there are none to compare with."""
-        found = next((seen[group] for group in self._groups(shard) if group in seen), None)
-        if found is not None:
-            return self._assumed[shard.ref] * found.seconds / found.assumed
-        every = seen.get((shard.ref.kind,))  # Shards of other plans, of which only the size is known.
-        return None if every is None else shard.size * every.seconds / every.size
-
-    def _groups(self, shard: Shard[Parameters]) -> list[_Group]:
-        """Return what the shard has in common with others, those most like it first."""
-        kind, detail, data = shard.ref.kind, _detail(shard), shard.parameters.data.dataset.name
-        own: list[_Group] = [
-            (kind, shard.resource, detail, data),
-            (kind, "", detail, data),
-            (kind, shard.resource, detail, ""),
-            (kind, "", detail, ""),
-        ]
-        # The times of different strategies have much in common, those of different calibrators have not.
-        alike: list[_Group] = [] if isinstance(shard.parameters, CalibratorParameters) else [(kind, "all")]
-        return [*own, *alike, ("all", self._runs_model(shard))]
-
-    def _runs_model(self, shard: Shard[Parameters]) -> bool:
-        return self._modelled[shard.ref]
+                return _Rate(of_assumed=found.seconds / found.assumed)
+            every = seen.get((assumed.kind,))  # Shards of other plans, of which only the size is known.
+            if every is not None:
+                return _Rate(of_size=every.seconds / every.size)
+        return _Rate(of_assumed=1.0) if self._on_gpus or not assumed.runs_model else None
 
     def samples(self, shard: Shard[Parameters]) -> float:
         """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
@@ -154,7 +156,7 @@ class CostModel:
 
     def _for(self, shard: Shard[Parameters]) -> _Seen:
         """Return the finished shards of the same kind that are most like this one."""
-        groups = [*self._groups(shard)[:-1], (shard.ref.kind,)]
+        groups = [*self._assumed[shard.ref].groups[:-1], (shard.ref.kind,)]
         return next((self._seen[group] for group in groups if group in self._seen), _Seen())
 
 
@@ -166,16 +168,40 @@ def _detail(shard: Shard[Parameters]) -> str:
     return given.strategy.plugin if isinstance(given, SearchParameters | StrategyParameters) else ""
 
 
-def _assumptions(plan: Plan, shards: Collection[Shard[Parameters]]) -> dict[ArtifactRef, tuple[bool, float]]:
-    """Return for each shard whether it runs a model, and the seconds that are assumed for it."""
+def _groups(shard: Shard[Parameters], runs_model: bool) -> tuple[_Group, ...]:
+    """Return what a shard has in common with others, those most like it first."""
+    kind, detail, data = shard.ref.kind, _detail(shard), shard.parameters.data.dataset.name
+    own: list[_Group] = [
+        (kind, shard.resource, detail, data),
+        (kind, "", detail, data),
+        (kind, shard.resource, detail, ""),
+        (kind, "", detail, ""),
+    ]
+    # The times of different strategies have much in common, those of different calibrators have not.
+    alike: list[_Group] = [] if isinstance(shard.parameters, CalibratorParameters) else [(kind, "all")]
+    return (*own, *alike, ("all", runs_model))
+
+
+def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
+    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
+    if plan.model_seconds is not None:
+        return plan.model_seconds
     longest = longest_completion(plan)
     models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
     sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
     unknown = sum(sizes) / len(sizes) if sizes else 1.0
+    return {shard.ref: assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+
+
+def _assumptions(plan: Plan) -> dict[ArtifactRef, _Assumed]:
+    on_models = model_seconds(plan)
     found = {}
-    for shard in shards:
-        on_model = assumed_seconds(shard, longest, unknown)
-        found[shard.ref] = (on_model > 0, on_model or seconds_without_model(shard))
+    shared: dict[tuple[_Group, ...], tuple[_Group, ...]] = {}
+    for shard in plan.shards():
+        on_model = on_models[shard.ref]
+        groups = _groups(shard, on_model > 0)
+        seconds = on_model or seconds_without_model(shard)
+        found[shard.ref] = _Assumed(shard.ref.kind, seconds, on_model > 0, shared.setdefault(groups, groups))
     return found
 
 
@@ -208,17 +234,19 @@ class Work:
 
 def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> list[Work]:
     """Return the work of a plan by kind of job, in the order in which it is done."""
+    jobs = Counter(job.kind for job in plan.jobs)
+    shards: dict[str, list[Shard[Parameters]]] = defaultdict(list)
+    for shard in plan.shards():
+        shards[shard.ref.kind].append(shard)
     rows = []
-    for kind in dict.fromkeys(job.kind for job in plan.jobs):
-        jobs = [job for job in plan.jobs if job.kind == kind]
-        shards = {shard.ref: shard for job in jobs for shard in job.shards}
-        open_shards = [shard for ref, shard in shards.items() if ref not in done]
+    for kind, count in jobs.items():
+        open_shards = [shard for shard in shards[kind] if shard.ref not in done]
         rows.append(
             Work(
                 kind,
-                len(jobs),
-                len(shards),
-                len(shards) - len(open_shards),
+                count,
+                len(shards[kind]),
+                len(shards[kind]) - len(open_shards),
                 round(sum(map(cost.samples, open_shards))),
                 round(sum(map(cost.tokens, open_shards))),
                 cost.seconds(open_shards),

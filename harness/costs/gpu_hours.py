@@ -98,7 +98,7 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
     sizes: dict[str, float] = {}
     tokens: dict[str, dict[Task, float]] = defaultdict(lambda: defaultdict(float))
     longest = longest_completion(plan)
-    for shard in {shard.ref: shard for shard in plan.shards()}.values():
+    for shard in plan.shards():
         if shard.ref in done:
             continue
         for kind, model, task, amount in _tasks(shard, longest):

@@ -40,13 +40,20 @@ def seconds_left(
     running = elapsed or {}
     total = longest = 0.0
     until: dict[ArtifactRef, float] = {}
+    inputs_until: dict[
+        int, float
+    ] = {}  # of tuples of inputs, which shards that read the same artifacts share
     for shard in shards:
         needed = cost.seconds([shard])
         if needed is None:
             return None
         needed = max(0.0, needed - running.get(shard.ref, 0.0))
         total += needed
-        before = max((until.get(ref, 0.0) for refs in shard.inputs.values() for ref in refs), default=0.0)
-        until[shard.ref] = before + needed
+        begin = 0.0
+        for refs in shard.inputs.values():
+            if id(refs) not in inputs_until:
+                inputs_until[id(refs)] = max((until.get(ref, 0.0) for ref in refs), default=0.0)
+            begin = max(begin, inputs_until[id(refs)])
+        until[shard.ref] = begin + needed
         longest = max(longest, until[shard.ref])
     return max(total / workers, longest)

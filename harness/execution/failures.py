@@ -10,21 +10,25 @@ from pathlib import Path
 from typing import Literal
 
 from prmcal.db.run_folder import FAILURES_FILE
+from prmcal.db.text.formats import duration
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 
 __all__ = ["Failure", "FailureGroup", "failed_cells", "grouped", "read_failures", "write_failures"]
 
-Cause = Literal["network", "plugin", "input", "crash", "error"]
-"""What failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, or prmcal."""
+Cause = Literal["network", "plugin", "input", "crash", "time", "error"]
+"""What failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, a shard that
+took too long, or prmcal."""
 
 _ADVICE: dict[Cause, str] = {
     "network": "Check the server, then run the same command again. It tries only the failed cells again.",
     "plugin": "The traceback is in {log}. Correct the plugin, then run the same command again.",
     "input": "When this is corrected, run the same command again. It tries only the failed cells again.",
-    "crash": "The process ran out of memory, or native code crashed. {log} names the last shard. Try again with fewer "
-    "--workers.",
+    "crash": "The process ran out of memory, or native code crashed. {log} has the last lines that it wrote. Try again "
+    "with fewer --workers.",
+    "time": "If the plugin does not hang, raise 'shards.time_limit' in the grid file, or make shards smaller. Then run "
+    "the same command again.",
     "error": "This is an error in prmcal or in one of its libraries. The traceback is in {log}.",
 }
 
@@ -37,11 +41,16 @@ class Failure:
     ----------
     reason : str
         What happened, in a sentence.
-    cause : {"network", "plugin", "input", "crash", "error"}
+    cause : {"network", "plugin", "input", "crash", "time", "error"}
     """
 
     reason: str
     cause: Cause = "plugin"
+
+    @classmethod
+    def of_time(cls, seconds: float) -> Failure:
+        """Return the failure of a shard that took longer than it may."""
+        return cls(f"It took longer than {duration(seconds)}, the time limit of a shard.", "time")
 
     @classmethod
     def of(cls, error: Exception, kind: str) -> Failure:

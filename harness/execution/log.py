@@ -48,9 +48,16 @@ class RunLog:
 
     def begin(self, reused: int, workers: int) -> None:
         """Write how much there is to do."""
-        total = len({shard.ref for shard in self._plan.shards()})
+        total = len(self._plan.shards())
         self.write(
             f"prmcal {__version__}: {total:,} shards with {workers} workers, of which {reused:,} were finished before."
+        )
+
+    def end(self, seconds: float, published: float) -> None:
+        """Write how long the run took, and how many seconds of these results were published for readers."""
+        share = published / seconds
+        self.write(
+            f"The run took {seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
         )
 
     def note(self, outcome: Outcome) -> None:

@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from prmcal.db.text.formats import duration
+from prmcal.harness.execution.crew import crew_now
+from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
 
@@ -23,11 +25,13 @@ __all__ = ["Progress"]
 
 _SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BETWEEN_ESTIMATES = 1.0
+_SECONDS_BETWEEN_PICTURES = 0.2
+_SHARE_FOR_ESTIMATES = 0.01
 _WIDTH_OF_LINES = 100
 
 
 class Progress:
-    """Show a bar and a line for each running job on a terminal, or print a line every minute elsewhere.
+    """Show a bar and a line for each worker on a terminal, or print a line every minute elsewhere.
 
     Parameters
     ----------
@@ -48,31 +52,38 @@ class Progress:
         stream: TextIO | None = None,
     ) -> None:
         self.plan = plan
-        self.total = len({shard.ref for shard in plan.shards()})
+        self.total = len(plan.shards())
         self.done = reused
         self.failed = 0
         self._estimate = estimate
-        self._left: float | None = None
-        self._next_estimate = 0.0
+        self._estimates = Pace(_SHARE_FOR_ESTIMATES, _SECONDS_BETWEEN_ESTIMATES)
+        self._end: float | None = None
+        self._next_picture = 0.0
         self._stream = stream or sys.stderr
         self._last_line = time.monotonic()
         self._live: Live | None = None
+        self._console = Console(file=self._stream)
         if self._stream.isatty():
-            self._live = Live("", console=Console(file=self._stream), refresh_per_second=4, transient=True)
+            self._live = Live("", console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
 
-    def update(self, schedule: Schedule, outcome: Outcome | None) -> None:
-        """Count an outcome and show the current state."""
-        if outcome is not None and outcome.manifest is not None:
+    def count(self, outcome: Outcome) -> None:
+        """Count a shard that is done or failed."""
+        if outcome.manifest is not None:
             self.done += 1
-        elif outcome is not None:
+        else:
             self.failed += 1
+
+    def update(self, schedule: Schedule) -> None:
+        """Show the current state."""
         now = time.monotonic()
         if self._live is not None:
-            self._live.update(self._picture(schedule))
+            if now >= self._next_picture:
+                self._next_picture = now + _SECONDS_BETWEEN_PICTURES
+                self._live.update(self._picture(schedule))
         elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
-            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.running(schedule))}"
+            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.workers(schedule))}"
             print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
 
     def state(self, schedule: Schedule) -> str:
@@ -86,15 +97,9 @@ class Progress:
             parts.append(f"about {duration(left)} left")
         return ", ".join(parts)
 
-    def running(self, schedule: Schedule) -> list[str]:
-        """Return one line for each running shard: its job, how long it runs, and its own progress."""
-        now = time.monotonic()
-        lines = []
-        for shard in schedule.running:
-            seconds = now - schedule.started.get(shard.ref, now)
-            note = schedule.notes.get(shard.ref, "")
-            lines.append(f"{self.plan.job_of(shard.ref)}, {duration(seconds)}{note and f': {note}'}")
-        return lines
+    def workers(self, schedule: Schedule) -> list[str]:
+        """Return one line for each worker: the job of its shard, how long it takes, and the shard's own progress."""
+        return [str(each) for each in crew_now(self.plan, schedule)]
 
     def close(self) -> None:
         """Clear the terminal."""
@@ -102,17 +107,20 @@ class Progress:
             self._live.stop()
 
     def _seconds_left(self, schedule: Schedule) -> float | None:
-        """Return the estimate. It is made again every second, because it looks at all shards."""
-        now = time.monotonic()
-        if now >= self._next_estimate:
-            self._left = self._estimate(schedule)
-            self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
-        return self._left
+        """Return the seconds until the estimated end. It is estimated again and again, by looking at all shards."""
+        if self._estimates.due:
+            with self._estimates.work():
+                left = self._estimate(schedule)
+            self._end = None if left is None else time.monotonic() + left
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def _picture(self, schedule: Schedule) -> RenderableType:
         head = Table.grid(expand=True, padding=(0, 1))
         head.add_column(ratio=1)
         head.add_column(no_wrap=True)
         head.add_row(ProgressBar(max(1, self.total), self.done), Text(self.state(schedule)))
-        lines = (Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in self.running(schedule))
-        return Group(head, *lines)
+        found = self.workers(schedule)
+        room = max(1, self._console.height - 3)
+        if len(found) > room:
+            found = [*found[: room - 1], f"and {len(found) - room + 1:,} other workers"]
+        return Group(head, *(Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in found))

@@ -9,7 +9,7 @@ from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 
@@ -29,7 +29,7 @@ def rebuild_database(directory: Path) -> int:
     folder = RunFolder(directory)
     record = folder.record()
     with folder.lock():
-        plan = plan_again(record)
+        plan = existing_plan(folder)
         store = Store(directory)
         failures = read_failures(directory)
         for database in (folder.database, folder.published):
@@ -39,7 +39,8 @@ def rebuild_database(directory: Path) -> int:
         recorder.begin(finished_shards(plan, store))
         for shard in plan.shards():
             if shard.ref.key in failures and shard.ref not in recorder.manifests:
-                recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key]))
+                blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
+                recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
         recorder.end()
     return len(plan.cells)
 

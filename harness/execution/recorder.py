@@ -1,29 +1,28 @@
 """Write a run to the database: rows for runs, plugins, jobs and cells, and bulk loads for the artifacts.
 
 The recorder runs in the coordinator, which is the only writer. Its transactions are short, and it publishes a copy for
-readers every few seconds.
+readers every few seconds, or less often if this takes long.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal import __version__
 from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
 from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.group_comparisons import compare_groups
+from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.environment import hardware, package_versions
-from prmcal.harness.machine.gpus import describe_gpus
+from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
@@ -31,9 +30,9 @@ from prmcal.harness.storage.store import Manifest, Store
 
 __all__ = ["Recorder"]
 
-# Readers see new results after this time, or later if writing would take more than this share of the run.
+# Readers see new results after this time, or later if writing and publishing would take more than this share.
 _SECONDS_BETWEEN_WRITES = 5.0
-_SHARE_FOR_WRITING = 0.1
+_SHARE_FOR_WRITING = 0.02
 
 # The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell.
 _JOB_TABLES = {
@@ -57,6 +56,15 @@ class Recorder:
     plan : Plan
     store : Store
     record : RunRecord
+
+    Attributes
+    ----------
+    manifests : dict of ArtifactRef to Manifest
+        The finished shards.
+    failures : dict of str to Failure
+        Why shards failed, by their keys.
+    pace : Pace
+        When results are published during the run, and the seconds that this takes.
     """
 
     def __init__(self, folder: RunFolder, plan: Plan, store: Store, record: RunRecord) -> None:
@@ -65,16 +73,20 @@ class Recorder:
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, Failure] = {}
+        self.pace = Pace(_SHARE_FOR_WRITING, _SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self._writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of = _group_cells(plan.cells)
-        self._next_write = 0.0
+        # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
+        self._missing: dict[str, set[ArtifactRef]] = {}
+        self._failed: dict[str, str] = {}
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
         """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
         self.manifests = dict(done)
+        self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
         self._loaded = self._writer.loaded_jobs()
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
@@ -90,10 +102,15 @@ class Recorder:
         else:
             assert outcome.failure is not None
             self.failures[outcome.ref.key] = outcome.failure
-        job = self.plan.job_of(outcome.ref)
-        if self._status(job) != "pending":
-            self._unwritten[job.key] = job
-            if time.monotonic() > self._next_write:
+        for job in self.plan.owners(outcome.ref):
+            if outcome.manifest is not None:
+                self._missing[job.key].discard(outcome.ref)
+            elif outcome.blocked or job.key not in self._failed:
+                self._failed[job.key] = "blocked" if outcome.blocked else "failed"
+            if self._status(job) != "pending":
+                self._unwritten[job.key] = job
+        if self._unwritten and self.pace.due:
+            with self.pace.work():
                 self._write()
 
     def end(self) -> None:
@@ -101,6 +118,9 @@ class Recorder:
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
         comparisons = compare_groups(done, self.store)
         self._write(publish=False)
+        if not self.record.finished_at:
+            self.record = replace(self.record, finished_at=_now())
+            self._folder.write_record(self.record)
         with self._writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
             transaction.record([self._run_row("failed" if self.failures else "done")])
@@ -113,13 +133,7 @@ class Recorder:
         self._writer.publish()
 
     def _status(self, job: Job[Parameters]) -> str:
-        if all(shard.ref in self.manifests for shard in job.shards):
-            return "done"
-        failed = [shard for shard in job.shards if shard.ref.key in self.failures]
-        if not failed:
-            return "pending"
-        inputs = [ref for shard in failed for refs in shard.inputs.values() for ref in refs]
-        return "blocked" if any(ref.key in self.failures for ref in inputs) else "failed"
+        return self._failed.get(job.key, "pending") if self._missing[job.key] else "done"
 
     def _reason(self, job: Job[Parameters]) -> str:
         keys = (shard.ref.key for shard in job.shards)
@@ -127,7 +141,6 @@ class Recorder:
         return "; ".join(reasons)
 
     def _write(self, publish: bool = True) -> None:
-        begin = time.monotonic()
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             for job in self._unwritten.values():
@@ -137,8 +150,6 @@ class Recorder:
         self._unwritten.clear()
         if publish:
             self._writer.publish()
-        end = time.monotonic()
-        self._next_write = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _SHARE_FOR_WRITING)
 
     def _load(self, transaction: Transaction, job: Job[Parameters]) -> None:
         """Load the artifacts of a finished job, unless they are in the database."""
@@ -159,18 +170,16 @@ class Recorder:
         return [path for path in paths if path.exists()]
 
     def _run_row(self, status: str) -> Run:
-        finished = None if status == "running" else datetime.now(UTC).replace(tzinfo=None)
+        finished = None if status == "running" else self.record.finished_at or _now()
         return Run(
             run_id=self.record.run_id,
             grid_name=self.record.grid["name"],
             grid_key=content_key(self.record.grid),
             grid=grid_text(self.record.grid),
             started_at=datetime.fromisoformat(self.record.started_at).replace(tzinfo=None),
-            finished_at=finished,
+            finished_at=finished and datetime.fromisoformat(finished).replace(tzinfo=None),
             status=status,
-            prmcal_version=__version__,
-            packages=package_versions(),
-            hardware={**hardware(), "gpus": describe_gpus()},
+            **(self.record.environment or run_environment()),
         )
 
     def _description(self) -> list[Base]:
@@ -181,27 +190,26 @@ class Recorder:
                 plugin=plugin.reference.plugin,
                 arguments=dict(plugin.reference.arguments),
                 identity=dict(plugin.identity),
-                citation=plugin.built.citation,
+                citation=plugin.citation,
                 position=position,
             )
             for kind, plugins in self.plan.plugins.items()
             for position, plugin in enumerate(plugins)
         ]
         for data in self.plan.datasets:
-            name, split = data.dataset.name, data.split
             rows.append(
                 Dataset(
-                    name=name,
-                    split=split,
-                    content_hash=data.content(data.whole.questions),
+                    name=data.name,
+                    split=data.split,
+                    content_hash=data.content_hash,
                     questions=len(data.questions),
-                    grader_version=data.dataset.built.grader_version,
+                    grader_version=data.grader_version,
                 )
             )
             rows += [
                 Question(
-                    dataset=name,
-                    split=split,
+                    dataset=data.name,
+                    split=data.split,
                     question_id=question.id,
                     text=question.text,
                     answer=question.answer,
@@ -255,6 +263,10 @@ class Recorder:
             generated_tokens=sum(manifest.generated_tokens for manifest in manifests),
             scored_tokens=sum(manifest.scored_tokens for manifest in manifests),
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
 
 
 def _group_cells(cells: Sequence[Cell]) -> dict[str, list[Cell]]:

@@ -6,28 +6,34 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO
 
 from prmcal.db.run_folder import LOG_FILE
-from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.costs.estimate import CostModel
+from prmcal.db.text.formats import counted
+from prmcal.db.writer import Writer
+from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.costs.estimate import CostModel, model_seconds
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part, cells_to_retry
+from prmcal.harness.execution.crew import CrewFile
 from prmcal.harness.execution.ending import Ending, EndWatch
-from prmcal.harness.execution.executor import Executor, LocalExecutor
 from prmcal.harness.execution.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.executors.executor import Executor, Notice
+from prmcal.harness.executors.local import LocalExecutor
+from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.planning.selection import Only, cells_with
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
@@ -93,6 +99,7 @@ def run_grid(
     retry_failed: bool = False,
     max_hours: float | None = None,
     on_finish: Callable[[RunSummary], None] | None = None,
+    drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
 
@@ -121,13 +128,15 @@ def run_grid(
         The time after which the run ends, in hours, above 0.
     on_finish : callable, optional
         Is called with the summary when the folder is unlocked again, also after an error ended the run.
+    drop_cells : bool
+        Whether finished cells of an earlier form of the grid are deleted from the database. Their artifacts stay.
 
     Raises
     ------
     GridError
         If no cell has the names.
     RunError
-        If the folder is locked or belongs to another grid.
+        If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`.
     PrmcalError
         If there are not enough GPUs for this number of workers, or `max_hours` is out of range.
     StorageError
@@ -144,13 +153,21 @@ def run_grid(
     error: Exception | None = None
     with folder.lock():
         folder.claim(grid.name)
+        dropped = _dropped_cells(folder, plan)
+        if dropped and not drop_cells:
+            raise RunError(
+                f"{directory} has {counted(len(dropped), 'finished cell')} that this grid does not have, such as "
+                f"'{dropped[0]}'. The run would delete them, so nothing was changed. Choose another --out folder, or "
+                "set --drop-cells to delete them from the database; their artifacts stay."
+            )
         record = RunRecord(
             grid=grid.model_dump(mode="json"),
             plugin_files=[str(path.resolve()) for path in plugin_files],
             run_id=secrets.token_hex(6),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             workers=workers,
-            log=str(log_path.resolve()),
+            log=folder.relative(log_path),
+            environment=run_environment(),
             only={kind: list(names) for kind, names in (only or {}).items()},
             retried=cells_to_retry(folder) if retry_failed else None,
         )
@@ -158,6 +175,7 @@ def run_grid(
         if not part.cells:
             return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
         failures = read_failures(directory)
+        write_plan(directory, record.grid, plan, model_seconds(plan))
         folder.write_record(record)
         store = Store(directory)
         store.remove_leftovers()
@@ -165,17 +183,24 @@ def run_grid(
         schedule = Schedule(part, done)
         reused = len({shard.ref for shard in part.shards()}.intersection(done))
         recorder = Recorder(folder, plan, store, record)
-        cost = CostModel(plan, store.all_manifests(), on_gpus=bool(visible_gpus()))
+        cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
         log = RunLog(log_path, part)
         log.begin(reused, workers)
+        if dropped:
+            line = f"{counted(len(dropped), 'cell')} of an earlier form of the grid were deleted."
+            log.write(line, dropped)
         progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
-        executor = executor or LocalExecutor(directory, workers, plugin_files)
+        executor = executor or LocalExecutor(
+            directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit
+        )
         ending: Ending | None
         try:
             with EndWatch(deadline) as watch:
                 recorder.begin(done)
                 _keep_failures(recorder, part, failures)
-                ending = _execute(schedule, recorder, executor, cost, progress, log, watch)
+                crew = CrewFile(directory, part)
+                ending = _execute(schedule, recorder, executor, cost, progress, crew, log, watch)
+                log.end(time.monotonic() - begin, recorder.pace.seconds)
         except Exception as raised:
             ending, error = "error", raised
         finally:
@@ -202,15 +227,17 @@ def run_grid(
     return summary
 
 
-def finished_shards(plan: Plan, store: Store, verify: bool = True) -> dict[ArtifactRef, Manifest]:
-    """Return the shards of a plan with intact artifacts. Without `verify` only the sizes of files are checked."""
-    found = {}
-    for shard in plan.shards():
-        if shard.ref not in found:
-            manifest = store.manifest(shard.ref.kind, shard.ref.key, verify)
-            if manifest is not None:
-                found[shard.ref] = manifest
-    return found
+def finished_shards(plan: Plan, store: Store) -> dict[ArtifactRef, Manifest]:
+    """Return the shards of a plan with intact artifacts. The hashes of all files are compared."""
+    return store.manifests(shard.ref for shard in plan.shards())
+
+
+def _dropped_cells(folder: RunFolder, plan: Plan) -> list[str]:
+    """Return the ids of the finished cells of the folder that a plan does not have."""
+    if not folder.database.exists():
+        return []
+    kept = {cell.cell_id for cell in plan.cells}
+    return [cell for cell in Writer(folder.database, folder.published).finished_cells() if cell not in kept]
 
 
 def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:
@@ -242,25 +269,32 @@ def _execute(
     executor: Executor,
     cost: CostModel,
     progress: Progress,
+    crew: CrewFile,
     log: RunLog,
     watch: EndWatch,
 ) -> Ending | None:
     """Run a schedule and record its outcomes. Return what ended it before its work was done."""
     ending: Ending | None = None
     try:
-        # The end of this loop, however it comes, ends the executor and with it the workers.
-        for outcome in executor.run(schedule):
-            ending = watch.ending
-            if ending is not None:
-                break
-            if outcome is not None:
-                log.note(outcome)
-                if outcome.fatal:
-                    raise StorageError(outcome.failure.reason if outcome.failure else "")
-                if outcome.manifest is not None:
-                    cost.learn(outcome.ref, outcome.manifest)
-                recorder.note(outcome)
-            progress.update(schedule, outcome)
+        with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
+            for event in events:
+                ending = watch.ending
+                match event:
+                    case Notice(line, details):
+                        log.write(line, details)
+                    # A signal to all processes lets shards fail that have no fault.
+                    case Outcome() as outcome if ending is None or outcome.failure is None:
+                        log.note(outcome)
+                        if outcome.fatal:
+                            raise StorageError(outcome.failure.reason if outcome.failure else "")
+                        if outcome.manifest is not None:
+                            cost.learn(outcome.ref, outcome.manifest)
+                        recorder.note(outcome)
+                        progress.count(outcome)
+                progress.update(schedule)
+                crew.update(schedule)
+                if ending is not None:
+                    break
     except BaseException as error:
         log.write(f"The run was interrupted ({type(error).__name__}). Finished work is kept.")
         recorder.abandon()

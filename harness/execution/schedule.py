@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Shard
@@ -15,6 +16,11 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
 __all__ = ["Outcome", "Schedule"]
+
+_Turn = tuple[int, bool, int]
+"""When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
+
+_STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,22 @@ class Outcome:
     log: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class _Gate:
+    """What shards that read the same artifacts wait for. It is open when none of the artifacts is missing."""
+
+    missing: int
+    waiting: list[ArtifactRef] = field(default_factory=list)
+
+
 class Schedule:
     """Hand out shards whose inputs are finished.
 
     Shards that need no model are first, because they complete cells. Shards for the model that the worker has loaded
     are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model is loaded as few
     times as the dependencies allow.
+
+    To hand out all of n shards takes O(n log n) steps.
 
     Parameters
     ----------
@@ -59,34 +75,34 @@ class Schedule:
 
     Attributes
     ----------
-    waiting : dict
-        Shards that are not handed out yet.
     notes : dict
         The latest progress line of running shards.
+    workers : dict
+        What each worker computes now, by the names that executors give to them; None for an idle one.
+    deaths : Counter
+        How often the worker of a shard died.
     started : dict
         When running shards began, in seconds of ``time.monotonic``.
     """
 
     def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
-        self.waiting: dict[ArtifactRef, Shard[Parameters]] = {}
-        for shard in plan.shards():
-            if shard.ref not in done:
-                self.waiting.setdefault(shard.ref, shard)
         self.notes: dict[ArtifactRef, str] = {}
+        self.workers: dict[str, ArtifactRef | None] = {}
+        self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
+        self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
+        self._shards = list(self._unfinished.values())
+        self._position = {ref: position for position, ref in enumerate(self._unfinished)}
         self._running: dict[ArtifactRef, Shard[Parameters]] = {}
-        self._missing = {
-            ref: {i for refs in shard.inputs.values() for i in refs if i in self.waiting}
-            for ref, shard in self.waiting.items()
-        }
-        self._dependents: dict[ArtifactRef, list[ArtifactRef]] = defaultdict(list)
-        for ref, missing in self._missing.items():
-            for source in missing:
-                self._dependents[source].append(ref)
-        self._order = {
-            ref: (_stage(shard), position) for position, (ref, shard) in enumerate(self.waiting.items())
-        }
-        self._ready = {ref for ref, missing in self._missing.items() if not missing}
+        self._ready: set[ArtifactRef] = set()
+        # Heaps. A shard that needs a model stands in two of them. An entry of a shard that is no longer ready is void.
+        self._without_model: list[_Turn] = []
+        self._with_any_model: list[_Turn] = []
+        self._with_model: dict[str, list[_Turn]] = defaultdict(list)
+        self._gates: dict[ArtifactRef, list[_Gate]] = defaultdict(list)
+        self._closed = self._close_gates()
+        for ref in [ref for ref in self._unfinished if ref not in self._closed]:
+            self._line_up(ref)
 
     @property
     def finished(self) -> bool:
@@ -94,49 +110,118 @@ class Schedule:
         return not self._ready and not self._running
 
     @property
-    def running(self) -> list[Shard[Parameters]]:
-        """Shards that are handed out and not finished."""
-        return list(self._running.values())
+    def running(self) -> Collection[Shard[Parameters]]:
+        """A view of the shards that are handed out and not finished."""
+        return self._running.values()
 
     @property
-    def unfinished(self) -> list[Shard[Parameters]]:
-        """Shards that are running or waiting, each after its inputs."""
-        return [*self._running.values(), *self.waiting.values()]
+    def unfinished(self) -> Collection[Shard[Parameters]]:
+        """A view of the shards that are running or waiting, each after its inputs."""
+        return self._unfinished.values()
 
-    def take(self, loaded: str = "") -> Shard[Parameters] | None:
-        """Return the next shard for a worker that has the model `loaded`; None if no shard is ready."""
-        if not self._ready:
-            return None
+    def take(self, loaded: str = "", models: bool | None = None) -> Shard[Parameters] | None:
+        """Return the next shard for a worker.
 
-        def rank(ref: ArtifactRef) -> tuple[bool, bool, tuple[int, int]]:
-            resource = self.waiting[ref].resource
-            return resource != "", resource != loaded, self._order[ref]
+        Parameters
+        ----------
+        loaded : str
+            The model that the worker has loaded, as shards name it; empty if it has none.
+        models : bool, optional
+            True for a shard that needs a model, False for one that needs none. By default either.
 
-        ref = min(self._ready, key=rank)
-        self._ready.remove(ref)
-        shard = self.waiting.pop(ref)
-        self._running[ref] = shard
-        self.started[ref] = time.monotonic()
-        return shard
+        Returns
+        -------
+        Shard or None
+            None if no such shard is ready.
+        """
+        lines = [] if models is True else [self._without_model]
+        if models is not False:
+            lines += [self._with_model.get(loaded, []), self._with_any_model]
+        for line in lines:
+            shard = self._next(line)
+            if shard is not None:
+                self._ready.remove(shard.ref)
+                self._running[shard.ref] = shard
+                self.started[shard.ref] = time.monotonic()
+                return shard
+        return None
+
+    def put_back(self, ref: ArtifactRef) -> None:
+        """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
+
+        Nothing happens if the shard is not running, because its outcome is known.
+        """
+        if self._stop(ref):
+            self._line_up(ref, first=True)
 
     def finish(self, outcome: Outcome) -> list[Outcome]:
-        """Note an outcome. Return it, and an outcome for every shard that can no longer be computed."""
-        self._running.pop(outcome.ref, None)
-        self.notes.pop(outcome.ref, None)
-        self.started.pop(outcome.ref, None)
+        """Note an outcome. Return it, and an outcome for every shard that can no longer be computed.
+
+        The outcome of a shard that is not running is ignored, and nothing is returned. So a shard that was computed
+        twice, by a worker that was lost and by another one, has one outcome.
+        """
+        if not self._stop(outcome.ref):
+            return []
+        del self._unfinished[outcome.ref]
         if outcome.manifest is not None:
-            for dependent in self._dependents[outcome.ref]:
-                self._missing[dependent].discard(outcome.ref)
-                if not self._missing[dependent] and dependent in self.waiting:
-                    self._ready.add(dependent)
+            self._open_gates(outcome.ref)
             return [outcome]
-        outcomes = [outcome]
-        for dependent in self._dependents[outcome.ref]:
-            if dependent in self.waiting:
-                del self.waiting[dependent]
-                outcomes += self.finish(Outcome(dependent, failure=outcome.failure, blocked=True))
-        return outcomes
+        return [outcome, *self._block(outcome)]
 
+    def _close_gates(self) -> dict[ArtifactRef, int]:
+        """Return how many gates are closed before each shard that waits for unfinished shards."""
+        gates: dict[int, _Gate] = {}
+        closed: dict[ArtifactRef, int] = defaultdict(int)
+        for ref, shard in self._unfinished.items():
+            for refs in shard.inputs.values():
+                gate = gates.get(id(refs))
+                if gate is None:
+                    missing = [each for each in refs if each in self._unfinished]
+                    gate = gates[id(refs)] = _Gate(len(missing))
+                    for each in missing:
+                        self._gates[each].append(gate)
+                if gate.missing:
+                    gate.waiting.append(ref)
+                    closed[ref] += 1
+        return closed
 
-def _stage(shard: Shard[Parameters]) -> int:
-    return {"": 0, "llm": 1, "prm": 2, "search": 3}[shard.resource.partition(":")[0]]
+    def _open_gates(self, ref: ArtifactRef) -> None:
+        for gate in self._gates.pop(ref, ()):
+            gate.missing -= 1
+            for waiting in [] if gate.missing else gate.waiting:
+                self._closed[waiting] -= 1
+                if not self._closed[waiting] and waiting in self._unfinished:
+                    self._line_up(waiting)
+
+    def _block(self, outcome: Outcome) -> Iterator[Outcome]:
+        """Remove all shards that need a failed one, and yield their outcomes."""
+        failed = [outcome.ref]
+        while failed:
+            for gate in self._gates.pop(failed.pop(), ()):
+                for ref in gate.waiting:
+                    if self._unfinished.pop(ref, None) is not None:
+                        failed.append(ref)
+                        yield Outcome(ref, failure=outcome.failure, blocked=True)
+                gate.waiting.clear()
+
+    def _line_up(self, ref: ArtifactRef, first: bool = False) -> None:
+        resource = self._unfinished[ref].resource
+        turn = (_STAGES[resource.partition(":")[0]], not first, self._position[ref])
+        for line in [self._with_model[resource], self._with_any_model] if resource else [self._without_model]:
+            heappush(line, turn)
+        self._ready.add(ref)
+
+    def _next(self, line: list[_Turn]) -> Shard[Parameters] | None:
+        """Remove the first shard that is ready from a line, and all entries before it; None if there is none."""
+        while line:
+            *_, position = heappop(line)
+            shard = self._shards[position]
+            if shard.ref in self._ready:
+                return shard
+        return None
+
+    def _stop(self, ref: ArtifactRef) -> bool:
+        """Return whether a shard was running. It is not any more."""
+        self.notes.pop(ref, None)
+        self.started.pop(ref, None)
+        return self._running.pop(ref, None) is not None

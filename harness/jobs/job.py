@@ -8,7 +8,7 @@ data, so that an executor can run it anywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from prmcal.harness.jobs.parameters import Parameters
@@ -78,12 +78,18 @@ class Job(Generic[P_co]):
         At least one, all of one kind.
     inputs : tuple of Job
         The jobs whose artifacts it reads.
+    refs : tuple of ArtifactRef
+        Where the artifacts of its shards are stored. All shards that read the whole job share this tuple.
     """
 
     key: str
     labels: Labels
     shards: tuple[Shard[P_co], ...]
     inputs: tuple[Job[Parameters], ...] = ()
+    refs: tuple[ArtifactRef, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "refs", tuple(shard.ref for shard in self.shards))
 
     @property
     def kind(self) -> str:

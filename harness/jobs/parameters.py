@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from prmcal.registry.contracts.data import Sampling
@@ -37,6 +37,7 @@ __all__ = [
     "SearchResultsParameters",
     "StrategyParameters",
     "SuccessParameters",
+    "parameters_of",
 ]
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
@@ -313,8 +314,20 @@ class SearchResultsParameters(MeasuringParameters):
     data: QuestionSlice
 
 
+def parameters_of(kind: str) -> type[Parameters]:
+    """Return the class of the parameters of one kind of job."""
+    waiting: list[type[Parameters]] = [Parameters]
+    while True:
+        found = waiting.pop()
+        if getattr(found, "kind", None) == kind:
+            return found
+        waiting += found.__subclasses__()
+
+
 def _plain(value: Any) -> Any:
     """Return a field as JSON data; a half-open range becomes [start, stop]."""
     if isinstance(value, range):
         return [value.start, value.stop]
-    return asdict(value) if isinstance(value, PluginReference | Resampling | Sampling) else value
+    if isinstance(value, PluginReference | Resampling | Sampling):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return value

@@ -7,7 +7,10 @@ import platform
 from importlib import metadata
 from typing import Any
 
-__all__ = ["hardware", "package_versions"]
+from prmcal import __version__
+from prmcal.harness.machine.gpus import describe_gpus
+
+__all__ = ["hardware", "package_versions", "run_environment"]
 
 _PACKAGES = (
     "duckdb",
@@ -38,6 +41,15 @@ def hardware() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
         "memory_gib": round(memory, 1),
+    }
+
+
+def run_environment() -> dict[str, Any]:
+    """Return what is recorded with a run, by the names of the columns: prmcal_version, packages and hardware."""
+    return {
+        "prmcal_version": __version__,
+        "packages": package_versions(),
+        "hardware": {**hardware(), "gpus": describe_gpus()},
     }
 
 

@@ -32,6 +32,7 @@ def run(
     only: Mapping[str, Names] | None = None,
     retry_failed: bool = False,
     max_hours: float | None = None,
+    drop_cells: bool = False,
 ) -> Run:
     """Run a grid, as ``prmcal run`` does. Finished work in `out` is kept, so an interrupted run continues.
 
@@ -57,6 +58,8 @@ def run(
         Run only what the cells need that failed in the latest run of the folder.
     max_hours : float, optional
         End the run after this time, in hours. The cells that are not finished have the status "pending".
+    drop_cells : bool, default False
+        Whether finished cells that the grid no longer has are deleted from the database. Their artifacts stay.
 
     Returns
     -------
@@ -70,7 +73,8 @@ def run(
     PluginError
         If a plugin cannot be found, loaded or built.
     RunError
-        If the folder is locked by another run or belongs to another grid.
+        If the folder is locked by another run or belongs to another grid, or finished cells would be deleted without
+        `drop_cells`.
     StorageError
         If the disk is full. Finished work is kept.
 
@@ -102,6 +106,7 @@ def run(
         },
         retry_failed=retry_failed,
         max_hours=max_hours,
+        drop_cells=drop_cells,
     )
     if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.raise_signal(signal.Signals[summary.ending])

@@ -7,20 +7,43 @@ from pathlib import Path
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.storage.folder import RunRecord
+from prmcal.harness.planning.saved import read_plan
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import load_plugin_file
 
-__all__ = ["plan_again"]
+__all__ = ["existing_plan", "load_plugins_of"]
 
 
-def plan_again(record: RunRecord) -> Plan:
-    """Load the plugin files of a run and plan its grid, with the limit that it was run with.
+def existing_plan(folder: RunFolder) -> Plan:
+    """Return the plan of the latest run of a folder, as it was saved.
+
+    An earlier version of prmcal saved no plan. Then the plugin files are loaded and the grid is planned again, with the
+    limit that it was run with.
 
     Raises
     ------
+    RunError
+        If no grid was run in the folder, or the saved plan is damaged.
     PluginError, DataError, GridError
-        If a plugin or a data set is no longer available.
+        If no plan was saved, and a plugin or a data set is no longer available.
     """
-    for file in record.plugin_files:
-        load_plugin_file(Path(file))
+    record = folder.record()
+    saved = read_plan(folder.directory, record.grid)
+    if saved is not None:
+        return saved
+    load_plugins_of(folder)
     return build_plan(GridSpec.model_validate(record.grid))
+
+
+def load_plugins_of(folder: RunFolder) -> None:
+    """Load the plugin files of the latest run of a folder.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder.
+    PluginError
+        If a file is no longer there, or cannot be loaded.
+    """
+    for file in folder.record().plugin_files:
+        load_plugin_file(Path(file))

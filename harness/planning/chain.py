@@ -21,7 +21,7 @@ from prmcal.harness.jobs.parameters import (
     SuccessParameters,
 )
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard, refs_of
+from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -154,7 +154,7 @@ def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) 
     """Fit a calibrator to scored trajectories."""
     success, terminal = scored.sampled.success, grid.calibration.terminal
     parameters = FitParameters(*_reading(calibrator, scored), terminal)
-    shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": refs_of(success)})
+    shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": success.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [*_sources(calibrator, scored), success])
 
@@ -164,7 +164,7 @@ def calibrated_job(
 ) -> Job[CalibratedParameters]:
     """Predict the rewards of scored trajectories with a fitted calibrator."""
     parameters = CalibratedParameters(*_reading(calibrator, scored))
-    shard = _read(parameters, calibrator, scored, {}, {"fit": refs_of(fit)})
+    shard = _read(parameters, calibrator, scored, {}, {"fit": fit.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
 
@@ -194,9 +194,9 @@ def _read(
         for source, scores in zip(sampled.rollout.shards, scored.scores.shards, strict=True)
         if _first(source, sampled.measured)
     ]
-    read = {"score": [scores for _, scores in shards]}
+    read: dict[str, Sequence[ArtifactRef]] = {"score": [scores for _, scores in shards]}
     if reads == "hidden" and scored.hidden is not None:
-        read["hidden"] = refs_of(scored.hidden)
+        read["hidden"] = scored.hidden.refs
     if reads == "prm":
         read["rollout"] = [source for source, _ in shards]
     return make_shard(

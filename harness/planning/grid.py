@@ -198,12 +198,14 @@ AnySpec = TypeVar("AnySpec", bound=PluginSpec)
 
 
 class ShardSpec(_Spec):
-    """The size of a shard, the unit of work and of resume. Another size gives other samples."""
+    """The size of a shard, the unit of work and of resume, and its longest time. Another size gives other samples."""
 
     questions: Count = 50
     """The number of questions of a shard."""
     trajectories: Count = 8
     """The number of trajectories of each question in a shard."""
+    time_limit: Positive = 24.0
+    """The longest time of a shard in hours. A shard that takes longer fails, because its plugin seems to hang."""
 
 
 def _is_chosen(name: str, chosen: Chosen) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypeGuard, TypeVar
 
@@ -19,7 +19,7 @@ from prmcal.harness.jobs.parameters import (
     StrategyParameters,
 )
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard, refs_of
+from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, build_plugin
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.search import SearchStrategy
@@ -47,19 +47,16 @@ def calibration_metrics_job(grid: GridSpec, calibrated: Calibrated) -> Job[Calib
         sampled.data,
         CalibrationMetricsParameters(bins, terminal, _resampling(grid, sampled.data), sampled.data.whole),
         {"bins": bins, "terminal": terminal},
-        {"calibrated": [calibrated.rewards], "success": [sampled.success]},
+        {"calibrated": calibrated.rewards, "success": sampled.success},
     )
 
 
 def curves_job(grid: GridSpec, scored: Scored, calibrated: Calibrated | None = None) -> Job[CurvesParameters]:
     """Compute accuracy against budget: of fixed n, or of IAS with a calibrator."""
     data, samples = scored.sampled.data, grid.scaling.samples
-    inputs: dict[str, list[Job[Parameters]]] = {
-        "rollout": [scored.sampled.rollout],
-        "score": [scored.scores],
-    }
+    inputs: dict[str, Job[Parameters]] = {"rollout": scored.sampled.rollout, "score": scored.scores}
     if calibrated is not None:
-        inputs["calibrated"] = [calibrated.rewards]
+        inputs["calibrated"] = calibrated.rewards
     return _measuring_job(
         (calibrated or scored).labels,
         data,
@@ -95,7 +92,7 @@ def search_results_job(
         data,
         SearchResultsParameters(_resampling(grid, data), data.whole),
         {},
-        {"search": [search], "fixed": [fixed]},
+        {"search": search, "fixed": fixed},
     )
 
 
@@ -157,7 +154,7 @@ def search_job(
                 strategy.built.width * strategy.built.expansions,
                 questions,
             ),
-            {"fit": refs_of(*fits)} if fits else {},
+            {"fit": fits[0].refs} if fits else {},
             resource=f"search:{llm.name}+{prm.name}",
         )
         for questions in data.slices()
@@ -170,7 +167,7 @@ def _measuring_job(
     data: GridQuestions,
     parameters: Measuring,
     decisive: Mapping[str, Any],
-    inputs: Mapping[str, Sequence[Job[Parameters]]],
+    inputs: Mapping[str, Job[Parameters]],
 ) -> Job[Measuring]:
     """Make a job of one shard that runs no model. `decisive` are those of its parameters that its key contains."""
     shard = make_shard(
@@ -180,9 +177,9 @@ def _measuring_job(
             "data": data.key(data.whole),
         },
         parameters,
-        {role: refs_of(*jobs) for role, jobs in inputs.items()},
+        {role: job.refs for role, job in inputs.items()},
     )
-    return make_job(labels, [shard], [job for jobs in inputs.values() for job in jobs])
+    return make_job(labels, [shard], list(inputs.values()))
 
 
 def _resampling(grid: GridSpec, data: GridQuestions) -> Resampling:

@@ -22,7 +22,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
-__all__ = ["Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard", "refs_of"]
+__all__ = ["Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard"]
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
@@ -63,11 +63,6 @@ def make_job(
     """Make a job of shards. Its key follows from theirs."""
     key = content_key({"job": shards[0].ref.kind, "shards": [shard.ref.key for shard in shards]})
     return Job(key, labels, tuple(shards), tuple(inputs))
-
-
-def refs_of(*jobs: Job[Parameters]) -> list[ArtifactRef]:
-    """Return the artifacts of all shards of some jobs."""
-    return [shard.ref for job in jobs for shard in job.shards]
 
 
 @dataclass(frozen=True)
@@ -156,13 +151,13 @@ class StrategyInputs:
             case "level":
                 return self
 
-    def roles(self, strategy: Strategy) -> dict[str, list[Job[Parameters]]]:
+    def roles(self, strategy: Strategy) -> dict[str, Job[Parameters]]:
         """Return the jobs whose artifacts the strategy reads, by role."""
-        found: dict[str, list[Job[Parameters]]] = {"rollout": [self.sampled.rollout]}
+        found: dict[str, Job[Parameters]] = {"rollout": self.sampled.rollout}
         if self.scored is not None and "scores" in strategy.reads:
-            found["score"] = [self.scored.scores]
+            found["score"] = self.scored.scores
         if self.calibrated is not None and "rewards" in strategy.reads:
-            found["calibrated"] = [self.calibrated.rewards]
+            found["calibrated"] = self.calibrated.rewards
         if "success" in strategy.reads:
-            found["success"] = [self.sampled.success]
+            found["success"] = self.sampled.success
         return found

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeGuard, TypeVar
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from prmcal.db.cells import cell_id
 from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
+from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.data import Question
 
-__all__ = ["Cell", "Plan"]
+__all__ = ["Cell", "Plan", "PlannedPlugin", "PlannedQuestions"]
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
@@ -54,41 +53,101 @@ class Cell:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedPlugin:
+    """What a plan says of a plugin.
+
+    Attributes
+    ----------
+    reference : PluginReference
+        Its name in the grid, and what a shard needs to build it.
+    identity : mapping of str to JSON data
+        What the keys contain of it.
+    citation : str
+        Where it was published; empty if it was not.
+    absent : str
+        The checkpoint that the plan does without, because it is not on this machine; or empty.
+    """
+
+    reference: PluginReference
+    identity: Mapping[str, Any]
+    citation: str = ""
+    absent: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name in the grid."""
+        return self.reference.name
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuestions:
+    """The questions of one data set and split.
+
+    Attributes
+    ----------
+    name : str
+        The name of the data set in the grid.
+    split : str
+    content_hash : str
+        The hash of the questions.
+    grader_version : str
+    questions : tuple of Question
+    """
+
+    name: str
+    split: str
+    content_hash: str
+    grader_version: str
+    questions: tuple[Question, ...]
+
+
 @dataclass(frozen=True)
 class Plan:
-    """The jobs of a grid and the cells that they fill.
+    """The jobs of a grid and the cells that they fill. It is data, which :mod:`prmcal.harness.planning.saved` saves.
 
     Attributes
     ----------
     jobs : tuple of Job
         Every job follows its inputs.
     cells : tuple of Cell
-    plugins : mapping of str to sequence of GridPlugin
+    plugins : mapping of str to tuple of PlannedPlugin
         The plugins of each kind, in the order of the grid.
-    datasets : tuple of GridQuestions
+    datasets : tuple of PlannedQuestions
         The splits in use, with their questions.
     absent : tuple of str
         Models and data that are not on this machine and that the plan does without.
+    model_seconds : mapping of ArtifactRef to float, optional
+        The seconds that the models of each shard are assumed to take on a GPU. A saved plan has them, because they
+        follow from the classes of the plugins.
     """
 
     jobs: tuple[Job[Parameters], ...]
     cells: tuple[Cell, ...]
-    plugins: Mapping[str, Sequence[GridPlugin[Plugin]]]
-    datasets: tuple[GridQuestions, ...]
+    plugins: Mapping[str, tuple[PlannedPlugin, ...]]
+    datasets: tuple[PlannedQuestions, ...]
     absent: tuple[str, ...] = ()
-    _by_shard: dict[ArtifactRef, Job[Parameters]] = field(default_factory=dict, repr=False)
+    model_seconds: Mapping[ArtifactRef, float] | None = None
+    _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, repr=False, compare=False)
+    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._by_shard.update({shard.ref: job for job in self.jobs for shard in job.shards})
+        for job in {job.key: job for job in self.jobs}.values():
+            for shard in job.shards:
+                self._shards.setdefault(shard.ref, shard)
+                self._owners.setdefault(shard.ref, []).append(job)
 
-    def shards(self) -> Iterator[Shard[Parameters]]:
-        """Yield the shards of all jobs, in their order. A shard that two jobs share is yielded twice."""
-        for job in self.jobs:
-            yield from job.shards
+    def shards(self) -> Collection[Shard[Parameters]]:
+        """Return a view of the shards of all jobs, in their order. A shard that two jobs share is there once."""
+        return self._shards.values()
+
+    def owners(self, ref: ArtifactRef) -> Sequence[Job[Parameters]]:
+        """Return the jobs that a shard belongs to. Most shards belong to one."""
+        return self._owners[ref]
 
     def job_of(self, ref: ArtifactRef) -> Job[Parameters]:
-        """Return the job that a shard belongs to."""
-        return self._by_shard[ref]
+        """Return the first of the jobs that a shard belongs to."""
+        return self._owners[ref][0]
 
     def jobs_of(self, parameters: type[AnyParameters]) -> list[Job[AnyParameters]]:
         """Return the jobs of one kind, by the class of their parameters."""

@@ -73,8 +73,11 @@ class _Planner:
         return Plan(
             jobs=tuple(self.jobs),
             cells=tuple(self.cells),
-            plugins=self.resolved.plugins,
-            datasets=self.resolved.datasets,
+            plugins={
+                kind: tuple(each.planned for each in plugins)
+                for kind, plugins in self.resolved.plugins.items()
+            },
+            datasets=tuple(each.planned for each in self.resolved.datasets),
             absent=self.resolved.absent,
         )
 

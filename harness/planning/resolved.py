@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -10,6 +11,7 @@ from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
 from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, content_hash
@@ -50,6 +52,12 @@ class GridPlugin(Generic[AnyPlugin_co]):
     def name(self) -> str:
         """The name in the grid."""
         return self.reference.name
+
+    @property
+    def planned(self) -> PlannedPlugin:
+        """What the plan says of it."""
+        identity = json.loads(json.dumps(self.identity))  # Tuples become lists, as in a saved plan.
+        return PlannedPlugin(self.reference, identity, self.built.citation, self.absent)
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,17 @@ class GridQuestions:
             "questions": self.content(data.questions),
             "grader": [self.dataset.built.grader_version, self.dataset.identity.get("source", "")],
         }
+
+    @property
+    def planned(self) -> PlannedQuestions:
+        """What the plan says of them."""
+        return PlannedQuestions(
+            self.dataset.name,
+            self.split,
+            self.content(self.whole.questions),
+            self.dataset.built.grader_version,
+            tuple(self.questions),
+        )
 
     def _slice(self, questions: range) -> QuestionSlice:
         return QuestionSlice(self.dataset.reference, self.split, questions)

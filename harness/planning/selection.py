@@ -56,7 +56,8 @@ def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
         for job in plan.jobs
         if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
     ]
-    return Plan(tuple(jobs), tuple(cells), plan.plugins, plan.datasets, _absent(plan, jobs))
+    absent = _absent(plan, jobs)
+    return Plan(tuple(jobs), tuple(cells), plan.plugins, plan.datasets, absent, plan.model_seconds)
 
 
 def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:

@@ -33,18 +33,23 @@ class RunRecord:
     grid : dict
         The data of the grid, including its limit.
     plugin_files : list of str
-        Absolute paths of the files given with ``--plugin``.
+        Absolute paths of the files given with ``--plugin``. Reading the folder does not need them.
     run_id : str
     started_at : str
         Start of the run in UTC, in ISO format.
     workers : int
         Its worker processes.
     log : str
-        Absolute path of its log. Empty for a run of an earlier version.
+        Path of its log, relative to the folder if it is in the folder. Empty for a run of an earlier version.
     only : dict of str to list of str
         The names of the cells that it was asked for, by their kind. Empty for all cells.
     retried : list of str, optional
         The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
+    environment : dict
+        The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
+        Empty for a run of an earlier version.
+    finished_at : str
+        End of the run in UTC, in ISO format. Empty until all results are recorded.
     """
 
     grid: dict[str, Any]
@@ -55,6 +60,8 @@ class RunRecord:
     log: str = ""
     only: dict[str, list[str]] = field(default_factory=dict)
     retried: list[str] | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    finished_at: str = ""
 
 
 class RunFolder:
@@ -131,9 +138,13 @@ class RunFolder:
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
-        write_atomically(
-            self.directory / RECORD_FILE, json.dumps(vars(record), indent=1, sort_keys=True) + "\n"
-        )
+        # The order of the grid is kept, because the database has the grid as text.
+        write_atomically(self.directory / RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
+
+    def relative(self, path: Path) -> str:
+        """Return a path as the record has it: relative to the folder if it is in the folder, which may be moved."""
+        absolute, folder = path.resolve(), self.directory.resolve()
+        return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder
+from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder, finished_artifacts
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
 
@@ -30,6 +31,9 @@ __all__ = ["Manifest", "Store", "storage_errors", "write_atomically"]
 
 _MANIFEST = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+# Threads hide the time that a file takes to come from a slow disk or another machine.
+_READERS, _READ_TOGETHER = 16, 100
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,44 @@ class Store:
             return None
         return manifest if intact else None
 
-    def all_manifests(self) -> dict[ArtifactRef, Manifest]:
-        """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared."""
-        folders = (path.parent for path in artifacts_root(self.directory).glob(f"*/*/{_MANIFEST}"))
-        refs = [ArtifactRef(path.parent.name, path.name) for path in folders if path.name[0] != "."]
-        found = {ref: self.manifest(ref.kind, ref.key, verify=False) for ref in refs}
-        return {ref: manifest for ref, manifest in found.items() if manifest is not None}
+    def manifests(self, refs: Iterable[ArtifactRef], verify: bool = True) -> dict[ArtifactRef, Manifest]:
+        """Return the manifests of those artifacts that are complete. Several are read at a time.
+
+        Parameters
+        ----------
+        refs : iterable of ArtifactRef
+        verify : bool
+            See :meth:`manifest`.
+        """
+        given = list(refs)
+        parts = [given[first : first + _READ_TOGETHER] for first in range(0, len(given), _READ_TOGETHER)]
+
+        def read(part: Sequence[ArtifactRef]) -> list[tuple[ArtifactRef, Manifest | None]]:
+            return [(ref, self.manifest(ref.kind, ref.key, verify)) for ref in part]
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            found = [each for part in pool.map(read, parts) for each in part]
+        return {ref: manifest for ref, manifest in found if manifest is not None}
+
+    def all_manifests(
+        self, known: Mapping[ArtifactRef, Manifest] | None = None
+    ) -> dict[ArtifactRef, Manifest]:
+        """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared.
+
+        Parameters
+        ----------
+        known : mapping of ArtifactRef to Manifest, optional
+            Manifests that were read before. They are not read again.
+        """
+        found = dict(known or {})
+        root = artifacts_root(self.directory)
+        kinds = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+        refs = [
+            ArtifactRef(kind, key)
+            for kind in kinds
+            for key in sorted(finished_artifacts(self.directory, kind))
+        ]
+        return found | self.manifests((ref for ref in refs if ref not in found), verify=False)
 
     def write(
         self, kind: str, key: str, fill: Callable[[Path], None], figures: Mapping[str, Any]
@@ -129,14 +165,39 @@ class Store:
             try:
                 fill(temporary)
                 manifest = Manifest(files=_inventory(temporary), **figures)
-                (temporary / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
-                if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
-                    shutil.rmtree(target)
-                temporary.rename(target)
+                _put(temporary, manifest, target)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         return manifest
+
+    def adopt(self, ref: ArtifactRef, files: Path, manifest: Manifest) -> None:
+        """Make an artifact of a folder with its files, which is renamed.
+
+        Parameters
+        ----------
+        ref : ArtifactRef
+            The address of the artifact. An artifact with this address is replaced.
+        files : Path
+            A folder beside the artifact's own.
+        manifest : Manifest
+
+        Raises
+        ------
+        DataError
+            If a file does not match its hash.
+        StorageError
+            If the disk is full or not writable.
+        """
+        with storage_errors(self.directory):
+            found = _inventory(files)
+            if found != {name: (size, digest) for name, (size, digest) in manifest.files.items()}:
+                raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
+            _put(files, manifest, self.folder(ref.kind, ref.key))
+
+    def manifest_path(self, ref: ArtifactRef) -> Path:
+        """Return the path of the manifest of an artifact, whether it exists or not."""
+        return self.folder(ref.kind, ref.key) / _MANIFEST
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
@@ -201,6 +262,14 @@ def write_atomically(path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
+
+
+def _put(files: Path, manifest: Manifest, target: Path) -> None:
+    """Add the manifest to a folder of files, and rename it to the folder of the artifact."""
+    (files / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
+    if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
+        shutil.rmtree(target)
+    files.rename(target)
 
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar
+
+from prmcal.registry.sources import source_hash
 
 __all__ = ["Plugin"]
 
@@ -60,8 +58,8 @@ class Plugin:
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the plugin's output, as JSON data. The job keys are made from it.
 
-        The identity of a plugin outside this package includes the hash of its source file, so that an edited plugin has
-        new keys.
+        The identity of a plugin outside this package includes the hash of its code, so that an edited plugin has new
+        keys. See :mod:`prmcal.registry.sources`.
         """
         cls = type(self)
         known: dict[str, Any] = {
@@ -70,12 +68,5 @@ class Plugin:
             "arguments": {name: value for name, value in self.arguments.items() if name != "patience"},
         }
         if not cls.__module__.startswith("prmcal."):
-            file = Path(inspect.getfile(cls))
-            known["source"] = _source_hash(file, file.stat().st_mtime_ns)
+            known["source"] = source_hash(cls)
         return known
-
-
-@cache
-def _source_hash(file: Path, changed_at: int) -> str:
-    """Hash a source file. `changed_at` makes an edited file another argument."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

@@ -12,6 +12,7 @@
     ├── GridError                    the grid file is wrong
     ├── RunError                     the output folder is locked, or belongs to another grid
     ├── StorageError                 the disk is full or not writable
+    ├── ClusterError                 a cluster cannot be reached, or cannot run the grid
     └── DatabaseError                a problem with the database
         ├── MissingDatabaseError     there is no database file yet
         ├── DamagedDatabaseError     the file is not a database of prmcal, or is broken
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 __all__ = [
     "ArtifactError",
+    "ClusterError",
     "DamagedDatabaseError",
     "DataError",
     "DatabaseError",
@@ -100,6 +102,10 @@ class RunError(PrmcalError):
 
 class StorageError(PrmcalError):
     """The disk is full or cannot be written."""
+
+
+class ClusterError(PrmcalError):
+    """A cluster cannot be reached, or its nodes cannot run the grid."""
 
 
 class DatabaseError(PrmcalError):

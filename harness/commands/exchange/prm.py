@@ -8,7 +8,7 @@ from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan, load_plugins_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
@@ -42,12 +42,13 @@ def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
     folder = RunFolder(directory)
     cell_id = find_cell(folder.results(), name)
-    ref, fit = _fit(plan_again(folder.record()), cell_id, directory)
+    ref, fit = _fit(existing_plan(folder), cell_id, directory)
     store = Store(directory)
     if store.manifest(ref.kind, ref.key) is None:
         raise PrmcalError(
             f"The calibrator of the cell '{cell_id}' is not fitted yet. Run the grid again to continue it."
         )
+    load_plugins_of(folder)
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
         calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out, level)

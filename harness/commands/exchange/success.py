@@ -6,6 +6,7 @@ success_prob.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.again import plan_again
+from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.steps import join_steps, split_steps
@@ -48,17 +49,22 @@ def export_success(directory: Path, out: Path) -> int:
     """
     if out.suffix not in _SUFFIXES:
         raise PrmcalError(f"--out must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
-    record = RunFolder(directory).record()
+    plan = existing_plan(RunFolder(directory))
+    texts = {
+        (data.name, data.split): {question.id: question.text for question in data.questions}
+        for data in plan.datasets
+    }
     store = Store(directory)
     context = Context(store)
     frames = []
-    for job in plan_again(record).jobs:
+    for job in plan.jobs:
         if job.kind == "success":
             done = [
                 shard for shard in job.shards if store.manifest(shard.ref.kind, shard.ref.key) is not None
             ]
             labels = {"llm": job.labels.llm, "dataset": job.labels.dataset, "split": job.labels.split}
-            counted = [_success_rows(context, shard).assign(**labels) for shard in done]
+            questions = texts[job.labels.dataset, job.labels.split]
+            counted = [_success_rows(context, shard, questions).assign(**labels) for shard in done]
             if counted:
                 frames.append(_added_up(pd.concat(counted, ignore_index=True)))
     if not frames:
@@ -74,9 +80,8 @@ def export_success(directory: Path, out: Path) -> int:
     return len(rows)
 
 
-def _success_rows(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
-    """Return the prefixes of a shard with their counts and texts."""
-    questions = {question.id: question.text for question in context.questions(shard.parameters.data)}
+def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping[str, str]) -> pd.DataFrame:
+    """Return the prefixes of a shard with their counts and texts. `questions` are the texts by question id."""
     trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     counts = context.store.read(shard.ref.kind, shard.ref.key, "successes").to_pandas()

@@ -98,3 +98,21 @@ def test_the_last_shard_in_a_chain_decides() -> None:
     assert known is not None
     left = seconds_left(schedule.unfinished, cost, 1, {first.ref: known / 2})
     assert left == pytest.approx(few - known / 2)
+
+
+def test_the_time_left_is_that_of_all_workers_or_of_the_longest_chain() -> None:
+    """Against its definition, shard by shard, after a part of the grid is finished."""
+    plan = build_plan(read_grid(find_grid("nano")))
+    shards = list(plan.shards())
+    cost = CostModel(plan, {}, on_gpus=True)
+    for number, shard in enumerate(shards[::3]):
+        cost.learn(shard.ref, Manifest({}, 0.1 * (1 + number % 7), shard.size, loading=number % 5 == 0))
+    left = [shard for number, shard in enumerate(shards) if number % 3]
+    needed = {shard.ref: cost.seconds([shard]) or 0.0 for shard in left}
+    ends: dict[ArtifactRef, float] = {}
+    for shard in left:
+        before = [ends.get(ref, 0.0) for refs in shard.inputs.values() for ref in refs]
+        ends[shard.ref] = needed[shard.ref] + max(before, default=0.0)
+    for workers in (1, 10, 10_000):
+        expected = max(sum(needed.values()) / workers, *ends.values())
+        assert seconds_left(left, cost, workers) == pytest.approx(expected)

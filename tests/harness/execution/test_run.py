@@ -122,7 +122,7 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
     found = json.loads(prmcal("status", out, "--format", "json").stdout)
     assert set(found) == {
         "grid", "directory", "state", "started_at", "running_since", "workers", "seconds_left", "log", "shards",
-        "cells", "jobs", "failures",
+        "cells", "jobs", "failures", "crew",
     }  # fmt: skip
     assert (found["state"], found["running_since"], found["seconds_left"]) == ("done", None, 0.0)
     assert found["shards"]["done"] == found["shards"]["total"] > 0 == found["shards"]["left"]
@@ -185,12 +185,27 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
     first = grid(tmp_path, llms=llms, calibrators=["uncalibrated"])
     assert prmcal(*run_arguments(first, out)).returncode == 0
     generations = log.read_text()
-    second = grid(tmp_path, llms=llms, calibrators=["temperature"])
-    assert prmcal(*run_arguments(second, out)).returncode == 0
+    both = {"llms": llms, "calibrators": ["uncalibrated", "temperature"]}
+    assert prmcal(*run_arguments(grid(tmp_path, **both), out)).returncode == 0
     assert log.read_text() == generations
     table = exported(out)
-    assert "temperature" in table
-    assert "uncalibrated" not in table
+    assert "temperature" in table and "uncalibrated" in table
+    small = grid(tmp_path, llms=llms, calibrators=["temperature"])
+    names = ("run.json", "plan.json", "failures.json", "results.duckdb", "leaderboard.duckdb")
+    before = [(out / name).read_bytes() for name in names]
+    refused = prmcal(*run_arguments(small, out))
+    assert refused.returncode == ExitCode.BAD_INPUT
+    message = " ".join(refused.stderr.split())
+    lost = [line for line in table.splitlines() if ",uncalibrated," in line]
+    assert f"{len(lost)} finished cells that this grid does not have" in message
+    assert "Choose another --out folder, or set --drop-cells" in message
+    assert [(out / name).read_bytes() for name in names] == before
+    assert prmcal(*run_arguments(small, out), "--drop-cells").returncode == 0
+    assert "uncalibrated" not in exported(out)
+    assert "cells of an earlier form of the grid were deleted" in (out / "run.log").read_text()
+    again = prmcal(*run_arguments(grid(tmp_path, **both), out))
+    assert " 0 shards computed," in again.stderr
+    assert exported(out) == table
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import StorageError
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Manifest, Store
 
 FIGURES = {"seconds": 1.5, "samples": 3}
 
@@ -74,3 +75,27 @@ def test_leftovers_of_a_killed_worker_are_removed(tmp_path: Path) -> None:
     store.remove_leftovers()
     assert not leftover.exists()
     assert store.manifest("rollout", "k") is not None
+
+
+def test_manifests_are_read_together_and_only_of_whole_artifacts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    refs = [ArtifactRef(kind, f"k{number:03}") for kind in ("rollout", "score") for number in range(150)]
+    written = {
+        ref: store.write(ref.kind, ref.key, fill, {**FIGURES, "size": n}) for n, ref in enumerate(refs)
+    }
+    flipped, deleted = refs[7], refs[200]
+    (store.folder(flipped.kind, flipped.key) / "table.parquet").write_bytes(b"1" * 1000)
+    (store.folder(deleted.kind, deleted.key) / "table.parquet").unlink()
+    wanted = [*refs[:250], ArtifactRef("rollout", "never")]
+    found = store.manifests(wanted)
+    assert list(found) == [ref for ref in refs[:250] if ref not in (flipped, deleted)]
+    assert all(found[ref].size == written[ref].size for ref in found)
+    # A hash is not compared here, and the artifacts that are not asked for are there too.
+    assert set(store.all_manifests()) == set(refs) - {deleted}
+
+
+def test_manifests_that_are_known_are_not_read_again(tmp_path: Path) -> None:
+    store, known = Store(tmp_path), ArtifactRef("rollout", "known")
+    manifests = {known: Manifest({}, 1.0), ArtifactRef("fit", "k"): store.write("fit", "k", fill, FIGURES)}
+    (store.folder("rollout", "known")).mkdir(parents=True)  # It has no manifest that could be read.
+    assert set(store.all_manifests(known={known: manifests[known]})) == set(manifests)

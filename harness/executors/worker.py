@@ -6,7 +6,7 @@ import logging
 import multiprocessing
 import os
 import signal
-import threading
+import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +17,7 @@ from pathlib import Path
 from prmcal.errors import StorageError
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.executors.messages import write_message
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
@@ -85,19 +86,23 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
         root.removeHandler(collector)
 
 
-def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path]) -> None:
-    """Run the shards that arrive until the connection closes or the coordinator ends.
+def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
+    """Run the shards that arrive until the connection closes or the process that started this one ends.
 
-    The worker sends an outcome for each shard. Before the outcome it may send progress lines as text.
+    The worker sends messages of :mod:`prmcal.harness.executors.messages`: an outcome for each shard, and before it
+    lines about the progress. What plugins print goes to the file `output`.
     """
-    # The worker has its own process group, so that processes that plugins start, such as an engine, end with it.
-    os.setpgid(0, 0)
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda *_: None)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    context = Context(Store(directory), connection.send)
+    _end_with_parent()
+    _print_to(output)
+
+    def report(line: object) -> None:
+        connection.send_bytes(write_message(str(line)))
+
+    context = Context(Store(directory), report)
     for file in plugin_files:
         load_plugin_file(file)
     while True:
@@ -105,7 +110,28 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path])
             shard: Shard[Parameters] = connection.recv()
         except EOFError:
             return
-        connection.send(run_shard(shard, context))
+        connection.send_bytes(write_message(run_shard(shard, context)))
+
+
+def _end_with_parent() -> None:
+    """Make sure that this process, and all that plugins start, such as an engine, end with the parent, however it ends.
+
+    A thread would not do: native code of a plugin can hold the interpreter's lock for ever.
+    """
+    os.setpgid(0, 0)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    # The parent holds the other end of the pipe that is its sentinel, and writes nothing. `kill 0` is for the group.
+    subprocess.Popen(
+        ["/bin/sh", "-c", "trap '' HUP INT TERM; read -r line; kill -KILL 0"], stdin=parent.sentinel
+    )
+
+
+def _print_to(file: Path) -> None:
+    """Redirect standard output and standard error, also those of native code, to the end of a file."""
+    with file.open("ab", buffering=0) as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
 
 
 def _write(output: Output, folder: Path) -> None:
@@ -117,10 +143,3 @@ def _write(output: Output, folder: Path) -> None:
         parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
     if output.save is not None:
         output.save(folder)
-
-
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.killpg(0, signal.SIGKILL)

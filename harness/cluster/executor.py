@@ -1,0 +1,388 @@
+"""The executor that computes shards on the nodes of a Ray cluster.
+
+Ray starts the workers, finds out which of them are gone, and carries messages and files. Which shard is computed next,
+and how often it is tried, is decided here.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from prmcal.db.run_folder import workers_folder
+from prmcal.errors import ClusterError
+from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
+from prmcal.harness.cluster.connection import connected
+from prmcal.harness.cluster.files import FileServer
+from prmcal.harness.cluster.nodes import Node, alive_nodes, inspect_nodes, on_node
+from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
+from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.executors.executor import Event, Notice
+from prmcal.harness.executors.tries import MOST_TRIES, after_death
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.grid import GridSpec
+
+__all__ = ["RayExecutor"]
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_CENSUSES = 2.0
+_SECONDS_BETWEEN_NOTES = 5.0
+# Ray tells at once that a worker is gone, and later that its node is.
+_SECONDS_OF_DOUBT = 45.0
+
+
+@dataclass(eq=False)
+class _Worker:
+    slot: Slot
+    name: str
+    actor: Any
+    answer: Any
+    """What Ray answers next: that the actor is ready, or what came of its shard; None while it is idle."""
+    shard: Shard[Parameters] | None = None
+    loaded: str = ""
+    ready: bool = False
+    note: Any = None
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    """A shard whose actor is gone. Until `end` nobody knows whether its node is gone too."""
+
+    shard: Shard[Parameters]
+    node: str
+    reason: str
+    end: float
+
+
+@dataclass
+class _Nodes:
+    """What is known of the nodes."""
+
+    usable: dict[str, Node] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    failed_starts: Counter[str] = field(default_factory=Counter)
+    next_census: float = 0.0
+
+
+class RayExecutor:
+    """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of the run.
+    grid : GridSpec
+    plugin_files : sequence of Path
+        Plugin files. Their contents travel to the nodes.
+    settings : ClusterSettings
+
+    Raises
+    ------
+    ClusterError
+        On entering the block, if the cluster cannot be reached, or cannot run the grid.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        grid: GridSpec,
+        plugin_files: Sequence[Path] = (),
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        self._directory = directory.resolve()
+        self._grid = grid
+        self._plugin_files = tuple(plugin_files)
+        self._settings = settings or ClusterSettings()
+        self._nodes = _Nodes()
+        self._workers: dict[Slot, _Worker] = {}
+        self._doubts: list[_Doubt] = []
+        self._exit = ExitStack()
+        self._ray: Any = None
+
+    def __enter__(self) -> Self:
+        """Connect, and check the nodes."""
+        with ExitStack() as stack:
+            self._ray = stack.enter_context(connected(self._settings.address))
+            nodes = alive_nodes(self._ray)
+            check_gpus(self._grid, nodes.values())
+            refused = inspect_nodes(self._ray, list(nodes.values()), _paths(self._grid))
+            if refused:
+                raise ClusterError(next(iter(refused.values())) + _others(len(refused) - 1))
+            self._nodes.usable = nodes
+            slots_of(self._grid, nodes, self._settings.workers)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Disconnect. All workers end."""
+        self._exit.close()
+
+    @property
+    def workers(self) -> int:
+        """How many workers there is room for now."""
+        return max(1, len(self._slots()))
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are used now."""
+        return len({slot.node for slot in self._slots()})
+
+    def run(self, schedule: Schedule) -> Generator[Event]:
+        """See :meth:`prmcal.harness.executors.executor.Executor.run`."""
+        folder, token = workers_folder(self._directory), secrets.token_hex(16)
+        folder.mkdir(parents=True, exist_ok=True)
+        token_file(self._directory).write_text(token)
+        here = self._ray.get_runtime_context().get_node_id()
+        # Its methods can be repeated, unlike the work of a shard, which the schedule gives out again.
+        server = (
+            self._ray.remote(FileServer)
+            .options(
+                num_cpus=0,
+                max_restarts=-1,
+                max_task_retries=-1,
+                max_concurrency=4,
+                scheduling_strategy=on_node(self._ray, here),
+            )
+            .remote(self._directory)
+        )
+        settings = self._ray.put(self._actor_settings(token))
+        next_notes = 0.0
+        try:
+            while not schedule.finished:
+                yield from self._take_census(schedule)
+                self._start_workers(settings, server, schedule)
+                self._hand_out(schedule)
+                events = self._resolve_doubts(schedule)
+                answers = {each.answer: each for each in self._workers.values() if each.answer is not None}
+                ready = self._answered(list(answers))
+                if not ready:
+                    yield None
+                for answer in ready:
+                    events += self._receive(answers[answer], schedule)
+                self._hand_out(schedule)
+                if time.monotonic() > next_notes:
+                    self._ask_for_notes(schedule)
+                    next_notes = time.monotonic() + _SECONDS_BETWEEN_NOTES
+                yield from events
+        finally:
+            for worker in list(self._workers.values()):
+                self._end(worker, schedule)
+            self._ray.kill(server)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _actor_settings(self, token: str) -> ActorSettings:
+        return ActorSettings(
+            run=f"{socket.gethostname()}:{self._directory}",
+            directory=self._directory,
+            working_directory=Path.cwd(),
+            token=token,
+            shared=self._settings.shared,
+            plugin_files={str(path.resolve()): path.read_bytes() for path in self._plugin_files},
+            modules={},
+            time_limit=self._grid.shards.time_limit * 3600,
+            cache_limit=self._settings.cache_limit,
+        )
+
+    def _slots(self) -> list[Slot]:
+        try:
+            return slots_of(self._grid, self._nodes.usable, self._settings.workers)
+        except ClusterError:  # A node with GPUs has left.
+            return slots_of(self._grid, self._nodes.usable, None)
+
+    def _take_census(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
+        """Look which nodes have joined or left. A node that has joined is inspected before it is used."""
+        if time.monotonic() < self._nodes.next_census:
+            return
+        self._nodes.next_census = time.monotonic() + _SECONDS_BETWEEN_CENSUSES
+        alive, known = alive_nodes(self._ray), self._nodes
+        for node in [node for key, node in known.usable.items() if key not in alive]:
+            del known.usable[node.id]
+            yield Notice(f"The node {node.name} has left the cluster. Its shards are computed again.")
+            for worker in [each for each in self._workers.values() if each.slot.node == node.id]:
+                yield from self._lose(worker, "its node has left", schedule)
+        joined = [node for key, node in alive.items() if key not in known.usable and key not in known.refused]
+        refused = inspect_nodes(self._ray, joined, _paths(self._grid)) if joined else {}
+        for node in joined:
+            if node.id in refused:
+                known.refused[node.id] = refused[node.id]
+                yield Notice(f"{refused[node.id]} The run does not use it.")
+            else:
+                known.usable[node.id] = node
+                yield Notice(
+                    f"The node {node.name} has joined the cluster ({node.cpus} cores, {node.gpus} GPUs)."
+                )
+        if not known.usable:
+            yield Notice("No node is left. The run waits for nodes.")
+
+    def _start_workers(self, settings: Any, server: Any, schedule: Schedule) -> None:
+        unstarted = len(schedule.unfinished)
+        for slot in self._slots():
+            if slot in self._workers or len(self._workers) >= unstarted:
+                continue
+            kind = "" if slot.models is not False else "helper "
+            name = f"{self._nodes.usable[slot.node].name}, {kind}worker {slot.number + 1}"
+            actor = (
+                self._ray.remote(NodeWorker)
+                .options(
+                    num_cpus=1,
+                    num_gpus=slot.gpus,
+                    max_restarts=0,
+                    max_task_retries=0,
+                    max_concurrency=2,
+                    scheduling_strategy=on_node(self._ray, slot.node),
+                )
+                .remote(settings, slot.gpus, name, server)
+            )
+            self._workers[slot] = _Worker(slot, name, actor, actor.ready.remote())
+
+    def _hand_out(self, schedule: Schedule) -> None:
+        for worker in self._workers.values():
+            if worker.ready and worker.shard is None:
+                shard = schedule.take(worker.loaded, worker.slot.models)
+                if shard is not None:
+                    worker.shard, worker.loaded = shard, shard.resource or worker.loaded
+                    worker.answer = worker.actor.compute.remote(shard)
+                    schedule.workers[worker.name] = shard.ref
+
+    def _answered(self, answers: Sequence[Any]) -> list[Any]:
+        """Return all answers that have come. Wait a moment for the first of them."""
+        if not answers:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            return []
+        first, _ = self._ray.wait(answers, timeout=_SECONDS_BETWEEN_LOOKS, fetch_local=True)
+        if not first:
+            return []
+        ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0, fetch_local=True)
+        return list(ready)
+
+    def _receive(self, worker: _Worker, schedule: Schedule) -> list[Outcome | Notice]:
+        """Take the answer of a worker: it is ready, or it has computed its shard, or it is gone."""
+        try:
+            answer = self._ray.get(worker.answer)
+        except self._ray.exceptions.RayTaskError as error:
+            return self._fail(worker, _cause(error), schedule)
+        except self._ray.exceptions.RayError as error:
+            return self._lose(worker, _cause(error), schedule)
+        worker.answer = None
+        if not worker.ready:
+            worker.ready = True
+            self._nodes.failed_starts[worker.slot.node] = 0
+            schedule.workers[worker.name] = None
+            return []
+        shard, worker.shard = worker.shard, None
+        assert shard is not None
+        schedule.workers[worker.name] = None
+        if isinstance(answer, Death):
+            worker.loaded = ""
+            reason = f"{answer.reason} on the node {self._name_of(worker)}"
+            return after_death(schedule, shard, reason, answer.lines)
+        return list(schedule.finish(answer))
+
+    def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
+        """End a worker whose actor raised an error. This counts as a try of its shard."""
+        self._end(worker, schedule)
+        if worker.shard is None:
+            return self._cannot_start(worker, reason)
+        what = f"A worker on the node {self._name_of(worker)} failed ({reason})"
+        return after_death(schedule, worker.shard, what)
+
+    def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
+        """End a worker whose actor is gone. Its shard is in doubt until it is known whether the node is gone too."""
+        self._end(worker, schedule)
+        self._nodes.next_census = 0.0
+        if worker.shard is not None:
+            end = time.monotonic() + _SECONDS_OF_DOUBT
+            self._doubts.append(_Doubt(worker.shard, worker.slot.node, reason, end))
+        return [] if worker.ready else self._cannot_start(worker, reason)
+
+    def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
+        """Note that a worker could not start. After three times its node is not used any more."""
+        node = worker.slot.node
+        self._nodes.failed_starts[node] += 1
+        if self._nodes.failed_starts[node] < MOST_TRIES or node not in self._nodes.usable:
+            return []
+        del self._nodes.usable[node]
+        why = f"Workers cannot start on the node {self._name_of(worker)} ({reason}). The run does not use it."
+        self._nodes.refused[node] = why
+        return [Notice(why)]
+
+    def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
+        """Put shards of lost nodes back. The others count a try after a while."""
+        events: list[Outcome | Notice] = []
+        for doubt in list(self._doubts):
+            if doubt.node not in self._nodes.usable:
+                schedule.put_back(doubt.shard.ref)
+            elif time.monotonic() > doubt.end:
+                events += after_death(schedule, doubt.shard, f"A worker is gone: {doubt.reason}")
+            else:
+                continue
+            self._doubts.remove(doubt)
+        return events
+
+    def _end(self, worker: _Worker, schedule: Schedule) -> None:
+        self._workers.pop(worker.slot, None)
+        schedule.workers.pop(worker.name, None)
+        with suppress(Exception):  # It is gone already.
+            self._ray.kill(worker.actor)
+
+    def _ask_for_notes(self, schedule: Schedule) -> None:
+        """Take the lines about the progress that came since the last time, and ask for the next ones."""
+        asked = {each.note: each for each in self._workers.values() if each.note is not None and each.shard}
+        come, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
+        for each in come:
+            shard = asked[each].shard
+            with suppress(self._ray.exceptions.RayError):
+                note = self._ray.get(each)
+                if shard is not None and note:
+                    schedule.notes[shard.ref] = note
+        for worker in self._workers.values():
+            worker.note = worker.actor.note.remote() if worker.shard is not None else None
+
+    def _name_of(self, worker: _Worker) -> str:
+        return worker.name.partition(",")[0]
+
+
+def _paths(grid: GridSpec) -> list[Path]:
+    """Return the files and folders that the grid names, as absolute paths."""
+    specs = [*grid.llms, *grid.prms, *grid.calibrators, *grid.datasets, grid.calibration, *grid.strategies]
+    named = [value for spec in specs for value in _texts(spec.arguments)]
+    return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for value in data.values():
+            yield from _texts(value)
+    elif isinstance(data, Sequence):
+        for value in data:
+            yield from _texts(value)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the last line of an error of Ray that is not empty, without a full stop."""
+    cause = getattr(error, "cause", None)
+    text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
+
+
+def _others(count: int) -> str:
+    return (
+        f" {count} other nodes cannot be used either."
+        if count > 1
+        else " So cannot one other node."
+        if count
+        else ""
+    )

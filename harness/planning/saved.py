@@ -1,0 +1,242 @@
+"""The plan of a run, saved in its folder, so that the folder can be read without the plugins and the data of the grid.
+
+The file is JSON, and nothing in it is executed. A plan can have hundreds of thousands of shards. Therefore what the
+shards of a job have in common is written once, artifacts that are read are given by their positions in the plan, and
+positions that follow each other are written as the first one and their number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from prmcal.db.run_folder import PLAN_FILE
+from prmcal.errors import RunError
+from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.harness.storage.store import write_atomically
+from prmcal.registry.contracts.data import Question
+
+__all__ = ["read_plan", "write_plan"]
+
+
+def write_plan(
+    directory: Path, grid: Mapping[str, Any], plan: Plan, model_seconds: Mapping[ArtifactRef, float]
+) -> None:
+    """Replace the saved plan of a folder.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    grid : mapping
+        The data of the grid, as in the record of the run.
+    plan : Plan
+    model_seconds : mapping of ArtifactRef to float
+        What the costs assume of each shard of the plan; see :class:`prmcal.harness.planning.plan.Plan`.
+
+    Raises
+    ------
+    StorageError
+        If the disk is full or not writable.
+    """
+    content = {
+        "grid": content_key(grid),
+        "plugins": {kind: [asdict(each) for each in plugins] for kind, plugins in plan.plugins.items()},
+        "datasets": [_questions_data(each) for each in plan.datasets],
+        "jobs": list(_jobs_data(plan, model_seconds)),
+        "cells": list(_cells_data(plan)),
+    }
+    write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan | None:
+    """Read the saved plan of a folder. No plugin is built and no data set is read.
+
+    Returns
+    -------
+    Plan or None
+        None if the folder has no plan of this grid, because an earlier version of prmcal ran it.
+
+    Raises
+    ------
+    RunError
+        If the file is damaged.
+    """
+    path = directory / PLAN_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return _plan(content) if content["grid"] == content_key(grid) else None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise RunError(
+            f"{path} is damaged ({type(error).__name__}: {error}). Run the grid again: finished work is kept."
+        ) from error
+
+
+def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
+    questions = [[each.id, each.text, each.answer, each.level, each.subject] for each in data.questions]
+    return {
+        "name": data.name,
+        "split": data.split,
+        "content_hash": data.content_hash,
+        "grader_version": data.grader_version,
+        "questions": questions,
+    }
+
+
+def _jobs_data(plan: Plan, model_seconds: Mapping[ArtifactRef, float]) -> Iterator[dict[str, Any]]:
+    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    positions: dict[ArtifactRef, int] = {}
+    runs: dict[int, list[int]] = {}  # of tuples of artifacts, which shards that read the same ones share
+    for job in plan.jobs:
+        first = job.shards[0]
+        for shard in job.shards:
+            positions.setdefault(shard.ref, len(positions))
+            for refs in shard.inputs.values():
+                if id(refs) not in runs:
+                    runs[id(refs)] = _runs([positions[ref] for ref in refs])
+        yield {
+            "key": job.key,
+            "kind": job.kind,
+            "labels": asdict(job.labels),
+            "inputs": [numbers[id(source)] for source in job.inputs],
+            "resource": first.resource,
+            "parameters": _data(first.parameters),
+            "roles": list(first.inputs),
+            "shards": [shard.ref.key for shard in job.shards],
+            "ranges": [
+                [end for each in _ranges(shard.parameters).values() for end in (each.start, each.stop)]
+                for shard in job.shards
+            ],
+            "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
+            "model_seconds": [model_seconds[shard.ref] for shard in job.shards],
+        }
+
+
+def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
+    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    for cell in plan.cells:
+        yield {
+            "leaderboard": cell.leaderboard,
+            "labels": asdict(cell.labels),
+            "job": numbers[id(cell.job)],
+            "strategy": cell.strategy,
+            "target": cell.target,
+            "level": cell.level,
+        }
+
+
+def _runs(positions: Sequence[int]) -> list[int]:
+    """Return the first position and the number of positions of each run of successive ones, in one list."""
+    found: list[int] = []
+    for position in positions:
+        if found and position == found[-2] + found[-1]:
+            found[-1] += 1
+        else:
+            found += [position, 1]
+    return found
+
+
+def _ranges(parameters: Parameters) -> dict[str, range]:
+    """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
+    own = {name: value for name, value in vars(parameters).items() if isinstance(value, range)}
+    return {"": parameters.data.questions, **own}
+
+
+def _data(value: Any) -> Any:
+    """Return parameters as JSON data that :func:`_typed` reads; a half-open range becomes [start, stop]."""
+    if isinstance(value, range):
+        return [value.start, value.stop]
+    if is_dataclass(value):
+        return {name: _data(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
+
+
+def _typed(annotation: Any, data: Any) -> Any:
+    """Return a value of a type from its JSON data."""
+    if data is None:
+        return None
+    if annotation is range:
+        return range(*data)
+    cls: Any = next((each for each in (annotation, *get_args(annotation)) if is_dataclass(each)), None)
+    if cls is not None:
+        return cls(**{name: _typed(_fields(cls)[name], value) for name, value in data.items()})
+    return tuple(data) if get_origin(annotation) is tuple else data
+
+
+@cache
+def _fields(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _plan(content: Mapping[str, Any]) -> Plan:
+    jobs: list[Job[Parameters]] = []
+    seconds: dict[ArtifactRef, float] = {}
+    refs: list[ArtifactRef] = []
+    shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]] = {}
+    for each in content["jobs"]:
+        own = [ArtifactRef(each["kind"], key) for key in each["shards"]]
+        for ref, assumed in zip(own, each["model_seconds"], strict=True):
+            if ref not in seconds:
+                refs.append(ref)
+                seconds[ref] = assumed
+        jobs.append(
+            Job(
+                each["key"],
+                Labels(**each["labels"]),
+                tuple(_shards(each, own, refs, shared)),
+                tuple(jobs[number] for number in each["inputs"]),
+            )
+        )
+    cells = [
+        Cell(**{**each, "labels": Labels(**each["labels"]), "job": jobs[each["job"]]})
+        for each in content["cells"]
+    ]
+    plugins = {
+        kind: tuple(
+            PlannedPlugin(PluginReference(**each["reference"]), each["identity"], each["citation"])
+            for each in found
+        )
+        for kind, found in content["plugins"].items()
+    }
+    datasets = tuple(
+        PlannedQuestions(**{**each, "questions": tuple(Question(*row) for row in each["questions"])})
+        for each in content["datasets"]
+    )
+    return Plan(tuple(jobs), tuple(cells), plugins, datasets, model_seconds=seconds)
+
+
+def _shards(
+    job: Mapping[str, Any],
+    own: Sequence[ArtifactRef],
+    refs: Sequence[ArtifactRef],
+    shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]],
+) -> Iterator[Shard[Parameters]]:
+    cls: Any = parameters_of(job["kind"])
+    common = {name: _typed(_fields(cls)[name], value) for name, value in job["parameters"].items()}
+    names = [name for name, value in common.items() if isinstance(value, range)]
+    slices: dict[tuple[int, int], QuestionSlice] = {}
+    for ref, (first, stop, *ends), reads in zip(own, job["ranges"], job["reads"], strict=True):
+        if (first, stop) not in slices:
+            slices[first, stop] = replace(common["data"], questions=range(first, stop))
+        ranges = {name: range(*ends[2 * place : 2 * place + 2]) for place, name in enumerate(names)}
+        inputs = {}
+        for role, runs in zip(job["roles"], map(tuple, reads), strict=True):
+            if runs not in shared:
+                shared[runs] = tuple(_members(runs, refs))
+            inputs[role] = shared[runs]
+        parameters: Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
+        yield Shard(ref, parameters, inputs, job["resource"])
+
+
+def _members(runs: Sequence[int], refs: Sequence[ArtifactRef]) -> Iterator[ArtifactRef]:
+    for first, count in zip(runs[::2], runs[1::2], strict=True):
+        yield from refs[first : first + count]

@@ -1,0 +1,110 @@
+"""A folder of a run is read where its plugins and its data are not: moved, or copied to another machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from prmcal.harness.cli.exit_codes import ExitCode
+from tests.conftest import Prmcal
+from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
+
+GROWN = [{"name": name, "plugin": "synthetic-llm", "arguments": {"skill": 0.7}} for name in ("weak", "same")]
+
+
+def tables(out: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables of the published database."""
+    with duckdb.connect(str(out / "leaderboard.duckdb"), read_only=True) as connection:
+        names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        return {
+            name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in names
+        }
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[Path, dict[str, Any], str]:
+    """The folder of a run in which cells failed, moved away from its deleted plugin file; its tables and its status."""
+    folder = tmp_path_factory.mktemp("moved")
+    plugin = folder / "mine.py"
+    shutil.copy(SYNTHETIC, plugin)
+    broken = {"name": "broken", "plugin": "broken"}
+    path = grid(folder, calibrators=["uncalibrated", "isotonic", broken])
+    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, "--plugin", plugin)
+    assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
+    before = tables(folder / "out")
+    status = prmcal("status", folder / "out", "--format", "json").stdout
+    plugin.unlink()
+    (folder / "out").rename(folder / "elsewhere")
+    return folder / "elsewhere", before, status
+
+
+def test_the_status_of_a_moved_folder_is_the_same(
+    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal
+) -> None:
+    out, _, before = moved
+    found = prmcal("status", out, "--format", "json")
+    assert found.returncode == ExitCode.FAILED_CELLS, found.stderr
+    assert json.loads(found.stdout)["log"] == str(out / "run.log")
+    assert found.stdout == before.replace(str(out.with_name("out")), str(out))
+
+
+def test_a_moved_folder_is_rebuilt_to_the_same_tables(
+    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal
+) -> None:
+    out, before, _ = moved
+    (out / "results.duckdb").unlink()
+    rebuilt = prmcal("rebuild", out)
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    after = tables(out)
+    assert after.keys() == before.keys()
+    for name in before:
+        assert after[name] == before[name], name
+
+
+def test_success_rates_of_a_moved_folder_are_exported(
+    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal, tmp_path: Path
+) -> None:
+    done = prmcal("export-success", moved[0], "--out", tmp_path / "rates.jsonl")
+    assert done.returncode == 0, done.stderr
+    first = json.loads((tmp_path / "rates.jsonl").read_text().splitlines()[0])
+    assert first["question"].endswith("steps")
+
+
+def test_a_folder_of_an_earlier_version_is_planned_again(
+    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(moved[0], out)
+    (out / "plan.json").unlink()
+    record = json.loads((out / "run.json").read_text())
+    lost = prmcal("status", out)
+    assert lost.returncode == ExitCode.BAD_INPUT
+    assert "There is no plugin file" in lost.stderr
+    for name in ("environment", "finished_at"):
+        del record[name]
+    (out / "run.json").write_text(json.dumps(record | {"plugin_files": [str(SYNTHETIC)]}))
+    assert prmcal("status", out).returncode == ExitCode.FAILED_CELLS
+
+
+def test_a_changed_grid_leaves_nothing_of_its_earlier_form(prmcal: Prmcal, tmp_path: Path) -> None:
+    """Its tables are those that are rebuilt, also after cells were dropped and questions were left out."""
+    out = tmp_path / "out"
+    assert prmcal(*run_arguments(grid(tmp_path), out), "--limit", 6).returncode == 0
+    changed = grid(tmp_path, calibrators=["uncalibrated", "histogram"], llms=GROWN)
+    assert prmcal(*run_arguments(changed, out), "--limit", 4, "--drop-cells").returncode == 0
+    found = tables(out)
+    assert {name for kind, name, *_ in found["plugins"] if kind == "calibrator"} == {
+        "uncalibrated",
+        "histogram",
+    }
+    assert len(found["questions"]) == 2 * 4
+    assert {row[0] for row in found["job_inputs"]} <= {row[0] for row in found["jobs"]}
+    found["runs"] = [row for row in found["runs"] if row[0] == max(found["runs"], key=lambda row: row[4])[0]]
+    (out / "results.duckdb").unlink()
+    assert prmcal("rebuild", out).returncode == 0
+    assert tables(out) == found

@@ -1,0 +1,86 @@
+"""The plan that a run saves in its folder: the same plan, without plugins and data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from prmcal.errors import RunError
+from prmcal.harness.costs.estimate import model_seconds
+from prmcal.harness.planning.grid import GridSpec, read_grid
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.saved import read_plan, write_plan
+from prmcal.harness.planning.shipped import find_grid, shipped_grids
+from prmcal.registry.plugins import load_plugin_file
+from tests.conftest import PLUGINS
+
+load_plugin_file(PLUGINS / "synthetic.py")
+SEARCHES = ["pass@1", "best-of-n + IAS", "beam search", "beam search + IAS-of-K"]
+
+
+def saved(folder: Path, grid: GridSpec, stand_ins: bool = False) -> tuple[Plan, Plan | None]:
+    """A plan, and what is read after it was saved."""
+    plan, data = build_plan(grid, stand_ins), grid.model_dump(mode="json")
+    seconds = model_seconds(plan)
+    write_plan(folder, data, plan, seconds)
+    again = read_plan(folder, data)
+    assert again is not None and again.model_seconds == seconds
+    return dataclasses.replace(plan, model_seconds=seconds, absent=()), again
+
+
+def synthetic(**changes: Any) -> GridSpec:
+    return GridSpec.model_validate(yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"strategies": SEARCHES, "scaling": {"samples": 24, "targets": [0.9], "levels": [0.1]}},
+        {"shards": {"questions": 7, "trajectories": 3}},
+        {"calibration": {"name": "synthetic-questions", "trajectories": 5, "follow_ups": 9}},
+    ],
+)
+def test_what_is_read_is_the_plan(tmp_path: Path, changes: dict[str, Any]) -> None:
+    plan, again = saved(tmp_path, synthetic(**changes))
+    assert again == plan
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_grids() if name != "recorded"])
+def test_what_is_read_is_the_plan_of_a_shipped_grid(tmp_path: Path, name: str) -> None:
+    plan, again = saved(tmp_path, read_grid(find_grid(name)).limited(20), stand_ins=True)
+    assert again == plan
+
+
+def test_shards_that_read_the_same_artifacts_share_them(tmp_path: Path) -> None:
+    _, again = saved(tmp_path, synthetic())
+    assert again is not None
+    read = [refs for shard in again.shards() for refs in shard.inputs.values() if len(refs) > 1]
+    assert len({id(refs) for refs in read}) == len(set(read)) < len(read)
+
+
+def test_a_plan_of_another_grid_is_not_read(tmp_path: Path) -> None:
+    grid = synthetic()
+    assert read_plan(tmp_path, grid.model_dump(mode="json")) is None
+    saved(tmp_path, grid)
+    assert read_plan(tmp_path, synthetic(seed=7).model_dump(mode="json")) is None
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"grid": 1', "\x00", "cut", "a key less"])
+def test_a_damaged_plan_is_one_clear_error(tmp_path: Path, damage: str) -> None:
+    grid = synthetic()
+    saved(tmp_path, grid)
+    path = tmp_path / "plan.json"
+    content = json.loads(path.read_text())
+    if damage == "a key less":
+        del content["jobs"][3]["shards"]
+        damage = json.dumps(content)
+    path.write_text(path.read_text()[:1000] if damage == "cut" else damage)
+    with pytest.raises(RunError, match=r"plan\.json is damaged .*Run the grid again: finished work is kept"):
+        read_plan(tmp_path, grid.model_dump(mode="json"))
