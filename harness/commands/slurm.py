@@ -106,8 +106,11 @@ exec "$PYTHON" -m prmcal run ARGUMENTS
 """
 
 _NODES = """\
-# Ray's head is on the first node, where this script runs.
-export RAY_ENABLE_UV_RUN_RUNTIME_ENV=0
+# Ray's head is on the first node, where this script runs. Only this job knows the token, so nobody else can use
+# its Ray.
+export RAY_ENABLE_UV_RUN_RUNTIME_ENV=0 RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token
+RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')
+export RAY_AUTH_TOKEN
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 cpus=${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}
 port=$((20000 + SLURM_JOB_ID % 10000))
@@ -123,6 +126,7 @@ ray_on() {  # ray_on COUNT SRUN_OPTION RAY_OPTION...: start Ray on some nodes
   exec srun --overlap --nodes="$1" --ntasks="$1" --ntasks-per-node=1 --cpus-per-task="$cpus" "$2" \\
     "$PYTHON" -m ray.scripts.scripts start --block --num-cpus="$cpus" "${@:3}"
 }
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT  # This stops Ray.
 ray_on 1 --nodelist="${nodes[0]}" --head --node-ip-address="$ip" --port="$port" \\
   --include-dashboard=false --temp-dir="/tmp/ray-$SLURM_JOB_ID" &
 until (exec 3<>"/dev/tcp/$ip/$port") 2>/dev/null; do
@@ -149,6 +153,5 @@ while kill -0 "$run" 2>/dev/null; do  # A signal interrupts `wait`, and the run 
   code=0
   wait "$run" || code=$?
 done
-kill $(jobs -p) 2>/dev/null || true  # This stops Ray. Slurm ends what is left.
 exit "$code"
 """
