@@ -115,8 +115,12 @@ def check_version(connection: sa.Connection, path: Path) -> None:
     if found < SCHEMA_VERSION:
         raise DatabaseVersionError(
             f"{path} was written by an older version of prmcal (layout {found}; this version uses "
-            f"{SCHEMA_VERSION}). Delete the file and run the grid again: it is rebuilt from the artifacts."
+            f"{SCHEMA_VERSION}). {_rebuild(path)}"
         )
+
+
+def _rebuild(path: Path) -> str:
+    return f"Build the database again from the artifacts: prmcal rebuild {path.parent}"
 
 
 def _meaning(path: Path, message: str) -> DatabaseError | None:
@@ -132,17 +136,14 @@ def _meaning(path: Path, message: str) -> DatabaseError | None:
         )
     if "Is a directory" in message:
         return DamagedDatabaseError(
-            f"{path} cannot be opened ({first_line}). Remove this folder and run the grid again: the artifacts rebuild "
-            "the database."
+            f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
         )
     if any(mark in message for mark in _OTHER_FORMAT):
         return DatabaseVersionError(
             f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."
         )
     if any(mark in message for mark in _DAMAGED):
-        return DamagedDatabaseError(
-            f"{path} is damaged ({first_line}). Delete it and run the grid again: the artifacts rebuild it."
-        )
+        return DamagedDatabaseError(f"{path} is damaged ({first_line}). {_rebuild(path)}")
     if "database does not exist" in message or "No such file or directory" in message:
         return MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
     return None

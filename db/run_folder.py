@@ -27,6 +27,7 @@ __all__ = [
     "artifact_folder",
     "artifacts_root",
     "checkpoint_folder",
+    "checkpoints_root",
     "crew_file",
     "database_path",
     "finished_artifacts",
@@ -60,9 +61,14 @@ def artifact_folder(directory: Path, kind: str, key: str) -> Path:
     return artifacts_root(directory) / kind / key
 
 
+def checkpoints_root(directory: Path) -> Path:
+    """Return the folder of all checkpoints."""
+    return directory / "checkpoints"
+
+
 def checkpoint_folder(directory: Path, key: str) -> Path:
     """Return the folder of the checkpoints of a shard, whether it exists or not."""
-    return directory / "checkpoints" / key
+    return checkpoints_root(directory) / key
 
 
 def workers_folder(directory: Path) -> Path:
@@ -107,5 +113,5 @@ def plugin_files(directory: Path) -> list[str]:
     try:
         record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
         return [str(file) for file in record["plugin_files"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []

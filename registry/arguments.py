@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from prmcal.errors import InvalidArgumentsError
+from prmcal.registry.excerpts import shown
 
 __all__ = ["arguments_model", "documented_arguments", "validate_arguments"]
 
 _TYPES = {int: "an int", float: "a float", str: "a string", bool: "a bool", NoneType: "None"}
-_LONGEST_VALUE = 80
 
 
 def arguments_model(cls: type) -> type[BaseModel]:
@@ -104,7 +104,7 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
                 if expected
                 else f"is invalid ({first['msg'].removeprefix('Value error, ')})"
             )
-            + f". Got {_shown(arguments[name])} instead."
+            + f". Got {shown(arguments[name])} instead."
         ) from error
     return {name: getattr(validated, name) for name in known}
 
@@ -162,8 +162,3 @@ def _limits(metadata: tuple[Any, ...]) -> Iterator[Any]:
 
 def _alternatives(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

@@ -39,6 +39,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.excerpts import message_of
 from prmcal.registry.sources import local_files
 
 __all__ = [
@@ -189,7 +190,7 @@ class Registry(Generic[P]):
             raise
         except Exception as error:
             raise InvalidPluginError(
-                f"The {self.kind} '{name}' cannot be loaded from {target}: {type(error).__name__}: {error}. "
+                f"The {self.kind} '{name}' cannot be loaded from {target}: {message_of(error)}. "
                 "Check that its package and all dependencies are installed."
             ) from error
         return found
@@ -350,11 +351,9 @@ def load_plugin_file(path: Path) -> None:
     except (DuplicatePluginError, InvalidPluginError):
         del sys.modules[module_name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
-        raise InvalidPluginError(
-            f"The plugin file {path} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidPluginError(f"The plugin file {path} cannot be loaded: {message_of(error)}") from error
 
 
 def _forget_modules(files: Collection[Path]) -> None:

@@ -13,7 +13,6 @@ of its T+1 prefixes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,9 +22,14 @@ from typing import Any
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.contracts.data import Completion
 from prmcal.registry.datasets.records import read_records
+from prmcal.registry.excerpts import shown
+from prmcal.registry.reading import file_hash, is_file
 from prmcal.steps import split_steps
 
 __all__ = ["RecordedQuestion", "as_one_step", "check_recording", "read_recording", "recording_identity"]
+
+_MOST_TOKENS = 2**31 - 1
+_FINISH_REASONS = ("end", "stop", "length")
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def as_one_step(text: str) -> str:
 
 def check_recording(path: str) -> None:
     """Raise InvalidArgumentsError if there is no such file."""
-    if not Path(path).expanduser().is_file():
+    if not is_file(path):
         raise InvalidArgumentsError(
             f"There is no recording {path}. Set 'path' to a file of JSON lines with 'question' and 'solutions'."
         )
@@ -66,8 +70,7 @@ def check_recording(path: str) -> None:
 def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
     """Return a plugin's identity, with a hash of the recording in place of its path."""
     arguments = {name: value for name, value in identity["arguments"].items() if name != "path"}
-    content = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()[:16]
-    return {**identity, "arguments": arguments, "recording": content}
+    return {**identity, "arguments": arguments, "recording": file_hash(path)}
 
 
 @lru_cache(maxsize=4)
@@ -87,7 +90,7 @@ def read_recording(path: str, solutions: str, logits: str) -> dict[str, Recorded
         If the file cannot be read, a record is invalid, or a question occurs twice.
     """
     questions: dict[str, RecordedQuestion] = {}
-    for place, record in read_records(Path(path).expanduser()):
+    for place, record in read_records(Path(path)):
         try:
             text, question = _question(place, record, solutions, logits)
             if text in questions:
@@ -127,8 +130,11 @@ def _completion(value: Any, field: str) -> Completion:
         raise ValueError(f"each of '{field}' must be a text, or an object with a 'text'")
     text = given["text"]
     tokens, reason = given.get("tokens", len(text.split())), given.get("finish_reason", "end")
-    if not isinstance(tokens, int) or tokens < 0 or reason not in ("end", "stop", "length"):
-        raise ValueError(f"in '{field}', 'tokens' must be a count and 'finish_reason' end, stop or length")
+    if not isinstance(tokens, int) or not 0 <= tokens <= _MOST_TOKENS or reason not in _FINISH_REASONS:
+        raise ValueError(
+            f"in '{field}', 'tokens' must be an int in [0, {_MOST_TOKENS}] and 'finish_reason' end, stop or length. "
+            f"Got {shown(tokens)} and {shown(reason)}"
+        )
     return Completion(text, tokens, "length" if reason == "length" else "end")
 
 

@@ -18,6 +18,7 @@ FACE = [
     "PRM",
     "Answered",
     "Calibrator",
+    "ClusterSettings",
     "Completion",
     "Dataset",
     "FitSupport",

@@ -14,6 +14,7 @@ __all__ = [
     "duration",
     "escape_latex",
     "escape_markdown",
+    "file_size",
     "interval",
     "latex_line",
     "markdown_grid",
@@ -91,6 +92,15 @@ def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> st
             r"\end{tabular}",
         ]
     )
+
+
+def file_size(size: int) -> str:
+    """Return a number of bytes as ``45 bytes``, ``1.2 kB``, ``17 MB`` or ``3.4 GB``."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            scaled = size / factor
+            return f"{scaled:,.0f} {unit}" if scaled >= 10 else f"{scaled:.1f} {unit}"
+    return counted(size, "byte")
 
 
 def duration(seconds: float) -> str:

@@ -95,7 +95,7 @@ def _range(schema: dict[str, Any]) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    limits = [f"{word} {schema[key]:g}" for key, word in words.items() if key in schema]
+    limits = [f"{word} {schema[key]:,}" for key, word in words.items() if key in schema]
     return f", {' and '.join(limits)}" if limits else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -10,8 +11,11 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import documents, files, grids, plugins, results
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.registry.excerpts import excerpt
 
 __all__ = ["main"]
+
+_LONGEST_MESSAGE = 2000
 
 COMMANDS = (grids, results, files, plugins, documents)
 """The modules whose import adds the commands. The order of the help is in `app`."""
@@ -22,5 +26,13 @@ def main() -> None:
     try:
         app()
     except PrmcalError as error:
-        typer.echo(f"prmcal: error: {' '.join(str(error).split())}", err=True)
-        sys.exit(ExitCode.BAD_INPUT)
+        _refuse(str(error))
+    except OSError as error:  # a path that no file can have, or a folder that may not be opened
+        if error.filename is None:
+            raise
+        _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
+    sys.exit(ExitCode.BAD_INPUT)

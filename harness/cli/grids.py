@@ -1,7 +1,8 @@
-"""Commands for grids: plan, run, slurm, status, rebuild, doctor."""
+"""Commands for grids: plan, run, slurm, status, rebuild, gc, doctor."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -226,6 +227,24 @@ def rebuild(directory: RunArgument) -> None:
 
     cells = rebuild_database(directory)
     typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+
+
+@app.command()
+def gc(
+    directory: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+) -> None:
+    """Delete what the grid of a run no longer needs.
+
+    These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
+    command says how much there is and asks. Without a terminal it deletes only with --yes.
+    """
+    from prmcal.harness.commands.gc import delete_unneeded
+
+    def agreed() -> bool:
+        return yes or typer.confirm("Delete these folders?")
+
+    delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
 
 
 @app.command()

@@ -31,6 +31,7 @@ from prmcal.harness.executors.tries import MOST_TRIES, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.registry.sources import local_files
 
 __all__ = ["RayExecutor"]
 
@@ -188,7 +189,7 @@ class RayExecutor:
             token=token,
             shared=self._settings.shared,
             plugin_files={str(path.resolve()): path.read_bytes() for path in self._plugin_files},
-            modules={},
+            modules=_modules(self._plugin_files),
             time_limit=self._grid.shards.time_limit * 3600,
             cache_limit=self._settings.cache_limit,
         )
@@ -231,19 +232,19 @@ class RayExecutor:
                 continue
             kind = "" if slot.models is not False else "helper "
             name = f"{self._nodes.usable[slot.node].name}, {kind}worker {slot.number + 1}"
-            actor = (
-                self._ray.remote(NodeWorker)
-                .options(
-                    num_cpus=1,
-                    num_gpus=slot.gpus,
-                    max_restarts=0,
-                    max_task_retries=0,
-                    max_concurrency=2,
-                    scheduling_strategy=on_node(self._ray, slot.node),
-                )
-                .remote(settings, slot.gpus, name, server)
-            )
+            actor = self._new_actor(slot, name, settings, server)
             self._workers[slot] = _Worker(slot, name, actor, actor.ready.remote())
+
+    def _new_actor(self, slot: Slot, name: str, settings: Any, server: Any) -> Any:
+        options = {
+            "num_cpus": 1,
+            "num_gpus": slot.gpus,
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "max_concurrency": 2,
+            "scheduling_strategy": on_node(self._ray, slot.node),
+        }
+        return self._ray.remote(NodeWorker).options(**options).remote(settings, slot.gpus, name, server)
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker in self._workers.values():
@@ -357,6 +358,19 @@ def _paths(grid: GridSpec) -> list[Path]:
     specs = [*grid.llms, *grid.prms, *grid.calibrators, *grid.datasets, grid.calibration, *grid.strategies]
     named = [value for spec in specs for value in _texts(spec.arguments)]
     return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
+
+
+def _modules(plugin_files: Sequence[Path]) -> dict[str, bytes]:
+    """Return the content of the local modules that plugin files import, by their paths below the folder to search."""
+    found = {}
+    for file in plugin_files:
+        for name, path in list(local_files(file).items())[1:]:
+            parts = name.split(".")
+            inside = ["__init__.py"] if path.name == "__init__.py" else []
+            found["/".join([*parts, *inside] if inside else [*parts[:-1], f"{parts[-1]}.py"])] = (
+                path.read_bytes()
+            )
+    return found
 
 
 def _texts(data: Any) -> Iterator[str]:

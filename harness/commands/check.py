@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.commands.output import one_of
+from prmcal.harness.planning.yaml_text import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
+from prmcal.registry.excerpts import excerpt
 from prmcal.registry.plugins import KINDS, load_plugin_file
+from prmcal.registry.reading import reading
 
 __all__ = ["check_plugins"]
 
 _WIDTH = 80
+_LONGEST_MESSAGE = 2000
 _LABELS = ("FAILED", "skipped", "passed")
 
 
@@ -119,7 +121,7 @@ def _label(result: CheckResult) -> str:
 def _paragraph(first: str, text: str) -> str:
     indent = " " * 11
     return textwrap.fill(
-        text,
+        excerpt(text, _LONGEST_MESSAGE),
         _WIDTH,
         initial_indent=first or indent,
         subsequent_indent=indent,
@@ -196,5 +198,6 @@ def _parse(arguments: Sequence[str]) -> dict[str, Any]:
             raise InvalidArgumentsError(
                 f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
             )
-        given[key] = yaml.safe_load(value)
+        with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
+            given[key] = parse_yaml(value)
     return given

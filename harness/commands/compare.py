@@ -17,8 +17,9 @@ from prmcal.db.text.formats import number
 from prmcal.db.text.readable import Readable, estimate, missing
 from prmcal.harness.commands.output import FORMATS, hidden_note, one_of, plain_row
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import cut, one_line, wrapped
+from prmcal.harness.terminal.prose import cut, wrapped
 from prmcal.harness.terminal.tables import Column, fit
+from prmcal.registry.excerpts import one_line
 
 __all__ = ["render_comparison"]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from prmcal.db.text.formats import counted, duration
+from prmcal.harness.cluster.chosen import chosen_executor
+from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.ending import Ending
 from prmcal.harness.execution.failures import FailureGroup
 from prmcal.harness.execution.on_finish import run_on_finish
@@ -20,11 +21,7 @@ from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.selection import Only
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import one_line, wrapped
-
-if TYPE_CHECKING:
-    from prmcal.harness.cluster.executor import RayExecutor
-    from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.terminal.prose import wrapped
 
 __all__ = ["interruption", "run_and_report", "told_failures"]
 
@@ -76,7 +73,7 @@ def run_and_report(
         After Ctrl-C before the first shard, or after the second Ctrl-C.
     """
     stream = io.StringIO() if quiet else None
-    with _executor(grid, directory, plugin_files, cluster) as executor:
+    with chosen_executor(grid, directory, plugin_files, cluster) as executor:
         count = workers or default_workers(grid) if executor is None else executor.workers
         where = "" if executor is None else f" on {counted(executor.nodes, 'node')} of a cluster"
         if not quiet:
@@ -110,20 +107,6 @@ def run_and_report(
     return summary
 
 
-@contextmanager
-def _executor(
-    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
-) -> Iterator[RayExecutor | None]:
-    """Connect to the cluster, if there is one. On this machine the run starts its own workers."""
-    if cluster is None:
-        yield None
-        return
-    from prmcal.harness.cluster.executor import RayExecutor
-
-    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
-        yield executor
-
-
 def interruption(ending: Ending) -> str:
     """Say in one line what ended a run before its work was done, and how to continue."""
     causes = {"SIGINT": "Interrupted.", "max-hours": "The run has reached --max-hours."}
@@ -153,7 +136,7 @@ def told_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     lines = []
     for group in failures:
         lines.append("")
-        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {one_line(group.failure.reason)}"
+        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
         lines.append(wrapped(head, hanging="  "))
         shown = group.cells[:2]
         more = len(group.cells) - len(shown)

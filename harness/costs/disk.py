@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from prmcal.harness.costs.gpu_hours import QUESTION_TOKENS, billions, checkpoint
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, PluginReference, RolloutParameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.registry.models.checkpoints import is_on_this_machine, resolve_checkpoint
+from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint
 
 __all__ = ["EXPLANATION", "Space", "space_needed"]
 
@@ -107,6 +106,6 @@ def _width(prm: PluginReference) -> float:
     """Return the width of a PRM's hidden states; 0 if it is not known."""
     checkpoint = checkpoint_of("prm", prm)
     if checkpoint and is_on_this_machine(checkpoint):
-        config = json.loads((resolve_checkpoint(checkpoint) / "config.json").read_text(encoding="utf-8"))
-        return float(config.get("hidden_size") or 0)
+        width = read_config(resolve_checkpoint(checkpoint)).get("hidden_size")
+        return float(width) if isinstance(width, int) else 0.0
     return _WIDTH_OF_A_BILLION * math.cbrt(billions(checkpoint) or 0.0)

@@ -14,6 +14,7 @@ from prmcal.db.text.formats import duration
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
+from prmcal.registry.excerpts import excerpt, message_of
 
 __all__ = ["Failure", "FailureGroup", "failed_cells", "grouped", "read_failures", "write_failures"]
 
@@ -33,6 +34,9 @@ _ADVICE: dict[Cause, str] = {
 }
 
 
+_LONGEST_REASON = 600
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a shard failed.
@@ -40,12 +44,16 @@ class Failure:
     Attributes
     ----------
     reason : str
-        What happened, in a sentence.
+        What happened, in a sentence: on one line, without control characters. It ends with an ellipsis if there is
+        more, which is in the log.
     cause : {"network", "plugin", "input", "crash", "time", "error"}
     """
 
     reason: str
     cause: Cause = "plugin"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", excerpt(self.reason, _LONGEST_REASON))
 
     @classmethod
     def of_time(cls, seconds: float) -> Failure:
@@ -61,7 +69,7 @@ class Failure:
             return cls(str(error), "plugin")
         if isinstance(error, PrmcalError):
             return cls(str(error), "input")
-        return cls(f"{kind}: {type(error).__name__}: {error}", "error")
+        return cls(f"{kind}: {message_of(error)}", "error")
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def read_failures(directory: Path) -> dict[str, Failure]:
     try:
         content = json.loads((directory / FAILURES_FILE).read_text(encoding="utf-8"))
         return dict(_failures(content.items()))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
 
 

@@ -34,7 +34,7 @@ class RunLog:
         self._plan = plan
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._stream: TextIO = file.open("a", encoding="utf-8", buffering=1)
+            self._stream: TextIO = file.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
         except OSError as error:
             raise StorageError(
                 f"The log {file} cannot be written ({error.strerror or error}). Choose another --log-file."

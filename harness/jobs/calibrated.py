@@ -21,7 +21,8 @@ def compute(shard: Shard[CalibratedParameters], context: Context) -> Output:
     import pandas as pd
 
     reference = shard.parameters.calibrator
-    calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
+    with plugin_guard("calibrator", reference.name, "load"):
+        calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
     rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
         features = features_of(context, shard, calibrator, rewards)

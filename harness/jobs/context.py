@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.storage.keys import content_key
@@ -21,6 +21,7 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.excerpts import message_of
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 
 if TYPE_CHECKING:
@@ -54,17 +55,20 @@ class Output:
 
 @contextmanager
 def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
-    """Turn any exception of a plugin into a PluginFailedError that names the plugin."""
+    """Turn any exception of a plugin into a PluginFailedError that names the plugin.
+
+    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
+    end the whole run.
+    """
     try:
         yield
     except PluginFailedError as error:
-        raise type(error)(f"The {kind} '{name}' failed to {action}: {error}") from error
-    except PrmcalError:
-        raise
-    except Exception as error:
-        raise PluginFailedError(
-            f"The {kind} '{name}' failed to {action}: {type(error).__name__}: {error}"
-        ) from error
+        failed = NoAnswerError if isinstance(error, NoAnswerError) else PluginFailedError
+        raise failed(f"The {kind} '{name}' failed to {action}: {error}") from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
+            raise
+        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
 
 
 class _Loaded(Generic[Model]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def compute(shard: Shard[FitParameters], context: Context) -> Output:
     require_prefixes(rows, "calibration")
     if not shard.parameters.terminal:
         rows = without_terminal(rows, "calibration")
-    with plugin_guard("calibrator", shard.parameters.calibrator.name, "fit"):
+    name = shard.parameters.calibrator.name
+    with plugin_guard("calibrator", name, "fit"):
         calibrator.support = FitSupport(context.store.checkpoints(shard.ref), context.report)
         grouping: dict[str, Any] = {}
         if calibrator.grouped:
@@ -41,4 +43,9 @@ def compute(shard: Shard[FitParameters], context: Context) -> Output:
             rows["follow_ups"].to_numpy(np.int64),
             **grouping,
         )
-    return Output(save=calibrator.save)
+
+    def save(folder: Path) -> None:
+        with plugin_guard("calibrator", name, "save"):
+            calibrator.save(folder)
+
+    return Output(save=save)

@@ -83,4 +83,5 @@ def draw(
                 all(isinstance(each, Completion) and each.tokens >= 0 for each in drawn),
                 "it must return Completion objects with a token count of 0 or more.",
             )
+            "".join(each.text for each in drawn).encode()  # It must be text that a file can hold.
     return completions

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import PluginError
+from prmcal.harness.cluster.chosen import chosen_executor
+from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.notebook.opened import Names, Run, open_run
@@ -33,6 +35,7 @@ def run(
     retry_failed: bool = False,
     max_hours: float | None = None,
     drop_cells: bool = False,
+    cluster: ClusterSettings | None = None,
 ) -> Run:
     """Run a grid, as ``prmcal run`` does. Finished work in `out` is kept, so an interrupted run continues.
 
@@ -60,6 +63,8 @@ def run(
         End the run after this time, in hours. The cells that are not finished have the status "pending".
     drop_cells : bool, default False
         Whether finished cells that the grid no longer has are deleted from the database. Their artifacts stay.
+    cluster : ClusterSettings, optional
+        How to run on a Ray cluster, such as ``ClusterSettings("10.0.0.1:6379")``. By default on this machine.
 
     Returns
     -------
@@ -75,6 +80,8 @@ def run(
     RunError
         If the folder is locked by another run or belongs to another grid, or finished cells would be deleted without
         `drop_cells`.
+    ClusterError
+        If the cluster cannot be reached, or cannot run the grid.
     StorageError
         If the disk is full. Finished work is kept.
 
@@ -95,19 +102,22 @@ def run(
     _require_files(spec)
     directory = Path(out)
     shown = sys.stderr if progress else io.StringIO()
-    summary = run_grid(
-        spec,
-        directory,
-        workers or default_workers(spec),
-        files,
-        stream=shown,
-        only={
-            kind: [names] if isinstance(names, str) else list(names) for kind, names in (only or {}).items()
-        },
-        retry_failed=retry_failed,
-        max_hours=max_hours,
-        drop_cells=drop_cells,
-    )
+    with chosen_executor(spec, directory, files, cluster) as executor:
+        summary = run_grid(
+            spec,
+            directory,
+            executor.workers if executor is not None else workers or default_workers(spec),
+            files,
+            executor,
+            stream=shown,
+            only={
+                kind: [names] if isinstance(names, str) else list(names)
+                for kind, names in (only or {}).items()
+            },
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            drop_cells=drop_cells,
+        )
     if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.raise_signal(signal.Signals[summary.ending])
     return open_run(directory)

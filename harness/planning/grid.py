@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.planning.fields import (
+    Arguments,
+    Bins,
+    Chosen,
+    Entries,
+    FollowUps,
+    Name,
+    Number,
+    Replicates,
+    Seed,
+    Shares,
+    StrategyName,
+    Text,
+)
+from prmcal.harness.planning.yaml_text import parse_yaml
 from prmcal.registry.contracts.data import Sampling
-from prmcal.registry.contracts.ranges import Count, Positive, Seed, Share, ShareOrOne
+from prmcal.registry.contracts.ranges import FinitePositive, ShareOrOne
+from prmcal.registry.excerpts import shown
+from prmcal.registry.reading import reading
 
 __all__ = [
     "CalibrationSpec",
@@ -28,16 +38,15 @@ __all__ = [
     "GridSpec",
     "PluginSpec",
     "SamplingSpec",
+    "ShardSpec",
     "StrategySpec",
     "grid_of",
     "read_grid",
 ]
 
-Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
-StrategyName = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
-
-Chosen = Annotated[list[Name], Field(min_length=1)] | None
-"""The names of the entries that another entry is restricted to; None for all."""
+_LARGEST_FILE = 250_000
+"""Bytes. A larger file is not a grid, but perhaps the questions of a data set."""
+_MOST_CELLS = 1_000_000
 
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
@@ -55,9 +64,9 @@ class PluginSpec(_Spec):
 
     name: Name
     """The name that the leaderboard shows: letters, digits and `. _ + -`."""
-    plugin: str
+    plugin: Text
     """The registered name of the plugin. By default it is `name`."""
-    arguments: dict[str, Any] = {}
+    arguments: Arguments = {}
     """The constructor arguments of the plugin."""
 
     @model_validator(mode="before")
@@ -122,9 +131,9 @@ class StrategySpec(PluginSpec):
 class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
 
-    split: str = "test"
+    split: Text = "test"
     """The split of the data set."""
-    questions: Count | None = None
+    questions: Number | None = None
     """The number of questions, from the beginning of the split. By default all."""
 
 
@@ -135,11 +144,11 @@ class CalibrationSpec(DatasetSpec):
     prefix. Terminal prefixes, which already contain the final answer, are left out unless `terminal` is true.
     """
 
-    split: str = "calibration"
+    split: Text = "calibration"
     """The split of the data set."""
-    trajectories: Count = 8
+    trajectories: Number = 8
     """The number of trajectories of each question."""
-    follow_ups: Count = 8
+    follow_ups: Number = 8
     """The number of follow-ups of each prefix, n."""
     terminal: bool = False
     """If true, calibrators are also fitted to prefixes that already contain the final answer."""
@@ -148,11 +157,11 @@ class CalibrationSpec(DatasetSpec):
 class SamplingSpec(_Spec):
     """How every LLM of the grid is sampled."""
 
-    temperature: Positive = 0.7
+    temperature: FinitePositive = 0.7
     """The temperature. It is above 0, because success is defined for an LLM that samples."""
     top_p: ShareOrOne = 1.0
     """The probability mass of nucleus sampling."""
-    max_tokens: Count = 2048
+    max_tokens: Number = 2048
     """The largest number of tokens of a solution."""
     stop: list[str] = []
     """A completion ends before the first of these texts."""
@@ -171,26 +180,26 @@ class MeasurementSpec(_Spec):
     number of bins of the calibration errors, `replicates` that of the bootstrap.
     """
 
-    measured: Count = 8
+    measured: Number = 8
     """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
-    follow_ups: Annotated[int, Field(ge=2)] = 8
+    follow_ups: FollowUps = 8
     """The number of follow-ups of each prefix, n."""
     terminal: bool = False
     """If true, the calibration metrics also count prefixes that already contain the final answer."""
-    bins: Count = 10
+    bins: Bins = 10
     """The number of bins of the calibration errors."""
-    replicates: Annotated[int, Field(ge=100)] = 2000
+    replicates: Replicates = 2000
     """The number of bootstrap replicates."""
 
 
 class ScalingSpec(_Spec):
     """The settings of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
 
-    samples: Count = 64
+    samples: Number = 64
     """The fixed budget N: the samples of each question in the pool. No strategy uses more."""
-    targets: Annotated[list[Share], Field(min_length=1)] = [0.99]
+    targets: Shares = [0.99]
     """The target probabilities C of strategies with IAS."""
-    levels: Annotated[list[Share], Field(min_length=1)] = [0.1]
+    levels: Shares = [0.1]
     """The quantile levels beta of strategies that read calibrated rewards. A point estimate is used for every level."""
 
 
@@ -200,11 +209,11 @@ AnySpec = TypeVar("AnySpec", bound=PluginSpec)
 class ShardSpec(_Spec):
     """The size of a shard, the unit of work and of resume, and its longest time. Another size gives other samples."""
 
-    questions: Count = 50
+    questions: Number = 50
     """The number of questions of a shard."""
-    trajectories: Count = 8
+    trajectories: Number = 8
     """The number of trajectories of each question in a shard."""
-    time_limit: Positive = 24.0
+    time_limit: FinitePositive = 24.0
     """The longest time of a shard in hours. A shard that takes longer fails, because its plugin seems to hang."""
 
 
@@ -213,10 +222,10 @@ def _is_chosen(name: str, chosen: Chosen) -> bool:
 
 
 def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
-    names = [spec.name for spec in specs]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    names = Counter(spec.name for spec in specs)
+    twice = [name for name, count in names.items() if count > 1]
     if twice:
-        raise ValueError(f"the name '{twice[0]}' is used twice; give each entry its own name")
+        raise ValueError(f"the name '{min(twice)}' is used twice; give each entry its own name")
     return specs
 
 
@@ -231,10 +240,10 @@ def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
     return specs
 
 
-Plugins = Annotated[list[PluginSpec], Field(min_length=1), AfterValidator(_unique_names)]
-Calibrators = Annotated[list[CalibratorSpec], Field(min_length=1), AfterValidator(_unique_names)]
-Datasets = Annotated[list[DatasetSpec], Field(min_length=1), AfterValidator(_unique_names)]
-Strategies = Annotated[list[StrategySpec], Field(min_length=1), AfterValidator(_one_strategy_per_name)]
+Plugins = Annotated[list[PluginSpec], Entries, AfterValidator(_unique_names)]
+Calibrators = Annotated[list[CalibratorSpec], Entries, AfterValidator(_unique_names)]
+Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
+Strategies = Annotated[list[StrategySpec], Entries, AfterValidator(_one_strategy_per_name)]
 
 
 class GridSpec(_Spec):
@@ -249,7 +258,7 @@ class GridSpec(_Spec):
     """The name of the grid: letters, digits and `. _ + -`."""
     seed: Seed = 0
     """The seed of all random numbers. Another seed gives other samples."""
-    limit: Count | None = None
+    limit: Number | None = None
     """The largest number of questions of every data set. The option `--limit` sets it."""
     llms: Plugins
     """The language models that solve the questions."""
@@ -279,6 +288,11 @@ class GridSpec(_Spec):
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
             )
+        if self._most_cells() > _MOST_CELLS:
+            raise ValueError(
+                f"it asks for up to {self._most_cells():,} cells, and a grid has at most {_MOST_CELLS:,}; "
+                "split it into several grids"
+            )
         for entry, kind, named, there in self._restrictions():
             unknown = set(named or ()) - {each.name for each in there}
             if unknown:
@@ -293,6 +307,11 @@ class GridSpec(_Spec):
                 "give one of them another name"
             )
         return self
+
+    def _most_cells(self) -> int:
+        """Return how many cells the grid has if no list restricts an entry."""
+        results = 1 + len(self.strategies) * len(self.scaling.targets) * len(self.scaling.levels)
+        return len(self.llms) * len(self.prms) * len(self.calibrators) * len(self.datasets) * results
 
     def _restrictions(self) -> Iterator[tuple[str, str, Chosen, Sequence[PluginSpec]]]:
         """Yield every list that restricts an entry: the entry, what the list names, the names, and what there is."""
@@ -327,14 +346,14 @@ def read_grid(path: Path) -> GridSpec:
     GridError
         If the file cannot be read, is not YAML, or does not fit the schema. The message says where and what is wrong.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise GridError(f"There is no grid file {path}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise GridError(f"The grid file {path} cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
-        raise GridError(f"The grid file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+    with reading(f"The grid file {path} cannot be read", kind=GridError):
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise ValueError(f"it is larger than {_LARGEST_FILE:,} bytes")
+        text = content.decode()
+    with reading(f"The grid file {path} is not valid YAML", kind=GridError):
+        data = parse_yaml(text)
     if not isinstance(data, dict):
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
@@ -369,7 +388,7 @@ def _first_problem(error: ValidationError) -> str:
     given = (
         ""
         if isinstance(problem.get("input"), (dict, list)) and problem["input"]
-        else f" Got {problem.get('input')!r}."
+        else f" Got {shown(problem.get('input'))}."
     )
     return f"'{where}': {message}.{given}"
 

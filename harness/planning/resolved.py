@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from prmcal.errors import GridError
+from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
 from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.keys import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import Dataset, content_hash
+from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
@@ -22,6 +25,8 @@ from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms, strategies
 
 __all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "build_plugin", "resolve"]
+
+_MOST_SHARDS = 1_000_000
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
@@ -193,10 +198,14 @@ def build_plugin(
 ) -> GridPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
     reference = spec.reference()
-    built = reference.build(registry)
+    with plugin_guard(registry.kind, spec.name, "take its arguments"):
+        built = reference.build(registry)
     absent = absent_checkpoint(built) if stand_ins else None
     if absent is None:
-        return GridPlugin(reference, built, {"kind": registry.kind, **built.identity()})
+        with plugin_guard(registry.kind, spec.name, "tell its identity"):
+            identity = {"kind": registry.kind, **built.identity()}
+            content_key(identity)  # It must be data that a key can be made from.
+        return GridPlugin(reference, built, identity)
     identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
     return GridPlugin(reference, built, identity, absent)
 
@@ -214,7 +223,10 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         source = f"{spec.plugin} {spec.arguments} {spec.split}"
         numbered = [Question(str(number), f"{source} {number}", "") for number in range(count)]
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
-    questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
+    with plugin_guard("dataset", spec.name, "give its questions"):
+        questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
+        require(all(isinstance(each, Question) for each in questions), "it must return Question objects.")
+        content_hash(questions)  # It must be text that a key can be made from.
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
@@ -234,6 +246,30 @@ def _check_shards(grid: ResolvedGrid) -> None:
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
             f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.trajectories}."
         )
+    calibration, measurement, samples = spec.calibration, spec.measurement, spec.scaling.samples
+    shards = _shards_of(
+        grid, grid.calibration, calibration.trajectories, calibration.trajectories, calibration.follow_ups
+    ) + sum(
+        _shards_of(grid, test, samples, measurement.measured, measurement.follow_ups) for test in grid.tests
+    )
+    if shards > _MOST_SHARDS:
+        raise GridError(
+            f"The grid asks for about {shards:,} shards, and a run has at most {_MOST_SHARDS:,}. Raise "
+            "'shards.questions' and 'shards.trajectories', or lower the numbers of samples and follow-ups."
+        )
+
+
+def _shards_of(
+    grid: ResolvedGrid, data: GridQuestions, trajectories: int, measured: int, follow_ups: int
+) -> int:
+    """Return how many shards sample, follow up and score the trajectories of all LLMs on some questions."""
+    size = grid.spec.shards.trajectories
+    if isinstance(data.dataset.built, FollowedUpDataset):
+        blocks = 1 + len(grid.prms)
+    else:
+        drawn, first, followed = (math.ceil(each / size) for each in (trajectories, measured, follow_ups))
+        blocks = drawn * (1 + len(grid.prms)) + first * followed
+    return len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
 
 
 def _check_disjoint(grid: ResolvedGrid) -> None:

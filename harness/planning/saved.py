@@ -202,8 +202,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     ]
     plugins = {
         kind: tuple(
-            PlannedPlugin(PluginReference(**each["reference"]), each["identity"], each["citation"])
-            for each in found
+            PlannedPlugin(**{**each, "reference": PluginReference(**each["reference"])}) for each in found
         )
         for kind, found in content["plugins"].items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import suppress
 from pathlib import Path
 
 import prmcal
@@ -32,8 +33,9 @@ def find_grid(grid: str) -> Path:
         If there is neither such a file nor such a shipped grid.
     """
     path, shipped = Path(grid), shipped_grids()
-    if path.exists() and not path.is_dir():
-        return path
+    with suppress(OSError):  # a name that no file can have
+        if path.exists() and not path.is_dir():
+            return path
     if grid in shipped:
         return shipped[grid]
     close = difflib.get_close_matches(path.stem, shipped, n=1)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ import yaml
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, database_path, is_running, published_path
 from prmcal.errors import RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
+from prmcal.registry.excerpts import excerpt
 
 __all__ = ["RunFolder", "RunRecord", "grid_text"]
 
@@ -105,16 +107,22 @@ class RunFolder:
         RunError
             If no grid was run in the folder, or the record is damaged.
         """
+        from pydantic import TypeAdapter
+
         try:
-            return RunRecord(**json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8")))
+            content = json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8"))
+            record = TypeAdapter(RunRecord).validate_python(content)
+            datetime.fromisoformat(record.started_at)
         except FileNotFoundError as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
-        except (OSError, ValueError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunError(
-                f"{self.directory / RECORD_FILE} is damaged ({error}). Run the grid again."
+                f"{self.directory / RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the grid again "
+                "with the same --out folder: finished work is kept."
             ) from error
+        return record
 
     def claim(self, grid: str) -> None:
         """Check that the folder is empty, or belongs to the grid of that name.
@@ -125,7 +133,7 @@ class RunFolder:
             If it belongs to another grid, or holds files that are not from a run.
         """
         if (self.directory / RECORD_FILE).exists():
-            owner = self.record().grid["name"]
+            owner = self.record().grid.get("name")
             if owner != grid:
                 raise RunError(
                     f"{self.directory} belongs to the grid '{owner}', not to '{grid}'. "

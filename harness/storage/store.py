@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder, finished_artifacts
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.registry.excerpts import message_of
+from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +33,9 @@ __all__ = ["Manifest", "Store", "storage_errors", "write_atomically"]
 
 _MANIFEST = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
+_LEAST_SPACE = 2**20
+"""Bytes. A disk with less is full."""
 
 # Threads hide the time that a file takes to come from a slow disk or another machine.
 _READERS, _READ_TOGETHER = 16, 100
@@ -149,7 +154,8 @@ class Store:
         kind, key : str
             The address of the artifact. An artifact with this address is replaced.
         fill : callable
-            Receives the temporary folder.
+            Receives the temporary folder. Its other errors than of a full disk are raised as they are, except that an
+            OSError means that the folder is not writable.
         figures : mapping
             The other fields of the manifest.
 
@@ -163,7 +169,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=target.parent))
             try:
-                fill(temporary)
+                _fill(temporary, fill)
                 manifest = Manifest(files=_inventory(temporary), **figures)
                 _put(temporary, manifest, target)
             except BaseException:
@@ -220,12 +226,8 @@ class Store:
         import pyarrow.parquet as parquet
 
         path = self.folder(kind, key) / f"{table}.parquet"
-        try:
+        with reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."):
             return parquet.read_table(path)
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"The artifact {path} cannot be read: {error}. Run the grid again to compute it."
-            ) from error
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders of killed runs. The caller must hold the lock of the folder."""
@@ -235,15 +237,17 @@ class Store:
 
 @contextmanager
 def storage_errors(directory: Path) -> Iterator[None]:
-    """Turn an OSError of writing in `directory` into a StorageError that says what to do."""
+    """Turn an OSError of writing in `directory`, and any error of a full disk, into a StorageError."""
     try:
         yield
-    except OSError as error:
-        if error.errno in _NO_SPACE or "No space left" in str(error):
+    except Exception as error:
+        if any(_means_no_space(each) for each in _chain(error)):
             raise StorageError(
                 f"The disk that holds {directory} is full. Free some space and run the same command again: "
                 "finished work is kept."
             ) from error
+        if not isinstance(error, OSError):
+            raise
         reason = error.strerror or error
         raise StorageError(
             f"{directory} cannot be written ({reason}). Choose another --out folder."
@@ -262,6 +266,32 @@ def write_atomically(path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
+
+
+def _fill(folder: Path, fill: Callable[[Path], None]) -> None:
+    try:
+        fill(folder)
+    except Exception as error:
+        # Libraries tell a full disk in words of their own: torch counts the bytes that it wrote.
+        if shutil.disk_usage(folder.parent).free < _LEAST_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it was raised from."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _means_no_space(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return True
+    return any(words in message_of(error) for words in _NO_SPACE_IN_WORDS)
 
 
 def _put(files: Path, manifest: Manifest, target: Path) -> None:

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.text import Text
 
 from prmcal.harness.terminal.size import UNLIMITED, terminal_width
+from prmcal.registry.excerpts import one_line, printable
 
-__all__ = ["broken", "cell_width", "cut", "one_line", "printable", "wrapped"]
+__all__ = ["broken", "cell_width", "cut", "wrapped"]
 
 _CONSOLE = Console(width=80, color_system=None)
 
@@ -54,16 +55,3 @@ def cut(text: str, width: int) -> str:
 def cell_width(text: str) -> int:
     """Return how many columns of the terminal a text takes."""
     return cell_len(text)
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line, with its control characters escaped."""
-    return printable(" ".join(text.split()))
-
-
-def printable(text: str) -> str:
-    """Return text from a model or a data set with its control characters escaped. Line breaks stay."""
-    return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
-        for each in text
-    )

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
-from prmcal.harness.terminal.prose import broken, cut, one_line
+from prmcal.harness.terminal.prose import broken, cut
 from prmcal.harness.terminal.size import terminal_width
+from prmcal.registry.excerpts import one_line
 
 __all__ = ["Column", "Fitted", "fit", "text_table"]
 

@@ -9,6 +9,7 @@ from typing import Any
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.source import place_in
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.excerpts import excerpt, message_of
 
 __all__ = ["explained"]
 
@@ -21,28 +22,28 @@ _STATE = (
     "save() writes the attributes that end in an underscore: arrays of numpy, and JSON data. Write float(...) or "
     "int(...) for a number of numpy, store the numbers of an object, or define save() and load()."
 )
+_LONGEST_MESSAGE = 1000
 _CHANGING = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "clear")
 
 
-def explained(cls: type[Plugin], error: Exception) -> str:
+def explained(cls: type[Plugin], error: BaseException) -> str:
     """Return the explanation of an exception: what was raised, where, and what to write instead if that is known.
 
     Parameters
     ----------
     cls : type
         The class of the plugin that was checked.
-    error : Exception
+    error : BaseException
         What it raised.
     """
     place = place_in(cls, error)
-    said = (
-        str(error) if isinstance(error, PluginFailedError) else f"It raised {type(error).__name__}: {error}"
-    )
+    said = str(error) if isinstance(error, PluginFailedError) else f"It raised {message_of(error)}"
+    said = excerpt(said, _LONGEST_MESSAGE)
     where = f" See {place}." if place else ""
     return " ".join(f"{said.rstrip('.')}.{where} {_remedy(cls, error)}".split())
 
 
-def _remedy(cls: type[Plugin], error: Exception) -> str:
+def _remedy(cls: type[Plugin], error: BaseException) -> str:
     """Return what to write instead; empty if only the author can know."""
     if isinstance(error, AttributeError) and error.name:
         return _remedy_of_attribute(cls, error.obj, error.name)

@@ -174,7 +174,7 @@ def _run(check: Check, plugin_: Plugin, name: str = "") -> CheckResult:
     except AssertionError as error:
         message = str(error) or "An assertion of the plugin failed."
         return CheckResult(name, passed=False, message=message, cause=getattr(error, "cause", ""))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         promise = " ".join((inspect.getdoc(check) or "").split())
         cause = explained(type(plugin_), error)
         return CheckResult(name, passed=False, message=f"{promise} {cause}", cause=cause)

@@ -15,6 +15,7 @@ from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.reading import reading
 
 __all__ = ["Calibrator"]
 
@@ -164,17 +165,12 @@ class Calibrator(Plugin, ABC):
         DataError
             If the folder does not contain a complete saved calibrator of this plugin.
         """
-        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        try:
+        with reading(f"{folder} does not contain a saved calibrator", "Fit it again."):
             state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_text())
             arrays = load_file(folder / _ARRAYS_FILE)
-            plain, plugin = state["fitted"], state["plugin"]
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise DataError(
-                f"{folder} does not contain a saved calibrator: {error}. Fit it again."
-            ) from error
+            plain, plugin = dict(state["fitted"]), state["plugin"]
         if plugin != self.plugin_name:
             raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         for name, value in {**plain, **arrays}.items():

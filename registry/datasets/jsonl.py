@@ -71,8 +71,7 @@ class JsonlDataset(Dataset):
                 + (" Give its 'calibration' argument a file." if split == "calibration" else "")
             )
         file = self.calibration if split == "calibration" and self.calibration is not None else self.path
-        path = Path(file).expanduser()
-        questions = questions_of(read_records(path), str(path))
+        questions = questions_of(read_records(Path(file)), file)
         share = self.calibration_share
         if share is not None:
             questions = [

@@ -13,14 +13,15 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.datasets.records import Record, first_questions, questions_of, read_records
+from prmcal.registry.excerpts import shown
 from prmcal.registry.grading import Grading
 
 __all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
 
 _TRAINING_PROBLEMS = 7500
 _EVERY = 15
-_LARGEST_AIME_ANSWER = 999
-_DEGREES = re.compile(r"\s*(\^\s*(\\circ|\{\s*\\circ\s*\})|°)\s*$")
+_AIME_ANSWER = re.compile(r"0{0,9}[0-9]{1,3}")
+_DEGREES = re.compile(r"(\^\s*(\\circ|\{\s*\\circ\s*\})|°)$")
 _SUBJECTS = (
     "algebra",
     "counting_and_probability",
@@ -111,8 +112,7 @@ class _PublishedDataset(Dataset):
         if file is None:
             table = self.tables[split]
             return self._questions(table.records(self._name, argument), str(table))
-        path = Path(file).expanduser()
-        return self._questions(read_records(path), str(path))
+        return self._questions(read_records(Path(file)), file)
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         return questions_of(records, source)
@@ -292,12 +292,12 @@ class GSM8K(_PublishedDataset):
 
 def _without_degrees(answer: str) -> str:
     """Remove the sign of degrees, which one answer of opencompass/AIME2025 has."""
-    return _DEGREES.sub("", answer)
+    return _DEGREES.sub("", answer.rstrip()).rstrip()
 
 
 def _check_aime_answer(question: Question) -> None:
     answer = _without_degrees(question.answer)
-    if not (answer.isdigit() and int(answer) <= _LARGEST_AIME_ANSWER):
+    if not _AIME_ANSWER.fullmatch(answer):
         raise ValueError(
-            f"its answer must be an integer from 0 to 999, like all answers of AIME. Got '{question.answer[:60]}'"
+            f"its answer must be an integer from 0 to 999, like all answers of AIME. Got {shown(question.answer)}"
         )

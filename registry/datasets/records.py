@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
+from prmcal.registry.excerpts import excerpt, shown
 from prmcal.registry.grading import extract_answer
+from prmcal.registry.reading import reading
 
 __all__ = ["first_questions", "questions_of", "read_records"]
 
@@ -23,11 +27,7 @@ _ANSWER_FIELDS = ("answer", "final_answer", "ground_truth")
 _SUBJECT_FIELDS = ("subject", "type")
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
-_WORKED_ANSWER = re.compile(r"(?:####|\nA:)[ \t]*([^\n]+)\s*$")
-"""The last line of a GSM8K answer, which follows the working."""
 _SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
-_NOT_JSON = (ValueError, RecursionError)
-"""What parsing raises: broken text and JSON, numbers of thousands of digits, and deep nesting."""
 
 
 def read_records(path: Path) -> list[Record]:
@@ -38,12 +38,10 @@ def read_records(path: Path) -> list[Record]:
     DataError
         If the file cannot be read or has another format.
     """
-    try:
-        if path.suffix == ".parquet":
-            return _parquet_rows(path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"The data set file {path} cannot be read: {error.strerror or error}.") from error
+    with reading(f"The data set file {path} cannot be read"):
+        content = path.expanduser().read_bytes()
+    if path.suffix == ".parquet":
+        return _parquet_rows(path, content)
     if path.suffix == ".json" and content.lstrip().startswith(b"["):
         return _json_list(path, content)
     return list(_json_lines(path, content))
@@ -96,18 +94,14 @@ def first_questions(questions: list[Question], count: int | None, source: str) -
 def _json_lines(path: Path, content: bytes) -> Iterator[Record]:
     for number, line in enumerate(content.splitlines(), start=1):
         if line.strip():
-            try:
+            with reading(f"{path}, line {number}", "Correct or remove this line."):
                 record = _json(line)
-            except _NOT_JSON as error:
-                raise DataError(f"{path}, line {number}: {_problem(error)}.") from error
             yield f"line {number}", record
 
 
 def _json_list(path: Path, content: bytes) -> list[Record]:
-    try:
+    with reading(f"{path} is not a valid JSON list"):
         records = _json(content)
-    except _NOT_JSON as error:
-        raise DataError(f"{path} is not a valid JSON list: {_problem(error)}.") from error
     return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
 
 
@@ -119,45 +113,29 @@ def _json(content: bytes) -> Any:
     return value
 
 
-def _problem(error: Exception) -> str:
-    match error:
-        case UnicodeDecodeError():
-            return f"it is not UTF-8 text ({error.reason} at byte {error.start})"
-        case UnicodeEncodeError():
-            return "it has half of a surrogate pair, which is no character"
-        case json.JSONDecodeError():
-            return f"it is not JSON ({error.msg} at character {error.pos + 1})"
-        case RecursionError():
-            return "its lists and objects are nested too deeply"
-        case _:
-            return f"it has a number that is too long ({str(error).partition(';')[0]})"
-
-
-def _parquet_rows(path: Path) -> list[Record]:
+def _parquet_rows(path: Path, content: bytes) -> list[Record]:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    try:
-        rows = parquet.read_table(path).to_pylist()
-    except (pa.ArrowException, ValueError) as error:  # ValueError: strings that are not UTF-8.
-        raise DataError(f"{path} is not a valid Parquet file: {error}.") from error
+    with reading(f"{path} is not a valid Parquet file"):
+        rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
 def _question(record: Any, number: str) -> Question:
     if not isinstance(record, dict):
-        raise ValueError(f"it must be a JSON object with 'question' and 'answer'. Got {_shown(record)}")
+        raise ValueError(f"it must be a JSON object with 'question' and 'answer'. Got {shown(record)}")
     text = _first(record, _TEXT_FIELDS)
     if text is None:
         raise ValueError(f"it has neither a 'question' nor a 'problem'.{_fields(record)}")
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"its question must be a non-empty string. Got {_shown(text)}")
+        raise ValueError(f"its question must be a non-empty string. Got {shown(text)}")
     subject = _first(record, _SUBJECT_FIELDS)
     if subject is not None and not isinstance(subject, str):
-        raise ValueError(f"its 'subject' must be a string. Got {_shown(subject)}")
+        raise ValueError(f"its 'subject' must be a string. Got {shown(subject)}")
     own_id = _first(record, _ID_FIELDS)
-    if isinstance(own_id, bool | list | dict):
-        raise ValueError(f"its 'id' must be a string or a number. Got {_shown(own_id)}")
+    if own_id is not None and not _is_text_or_number(own_id):
+        raise ValueError(f"its 'id' must be a string or a number. Got {shown(own_id)}")
     return Question(
         id=number if own_id is None else str(own_id),
         text=text,
@@ -175,19 +153,34 @@ def _answer(record: Mapping[str, Any]) -> str:
         raise ValueError(f"it has no 'answer'.{_fields(record)}")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, bool | list | dict) or not str(value).strip():
-        raise ValueError(f"its 'answer' must be a string or a number. Got {_shown(value)}")
-    worked = _WORKED_ANSWER.search(str(value))
-    return worked.group(1).strip() if worked else str(value)
+    if not _is_text_or_number(value) or not str(value).strip():
+        raise ValueError(f"its 'answer' must be a string or a number. Got {shown(value)}")
+    return _without_working(str(value))
+
+
+def _is_text_or_number(value: Any) -> bool:
+    if isinstance(value, float | Decimal):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _without_working(answer: str) -> str:
+    """Return the last line of a GSM8K answer, which follows the working. Other answers are returned as they are."""
+    head, _, last = answer.rstrip().rpartition("\n")
+    _, mark, found = last.partition("A:" if head and last.startswith("A:") else "####")
+    return found.strip() if mark and found.strip() else answer
 
 
 def _level(value: Any) -> int | None:
-    if value is None or str(value).strip().lower() in _NO_LEVEL:
+    if value is None:
         return None
-    match = _LEVEL.fullmatch(str(value).strip())
-    if match is None:
-        raise ValueError(f"its 'level' must be a number from 1 to 5. Got {_shown(value)}")
-    return int(match.group(1))
+    if isinstance(value, str | int):
+        text = str(value).strip()
+        if text.lower() in _NO_LEVEL:
+            return None
+        if match := _LEVEL.fullmatch(text):
+            return int(match[1])
+    raise ValueError(f"its 'level' must be a number from 1 to 5. Got {shown(value)}")
 
 
 def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
@@ -195,9 +188,4 @@ def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
 
 
 def _fields(record: Mapping[str, Any]) -> str:
-    return f" Its fields are: {', '.join(map(str, record)) or 'none'}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f" Its fields are: {excerpt(', '.join(map(str, record))) or 'none'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
 from prmcal.registry.datasets.records import first_questions, read_records
+from prmcal.registry.excerpts import excerpt, shown
+from prmcal.registry.reading import file_hash, is_file
 from prmcal.steps import split_steps
 
 __all__ = ["SuccessRates"]
@@ -22,6 +23,7 @@ _PREFIX_FIELDS = ("reasoning_prefix", "first_pass_prefix")
 _RATE_FIELDS = ("success_prob", "accuracy")
 _TRAJECTORY_FIELDS = ("trajectory", "response_id")
 _TOLERANCE = 1e-6
+_MOST_FOLLOW_UPS = 1_000_000
 
 
 class SuccessRates(FollowedUpDataset):
@@ -51,7 +53,7 @@ class SuccessRates(FollowedUpDataset):
         """Raise ValueError if an LLM has no file, or if a file does not exist."""
         if not self.files or not all(self.files.values()):
             raise ValueError("The 'files' parameter must name a file for each LLM of the grid.")
-        gone = [path for llm in self.files for path in self._paths(llm) if not Path(path).is_file()]
+        gone = [path for llm in self.files for path in self._paths(llm) if not is_file(path)]
         if gone:
             raise ValueError(f"The file of success rates {gone[0]} does not exist.")
 
@@ -65,7 +67,7 @@ class SuccessRates(FollowedUpDataset):
 
     def content(self, llm: str) -> list[str]:
         """Return the name of the LLM, which selects rows of its files, and the hashes of its files."""
-        return [llm, *(_file_hash(path) for path in self._paths(llm))]
+        return [llm, *(file_hash(path) for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions in the first LLM's files, in order; see :meth:`prmcal.Dataset.questions`."""
@@ -93,7 +95,7 @@ class SuccessRates(FollowedUpDataset):
 
     def _paths(self, llm: str) -> tuple[str, ...]:
         given = self.files.get(llm, [])
-        return tuple(str(Path(each).expanduser()) for each in ([given] if isinstance(given, str) else given))
+        return (given,) if isinstance(given, str) else tuple(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class _Row:
     steps: tuple[str, ...]
     rate: float
     follow_ups: int | None
-    trajectory: Any
+    trajectory: str | int | None
 
     def counts(self, follow_ups: int) -> tuple[int, int]:
         n = self.follow_ups or follow_ups
@@ -169,7 +171,7 @@ def _row(place: str, record: Any, llm: str) -> _Row | None:
     if not isinstance(question, str) or not question.strip() or not fields.keys() & set(_PREFIX_FIELDS):
         raise ValueError(
             "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
-            f"Its fields are: {', '.join(map(str, fields)) or 'none'}"
+            f"Its fields are: {excerpt(', '.join(map(str, fields))) or 'none'}"
         )
     if fields.get("llm", llm) != llm or fields.get("split", "calibration") != "calibration" or prefix is None:
         return None
@@ -180,18 +182,17 @@ def _row(place: str, record: Any, llm: str) -> _Row | None:
         or not 0 <= rate <= 1
     ):
         raise ValueError(
-            f"its prefix must be a string and its success rate a number in [0, 1]. Got {prefix!r:.60} and {rate!r}"
+            "its prefix must be a string and its success rate a number in [0, 1]. "
+            f"Got {shown(prefix)} and {shown(rate)}"
         )
     n = fields.get("follow_ups")
-    if n is not None and (not isinstance(n, int) or n < 1):
-        raise ValueError(f"its 'follow_ups' must be an int in [1, inf). Got {n!r}")
-    return _Row(place, question, split_steps(prefix), float(rate), n, _first(fields, _TRAJECTORY_FIELDS))
+    if n is not None and (not isinstance(n, int) or not 1 <= n <= _MOST_FOLLOW_UPS):
+        raise ValueError(f"its 'follow_ups' must be an int in [1, {_MOST_FOLLOW_UPS}]. Got {shown(n)}")
+    trajectory = _first(fields, _TRAJECTORY_FIELDS)
+    if not isinstance(trajectory, str | int | None):
+        raise ValueError(f"its 'trajectory' must be a string or an int. Got {shown(trajectory)}")
+    return _Row(place, question, split_steps(prefix), float(rate), n, trajectory)
 
 
 def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
-
-
-def _file_hash(path: str) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -8,16 +8,20 @@ never pickle or code. Nothing here imports torch.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from prmcal.errors import InvalidArgumentsError
+from prmcal.registry.reading import reading
 
 __all__ = [
     "check_checkpoint",
     "checkpoint_identity",
     "is_on_this_machine",
+    "read_config",
     "resolve_checkpoint",
 ]
 
@@ -60,6 +64,22 @@ def resolve_checkpoint(checkpoint: str) -> Path:
         return Path(snapshot_download(name, revision=commit, allow_patterns=list(MODEL_FILES)))
     except Exception as error:
         raise _not_on_hub(checkpoint, error) from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the ``config.json`` of a checkpoint's folder.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    file, advice = folder / "config.json", "Download or copy the checkpoint again."
+    with reading(f"{file} cannot be read", advice):
+        config = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("it must be a JSON object")
+    return config
 
 
 def is_on_this_machine(checkpoint: str) -> bool:

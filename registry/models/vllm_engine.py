@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import json
 import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.models.checkpoints import resolve_checkpoint
+from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 from prmcal.registry.models.vllm_plugin import register
 
 __all__ = ["start_engine", "start_pooling_engine", "stop_engine"]
@@ -114,7 +113,7 @@ def stop_engine(plugin: Any) -> None:
 
 def _saved_dtype(folder: Path) -> str:
     """The type of a checkpoint's weights. By default, vLLM would convert float32 to a 16-bit type."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_config(folder)
     return str(config.get("dtype") or config.get("torch_dtype") or "auto")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -79,8 +78,8 @@ class QwenPRM(TransformersPRM):
     @cached_property
     def _quantile(self) -> int | None:
         """The place of an exported calibrated PRM's reward among its sorted outputs. None for an ordinary PRM."""
-        from prmcal.registry.models.checkpoints import resolve_checkpoint
+        from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 
-        config = json.loads((resolve_checkpoint(self.checkpoint) / "config.json").read_text(encoding="utf-8"))
+        config = read_config(resolve_checkpoint(self.checkpoint))
         levels = config.get("levels")
         return list(levels).index(config.get("reward_level", 0.5)) if levels else None

@@ -12,10 +12,13 @@ from scipy.special import expit
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores
 from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.excerpts import shown
 from prmcal.registry.recordings import RecordedQuestion, check_recording, read_recording, recording_identity
 from prmcal.steps import join_steps, split_steps
 
 __all__ = ["RecordedPRM"]
+
+_LARGEST_LOGIT = float(np.finfo(np.float32).max)
 
 
 class RecordedPRM(PRM):
@@ -93,7 +96,7 @@ class RecordedPRM(PRM):
             if len(logits) not in (1, len(steps) + 1) or not all(_is_number(each) for each in logits):
                 raise DataError(
                     f"{self.path}, {question.place}: '{self.logits}' must have a number for each solution, or a list "
-                    f"of {len(steps) + 1} numbers for a solution with {len(steps)} steps. Got {str(given)[:60]}."
+                    f"of {len(steps) + 1} numbers for a solution with {len(steps)} steps. Got {shown(given)}."
                 )
             for count, logit in zip(range(len(steps) + 1 - len(logits), len(steps) + 1), logits, strict=True):
                 found.setdefault(_key(steps[:count]), float(logit))
@@ -105,7 +108,8 @@ def _key(steps: Sequence[str]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and abs(value) <= _LARGEST_LOGIT
 
 
 def _prefix_scores(logit: NDArray[np.float32]) -> PrefixScores:

@@ -31,6 +31,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prmcal.harness.cluster.settings import ClusterSettings
     from prmcal.harness.notebook.opened import Run, open_run
     from prmcal.harness.notebook.starting import run
     from prmcal.harness.planning.grid import GridSpec
@@ -61,6 +62,7 @@ __all__ = [
     "PRM",
     "Answered",
     "Calibrator",
+    "ClusterSettings",
     "Completion",
     "Dataset",
     "FitSupport",
@@ -94,6 +96,7 @@ _HOME = {
     "PRM": "prmcal.registry.contracts.prm",
     "Answered": "prmcal.registry.contracts.strategy",
     "Calibrator": "prmcal.registry.contracts.calibrator",
+    "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
     "FitSupport": "prmcal.registry.contracts.features",

@@ -19,7 +19,7 @@ from prmcal.harness.commands.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import load_plugin_file
-from tests.cluster.conftest import Nodes
+from tests.cluster.nodes import Nodes
 from tests.conftest import PLUGINS
 
 SYNTHETIC = PLUGINS / "synthetic.py"

@@ -13,7 +13,7 @@ from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.registry.plugins import load_plugin_file
-from tests.cluster.conftest import Nodes
+from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import grid
 from tests.conftest import PLUGINS
 

@@ -14,7 +14,7 @@ from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.commands.status import read_status
 from prmcal.registry.plugins import load_plugin_file
-from tests.cluster.conftest import Nodes
+from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import SYNTHETIC, artifacts, during, grid, local, run, slow
 from tests.conftest import PLUGINS
 

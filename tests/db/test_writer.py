@@ -245,7 +245,8 @@ def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Wr
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*Delete")]
+    ("version", "advice"),
+    [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*prmcal rebuild")],
 )
 def test_another_layout_is_refused_and_left_alone(writer: Writer, version: int, advice: str) -> None:
     writer.publish()
@@ -271,7 +272,7 @@ def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
         ):
             path.write_bytes(damage)
             with pytest.raises(
-                DamagedDatabaseError, match=rf"{path.name} is damaged.*Delete it and run the grid again"
+                DamagedDatabaseError, match=rf"{path.name} is damaged.*prmcal rebuild {path.parent}"
             ):
                 Writer(path) if path == writer.path else catalog.jobs(path)
 
@@ -297,7 +298,7 @@ def test_a_folder_in_the_place_of_a_database_is_named(tmp_path: Path) -> None:
     for path in (database_path(tmp_path), published_path(tmp_path)):
         path.mkdir()
         with pytest.raises(
-            DamagedDatabaseError, match=r"Is a directory.*Remove this folder and run the grid again"
+            DamagedDatabaseError, match=rf"is a folder.*Remove or rename it.*prmcal rebuild {tmp_path}"
         ):
             Writer(path) if path == database_path(tmp_path) else catalog.jobs(path)
 

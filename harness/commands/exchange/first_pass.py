@@ -16,6 +16,7 @@ from scipy.special import logit
 
 from prmcal.errors import DataError, StorageError
 from prmcal.registry.datasets.records import read_records
+from prmcal.registry.reading import reading
 
 __all__ = ["import_first_pass"]
 
@@ -76,11 +77,8 @@ def _first_passes(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
-    try:
-        with file.open("rb") as opened:
-            rewards = np.load(opened, allow_pickle=False)
-    except Exception as error:  # The errors for damaged files have no common base class.
-        raise DataError(f"The rewards {file} cannot be read as a .npy file: {error}.") from error
+    with reading(f"The rewards {file} cannot be read as a .npy file"), file.open("rb") as opened:
+        rewards = np.load(opened, allow_pickle=False)
     if not isinstance(rewards, np.ndarray):
         raise DataError(f"The rewards {file} must be one array, a .npy file. Got several, a .npz file.")
     expected = (len(samples), samples[0] if len(set(samples)) == 1 else -1)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, PeftConfig
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.reading import reading
 
 __all__ = ["ADAPTER_FILES", "read_adapter", "read_published_adapter", "write_adapter"]
 
@@ -39,7 +39,7 @@ def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
 
     Raises
     ------
-    OSError, ValueError, TypeError or SafetensorError
+    Exception
         If the folder does not hold an adapter.
     """
     settings = json.loads((folder / _CONFIG).read_text())
@@ -60,10 +60,8 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
     PluginFailedError
         If the folder does not hold such an adapter.
     """
-    try:
+    with reading(f"{folder} does not hold an adapter that PEFT wrote", kind=PluginFailedError):
         weights, config = read_adapter(folder)
-    except (OSError, ValueError, TypeError, SafetensorError) as error:
-        raise PluginFailedError(f"{folder} does not hold an adapter that PEFT wrote: {error}.") from error
     # PEFT saves the embeddings if the vocabulary was extended. They are the PRM's own, without an update.
     weights = {name: weight for name, weight in weights.items() if not name.endswith(_FROZEN)}
     foreign = [name for name in weights if not _LORA_WEIGHT.fullmatch(name)]

@@ -17,6 +17,7 @@ from prmcal.registry.contracts.features import ScoredPrefixes
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.ranges import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
     import torch
@@ -220,12 +221,10 @@ class QuantileLora(Calibrator):
         DataError
             If the folder does not hold a complete adapter of this plugin.
         """
-        from safetensors import SafetensorError
-
         from prmcal.registry.calibrators.lora.adapter_files import read_adapter
         from prmcal.registry.calibrators.lora.checkpoints import file_hash
 
-        try:
+        with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
             card = json.loads((folder / _CARD_FILE).read_text())
             plugin, levels, files = (card.pop(key) for key in ("plugin", "levels", "files"))
             if not isinstance(card["prm"], dict):
@@ -234,11 +233,10 @@ class QuantileLora(Calibrator):
             if changed:
                 raise ValueError(f"{', '.join(changed)} changed since")
             adapter, config = read_adapter(folder)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-            raise DataError(f"{folder} does not contain a saved adapter: {error}. Fit it again.") from error
+            levels = tuple(levels)
         if plugin != self.plugin_name:
             raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
-        self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, tuple(levels)
+        self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, levels
         return self
 
     @property

@@ -106,3 +106,91 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     )
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}
+
+
+BROKEN_CALIBRATOR = """
+import sys
+from pathlib import Path
+import numpy as np
+from prmcal import Calibrator, calibrator
+from prmcal.errors import StorageError
+
+@calibrator("careless")
+class Careless(Calibrator):
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def fit(self, features, k, n):
+        match self.how:
+            case "no-file":
+                Path("/no/such/file").open()
+            case "full-elsewhere":
+                Path("/dev/full").write_text("x")
+            case "storage":
+                raise StorageError("mine")
+            case "exits":
+                sys.exit(3)
+            case "no-words":
+                raise Wordless
+            case "long":
+                raise ValueError("x" * 100_000 + "the end")
+            case "unprintable":
+                raise ValueError("half \\ud800, \\x1b[31mred\\x1b[0m, \\x00 and\\nlines")
+        self.fitted_ = 1.0
+        return self
+
+    def predict(self, features):
+        return np.full((len(features), 1), 0.5)
+
+    def save(self, folder):
+        super().save(folder)
+        match self.how:
+            case "no-save":
+                Path("/no/such/file").open()
+            case "full":
+                Path("/dev/full").write_text("x")
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError
+"""
+
+
+def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "no-file": "failed to fit: FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'",
+        "full-elsewhere": "failed to fit: OSError: [Errno 28] No space left on device",
+        "storage": "failed to fit: StorageError: mine",
+        "exits": "failed to fit: SystemExit: 3",
+        "no-words": "failed to fit: Wordless: (its message raises RuntimeError)",
+        "long": f"failed to fit: ValueError: {'x' * 500}",
+        "unprintable": "failed to fit: ValueError: half \\ud800, \\x1b[31mred\\x1b[0m, \\x00 and lines",
+        "no-save": "failed to save: FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'",
+    }
+    (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
+    bad = [{"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages]
+    out = tmp_path / "out"
+    path = grid(tmp_path, calibrators=["uncalibrated", *bad], strategies=["pass@1"])
+    done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
+    assert done.returncode == ExitCode.FAILED_CELLS
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
+    reasons = {row["calibrator"]: row["reason"] for row in rows}
+    assert reasons.pop("uncalibrated") is None
+    for how, message in messages.items():
+        assert reasons[how].startswith(f"The calibrator '{how}' {message}")
+        assert len(reasons[how]) <= 600
+    told = json.loads(prmcal("status", out, "--format", "json").stdout)["failures"]
+    assert {each["reason"] for each in told} == set(reasons.values())
+    assert "xxxthe end" in (out / "run.log").read_text()
+
+
+def test_a_disk_that_is_full_while_a_calibrator_is_saved_ends_the_run(tmp_path: Path, prmcal: Prmcal) -> None:
+    (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
+    out = tmp_path / "out"
+    path = grid(tmp_path, calibrators=[{"name": "full", "plugin": "careless", "arguments": {"how": "full"}}])
+    done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert f"The disk that holds {out} is full." in " ".join(done.stderr.split())
+    assert prmcal("status", out).returncode == ExitCode.DONE

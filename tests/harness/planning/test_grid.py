@@ -78,7 +78,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, m
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(GridError, match="There is no grid file"):
+    with pytest.raises(GridError, match="cannot be read: No such file"):
         read_grid(tmp_path / "absent.yaml")
 
 

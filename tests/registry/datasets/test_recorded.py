@@ -120,7 +120,7 @@ def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
         ({"question": None}, "must have a 'question'"),
         ({"solutions": []}, "'solutions' must be a list with at least one solution"),
         ({"solutions": [3]}, "each of 'solutions' must be a text, or an object with a 'text'"),
-        ({"solutions": [{"text": "x", "tokens": -1}], "logits": []}, "'tokens' must be a count"),
+        ({"solutions": [{"text": "x", "tokens": -1}], "logits": []}, "'tokens' must be an int in"),
         ({"logits": [1.0]}, "'logits' must be a list with an entry for each of its 3 solutions"),
         ({"follow_ups": [{"completions": ["x"]}]}, "'follow_ups' must be a list of objects with 'prefix'"),
         ({"follow_ups": [{"prefix": ["a"]}]}, "'completions' must be a list"),

@@ -55,7 +55,7 @@ def test_a_trajectory_id_groups_prefixes(tmp_path: Path) -> None:
         (published("a", 1.5), r"its success rate a number in \[0, 1\]. Got 'a' and 1.5"),
         (published("a", None), r"Got 'a' and None"),
         (published("a", 0.3), r"record 1: the success rate 0.3 is not a multiple of 1/8. Set 'follow_ups'"),
-        (published("a", 0.5, follow_ups=0), r"'follow_ups' must be an int in \[1, inf\). Got 0"),
+        (published("a", 0.5, follow_ups=0), r"'follow_ups' must be an int in \[1, 1000000\]. Got 0"),
         (published("a", 0.5, llm="other"), r"contains no calibration prefixes of the LLM 'llm'"),
     ],
 )

@@ -1,0 +1,1 @@
+"""What a cluster costs: scheduling, and nodes that are killed."""

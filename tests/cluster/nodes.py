@@ -1,0 +1,52 @@
+"""The nodes of a Ray cluster on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from prmcal.harness.cluster.cache import CACHE_VARIABLE
+
+
+class Nodes:
+    """The nodes of a cluster, which tests add and kill."""
+
+    def __init__(self, folder: Path) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._folder = folder
+        self._count = 0
+        self._cluster: Any = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+        )
+        self.alive: list[Any] = []
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
+    def add(self, **given: Any) -> Any:
+        """Start a node with one core, and with an address and a cache of its own."""
+        self._count += 1
+        variables = {CACHE_VARIABLE: str(self._folder / f"cache-{self._count}")} | given.pop("env_vars", {})
+        node = self._cluster.add_node(
+            **{
+                "num_cpus": 1,
+                "env_vars": variables,
+                "node_ip_address": f"127.0.0.{self._count + 1}",
+                **given,
+            }
+        )
+        self.alive.append(node)
+        return node
+
+    def kill(self, node: Any) -> None:
+        """Kill the raylet of a node with SIGKILL, as a power cut or a preemption does."""
+        self.alive.remove(node)
+        os.kill(node.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def close(self) -> None:
+        self._cluster.shutdown()

@@ -1,0 +1,211 @@
+"""Data files of strangers: whatever is in them, they are read, or refused with a message about the file."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prmcal import Prefix, Sampling
+from prmcal.errors import DataError, InvalidArgumentsError
+from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.datasets.records import read_records
+from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.recordings import read_recording
+from prmcal.steps import split_steps
+from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
+
+QUESTION = {"question": "1+1?", "answer": "so\n#### 2", "id": "a", "level": "Level 3", "subject": "sums"}
+RECORDING = {
+    "question": "1+1?",
+    "answer": "2",
+    "solutions": ["a\n\n\\boxed{2}", {"text": "\\boxed{3}", "tokens": 3, "finish_reason": "stop"}],
+    "logits": [1.5, [0.5, -0.5]],
+    "follow_ups": [{"prefix": ["a"], "completions": ["\\boxed{2}", "b"]}],
+}
+RATE = {
+    "question": "1+1?",
+    "reasoning_prefix": "a\n\nb",
+    "success_prob": 0.5,
+    "follow_ups": 8,
+    "trajectory": 0,
+    "llm": "m",
+    "split": "calibration",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mutated")
+
+
+def use_questions(path: Path) -> None:
+    for plugin in ("jsonl", "aime24"):
+        dataset = datasets.create(plugin, path=str(path))
+        dataset.identity()
+        content_hash(dataset.questions("test"))
+
+
+def use_recording(path: Path) -> None:
+    read_recording.cache_clear()
+    llm, prm = llms.create("recorded", path=str(path)), prms.create("recorded", path=str(path))
+    assert llm.identity()["recording"] == prm.identity()["recording"]
+    whole, _ = llm.generate([Prefix("1+1?"), Prefix("1+1?", ("a",))], 2, Sampling(), 0)
+    prm.score("1+1?", [split_steps(each.text) for each in whole])
+
+
+def use_success_rates(path: Path) -> None:
+    from prmcal.registry.datasets import success_rates
+
+    success_rates._rows.cache_clear()
+    dataset = datasets.create("success-rates", files={"m": str(path)})
+    assert isinstance(dataset, success_rates.SuccessRates)
+    dataset.identity()
+    dataset.questions("calibration")
+    dataset.trajectories("m", 8)
+
+
+USES = [(QUESTION, use_questions), (RECORDING, use_recording), (RATE, use_success_rates)]
+
+
+@pytest.mark.parametrize(("record", "use"), USES, ids=["questions", "recording", "success rates"])
+@given(data=st.data())
+@FEW
+def test_changed_records(record: dict[str, Any], use: Any, folder: Path, data: st.DataObject) -> None:
+    lines = [
+        json.dumps(each) for each in (data.draw(changed(record)), {**record, "question": "2+2?", "id": 2})
+    ]
+    suffix = data.draw(st.sampled_from(["json", "jsonl"]))
+    path = folder / f"changed.{suffix}"
+    path.write_text(f"[{','.join(lines)}]" if suffix == "json" else "\n".join(lines))
+    reads_or_refuses(lambda: use(path))
+
+
+@pytest.mark.parametrize(("record", "use"), USES, ids=["questions", "recording", "success rates"])
+@given(data=st.data())
+@FEW
+def test_damaged_text(record: dict[str, Any], use: Any, folder: Path, data: st.DataObject) -> None:
+    text = json.dumps(record)
+    place = data.draw(st.sampled_from([place for place, each in enumerate(text) if each in ':,"1']))
+    whole = (text[: place + 1] + data.draw(TEXTS) + text[place + 1 :]).encode()
+    path = folder / data.draw(st.sampled_from(["damaged.json", "damaged.jsonl"]))
+    path.write_bytes(data.draw(st.just(whole) | damaged(text.encode())))
+    reads_or_refuses(lambda: use(path))
+
+
+def parquet_bytes(record: dict[str, Any]) -> bytes:
+    written = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist([record]), written)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("record", "use"),
+    [(QUESTION, use_questions), (RATE, use_success_rates)],
+    ids=["questions", "success rates"],
+)
+@given(data=st.data())
+@FEW
+def test_damaged_parquet(record: dict[str, Any], use: Any, folder: Path, data: st.DataObject) -> None:
+    path = folder / "damaged.parquet"
+    path.write_bytes(data.draw(damaged(parquet_bytes(record))))
+    reads_or_refuses(lambda: use(path))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"\xff\xfe"]),
+        pa.array([10**18], pa.timestamp("us")),
+        pa.array([2**31 - 1], pa.date32()),
+        pa.StringArray.from_buffers(
+            1, pa.py_buffer(b"\x00\x00\x00\x00\x02\x00\x00\x00"), pa.py_buffer(b"\xff\xfe")
+        ),
+    ],
+    ids=["bytes", "timestamp", "date", "no UTF-8"],
+)
+@pytest.mark.parametrize("name", ["question", "answer", "level", "subject", "id"])
+def test_columns_of_other_types(column: Any, name: str, tmp_path: Path) -> None:
+    table = pa.table({**{key: [value] for key, value in QUESTION.items()}, name: column})
+    path = tmp_path / "own.parquet"
+    parquet.write_table(table, path)
+    with pytest.raises(DataError, match=r"own\.parquet(, row 1:| is not a valid Parquet file)"):
+        datasets.create("jsonl", path=str(path)).questions("test")
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
+def test_a_folder_in_the_place_of_a_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"own.{suffix}"
+    path.mkdir()
+    with pytest.raises(DataError, match=rf"own\.{suffix} cannot be read: Is a directory"):
+        read_records(path)
+    for registry in (llms, prms):
+        with pytest.raises(InvalidArgumentsError, match="There is no recording"):
+            registry.create("recorded", path=str(path))
+    with pytest.raises(InvalidArgumentsError, match="does not exist"):
+        datasets.create("success-rates", files={"m": str(path)})
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "~nobody-has-this-name/x", "a\x00b", "a\ud800b"])
+def test_a_path_that_no_file_can_have(path: str) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        datasets.create("jsonl", path=path).questions("test")
+    with pytest.raises(InvalidArgumentsError, match="There is no recording"):
+        llms.create("recorded", path=path)
+
+
+@pytest.mark.parametrize(
+    ("record", "use", "change", "message"),
+    [
+        (RATE, use_success_rates, {"trajectory": [1]}, "its 'trajectory' must be a string or an int"),
+        (RATE, use_success_rates, {"follow_ups": 10**400}, "its 'follow_ups' must be an int in"),
+        (RATE, use_success_rates, {"success_prob": float("nan")}, "its success rate a number in"),
+        (RECORDING, use_recording, {"logits": [10**400, 0]}, "'logits' must have a number for each solution"),
+        (
+            RECORDING,
+            use_recording,
+            {"solutions": [{"text": "a", "tokens": 2**31}] * 2},
+            "'tokens' must be an int in",
+        ),
+        (
+            QUESTION,
+            use_questions,
+            {"answer": float("inf")},
+            "its 'answer' must be a string or a number. Got inf",
+        ),
+    ],
+)
+def test_values_that_no_result_can_hold(
+    record: dict[str, Any], use: Any, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({**record, **change}) + "\n")
+    with pytest.raises(DataError, match=rf"own\.jsonl, line 1: .*{message}"):
+        use(path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("2 + 2 = 4\n#### 4", "4"),
+        ("2 + 2 = 4\n####4 \n\n", "4"),
+        ("working\nA: 12 apples", "12 apples"),
+        ("A: 12", "A: 12"),
+        ("working\n####", "working\n####"),
+        ("#### 4\nno", "#### 4\nno"),
+        ("####" * 20_000 + " " * 20_000 + "\nx", "####" * 20_000 + " " * 20_000 + "\nx"),
+    ],
+    ids=["GSM8K", "no space", "A:", "no working", "nothing", "not last", "long"],
+)
+def test_the_answer_is_the_last_line_after_its_working(answer: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({**QUESTION, "answer": answer}) + "\n")
+    (question,) = datasets.create("jsonl", path=str(path)).questions("test")
+    assert question.answer == expected
