@@ -13,7 +13,7 @@ from prmcal.harness.cli.exit_codes import EXPLANATION
 __all__ = ["app"]
 
 _GROUPS = {
-    "Run a grid": ("plan", "run", "status"),
+    "Run a grid": ("plan", "run", "slurm", "status"),
     "Read the results": ("leaderboard", "show", "compare", "dashboard", "report", "export"),
     "Learn and check": ("docs", "list", "check", "doctor", "schema"),
     "Other": (),

@@ -1,10 +1,10 @@
-"""Commands for grids: plan, run, status, rebuild, gc, doctor."""
+"""Commands for grids: plan, run, slurm, status, rebuild, gc, doctor."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,11 +22,13 @@ from prmcal.harness.cli.options import (
     GridArgument,
     LimitOption,
     OnlyOption,
+    OutOption,
     PluginOption,
     RunArgument,
     names_by_kind,
     read,
 )
+from prmcal.harness.planning.shipped import find_grid
 
 if TYPE_CHECKING:
     from prmcal.harness.execution.run import RunSummary
@@ -57,9 +59,7 @@ def plan(
 @app.command()
 def run(
     grid: GridArgument,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
-    ],
+    out: OutOption,
     only: OnlyOption = None,
     retry_failed: Annotated[
         bool,
@@ -158,6 +158,48 @@ def _exit_code(summary: RunSummary) -> ExitCode:
         case "SIGTERM":
             return ExitCode.TERMINATED
     return ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE
+
+
+@app.command()
+def slurm(
+    grid: GridArgument,
+    run_options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN_OPTION",
+            help="Options of `prmcal run`, after --, such as -- --only llm=weak --quiet.",
+        ),
+    ] = None,
+    *,
+    out: OutOption,
+    nodes: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of nodes. On several, Ray connects them.")
+    ] = 1,
+    gpus_per_node: Annotated[
+        int | None, typer.Option("--gpus-per-node", metavar="G", min=1, help="GPUs of each node.")
+    ] = None,
+    cpus_per_task: Annotated[
+        int | None, typer.Option("--cpus-per-task", metavar="C", min=1, help="Cores of each node.")
+    ] = None,
+    time: Annotated[
+        str, typer.Option(metavar="HH:MM:SS", help="The time limit of the job, in any form that Slurm takes.")
+    ] = "",
+    partition: Annotated[str, typer.Option(metavar="NAME", help="The partition.")] = "",
+) -> None:
+    """Print a script for Slurm that runs a grid.
+
+    Save it in a file and submit it with sbatch. Submit the same file again to continue the run after its time limit.
+    """
+    from prmcal.harness.commands.slurm import Allocation, render_script
+    from prmcal.harness.planning.grid import read_grid
+
+    name = read_grid(find_grid(grid)).name
+    allocation = Allocation(nodes, gpus_per_node, cpus_per_task, time, partition)
+    arguments = [grid, "--out", str(out), *(run_options or [])]
+    # A wrong option is an error here, and not hours later on a node.
+    commands: Any = typer.main.get_command(app)
+    commands.commands["run"].make_context("prmcal run", list(arguments))
+    typer.echo(render_script(name, arguments, allocation), nl=False)
 
 
 @app.command()

@@ -21,6 +21,7 @@ __all__ = [
     "GridArgument",
     "LimitOption",
     "OnlyOption",
+    "OutOption",
     "PagerOption",
     "PluginOption",
     "RunArgument",
@@ -66,6 +67,9 @@ PagerOption = Annotated[
         "--pager/--no-pager",
         help="Show output that is longer than the terminal in the pager (PAGER, or less).",
     ),
+]
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
 ]
 PluginOption = Annotated[
     list[Path] | None,

@@ -14,12 +14,11 @@ from prmcal.harness.commands.output import one_of, time_left
 from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.asked import asked_cells
+from prmcal.harness.execution.asked import asked_part
 from prmcal.harness.execution.crew import WorkerNow, read_crew
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import existing_plan
-from prmcal.harness.planning.selection import part_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -110,9 +109,8 @@ def read_status(directory: Path) -> Status:
     failed = [shard for shard in unfinished if shard.ref.key in failures]
     cells = failed_cells(plan, failures)
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
-    asked = asked_cells(plan, record)
-    part = part_of(plan, asked) if len(asked) < len(plan.cells) else plan
-    asked_for = {shard.ref for shard in part.shards()}
+    part = asked_part(plan, record)
+    asked = {shard.ref for shard in part.shards()}
     return Status(
         directory=directory,
         grid=record.grid["name"],
@@ -126,10 +124,10 @@ def read_status(directory: Path) -> Status:
         cells=len(plan.cells),
         done_cells=len(finished),
         failed_cells=len(cells),
-        part=len(asked) < len(plan.cells) and all(cell.cell_id in finished for cell in asked),
+        part=part is not plan and all(cell.cell_id in finished for cell in part.cells),
         failures=grouped(cells),
         seconds_left=seconds_left(
-            [shard for shard in unfinished if shard.ref in asked_for and shard.ref.key not in failures],
+            [shard for shard in unfinished if shard.ref in asked and shard.ref.key not in failures],
             cost,
             record.workers,
         ),

@@ -1,22 +1,28 @@
-"""The cells that a run is asked for: those of the whole grid, those with certain names, or those that failed before."""
+"""What a run is asked for: the whole grid, the cells with certain names, or those that failed before."""
 
 from __future__ import annotations
 
 from prmcal.db.queries import catalog
-from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.selection import cells_with
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.selection import cells_with, part_of
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 
-__all__ = ["asked_cells", "cells_to_retry"]
+__all__ = ["asked_part", "cells_to_retry"]
 
 
-def asked_cells(plan: Plan, record: RunRecord) -> list[Cell]:
-    """Return the cells of a plan that a run was asked for."""
-    named = cells_with(plan, record.only)
-    if record.retried is None:
-        return named
-    retried = set(record.retried)
-    return [cell for cell in named if cell.cell_id in retried]
+def asked_part(plan: Plan, record: RunRecord) -> Plan:
+    """Return the part of a plan that a run was asked for. It has no cells if none is to be tried again.
+
+    Raises
+    ------
+    GridError
+        If no cell has the names that the run was asked for.
+    """
+    cells = cells_with(plan, record.only)
+    if record.retried is not None:
+        retried = set(record.retried)
+        cells = [cell for cell in cells if cell.cell_id in retried]
+    return part_of(plan, cells)
 
 
 def cells_to_retry(folder: RunFolder) -> list[str]:

@@ -18,7 +18,7 @@ from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.costs.estimate import CostModel, model_seconds
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.asked import asked_cells, cells_to_retry
+from prmcal.harness.execution.asked import asked_part, cells_to_retry
 from prmcal.harness.execution.crew import CrewFile
 from prmcal.harness.execution.ending import Ending, EndWatch
 from prmcal.harness.execution.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
@@ -34,7 +34,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
-from prmcal.harness.planning.selection import Only, cells_with, part_of
+from prmcal.harness.planning.selection import Only, cells_with
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
@@ -171,10 +171,9 @@ def run_grid(
             only={kind: list(names) for kind, names in (only or {}).items()},
             retried=cells_to_retry(folder) if retry_failed else None,
         )
-        cells = asked_cells(plan, record)
-        if not cells:
+        part = asked_part(plan, record)
+        if not part.cells:
             return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
-        part = plan if len(cells) == len(plan.cells) else part_of(plan, cells)
         failures = read_failures(directory)
         write_plan(directory, record.grid, plan, model_seconds(plan))
         folder.write_record(record)
@@ -210,8 +209,10 @@ def run_grid(
     summary = RunSummary(
         computed=len(recorder.manifests) - len(done),
         reused=reused,
-        cells=len(cells),
-        done_cells=sum(all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in cells),
+        cells=len(part.cells),
+        done_cells=sum(
+            all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in part.cells
+        ),
         failed_cells=len(failed),
         grid_cells=len(plan.cells),
         failures=grouped(failed),
@@ -277,10 +278,12 @@ def _execute(
     try:
         with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
             for event in events:
+                ending = watch.ending
                 match event:
                     case Notice(line, details):
                         log.write(line, details)
-                    case Outcome() as outcome:
+                    # A signal to all processes lets shards fail that have no fault.
+                    case Outcome() as outcome if ending is None or outcome.failure is None:
                         log.note(outcome)
                         if outcome.fatal:
                             raise StorageError(outcome.failure.reason if outcome.failure else "")
@@ -290,7 +293,6 @@ def _execute(
                         progress.count(outcome)
                 progress.update(schedule)
                 crew.update(schedule)
-                ending = watch.ending
                 if ending is not None:
                     break
     except BaseException as error:

@@ -64,12 +64,12 @@ def default_workers(grid: GridSpec) -> int:
     """Return the default number of worker processes for a grid.
 
     With GPUs, each worker gets as many GPUs as the largest model of the grid needs. Without, there is one worker for
-    each core, at most eight.
+    each core that this process may use, at most eight.
     """
     gpus = visible_gpus()
     if gpus:
         return max(1, len(gpus) // max(map(gpus_of, _models(grid))))
-    return min(os.cpu_count() or 1, _MOST_WORKERS)
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)  # A scheduler gives a job some of the cores.
 
 
 def check_workers(grid: GridSpec, workers: int) -> None:

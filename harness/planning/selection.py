@@ -42,11 +42,13 @@ def cells_with(plan: Plan, only: Only) -> list[Cell]:
 
 
 def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
-    """Return the part of a plan that computes some of its cells.
+    """Return the part of a plan that computes some of its cells; the plan itself for all of them.
 
     It has all jobs that the cells need. It also has the jobs that no cell needs, such as those of curves, if they read
     nothing else.
     """
+    if len(cells) == len(plan.cells):
+        return plan
     needed = _with_inputs(cell.job for cell in cells)
     read = {source.key for job in plan.jobs for source in job.inputs} | {cell.job.key for cell in plan.cells}
     jobs = [
@@ -54,7 +56,8 @@ def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
         for job in plan.jobs
         if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
     ]
-    return Plan(tuple(jobs), tuple(cells), plan.plugins, plan.datasets, _absent(plan, jobs))
+    absent = _absent(plan, jobs)
+    return Plan(tuple(jobs), tuple(cells), plan.plugins, plan.datasets, absent, plan.model_seconds)
 
 
 def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 import prmcal as face
 from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.execution.asked import cells_to_retry
+from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.conftest import Prmcal
+from tests.db import factory
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
 
 BROKEN = """
@@ -65,16 +69,6 @@ def test_a_part_is_run_and_the_rest_is_left(prmcal: Prmcal, parts: tuple[Path, P
     assert "leave out --only" in prmcal("status", out).stdout
 
 
-def test_another_part_leaves_what_is_done(prmcal: Prmcal, parts: tuple[Path, Path]) -> None:
-    path, out = parts
-    before = set(out.glob("artifacts/*/*"))
-    only = ["--only", "llm=strong", "--only", "strategy=pass@1", "--limit", 5]
-    done = prmcal(*run_arguments(path, out), *only)
-    assert done.returncode == 0, done.stderr
-    assert {each.parent.name for each in set(out.glob("artifacts/*/*")) - before} == {"rollout", "strategy"}
-    assert statuses(out, "llm") == {"weak": {"done"}, "strong": {"done", "pending"}}
-
-
 def test_the_whole_grid_is_finished_from_its_parts(prmcal: Prmcal, parts: tuple[Path, Path]) -> None:
     path, out = parts
     before = {each: each.stat().st_mtime_ns for each in out.glob("artifacts/*/*")}
@@ -123,9 +117,6 @@ def test_failed_cells_are_tried_again_after_their_plugin_was_corrected(
     assert statuses(out, "prm") == {"verifier": {"done"}, "mine": {"failed", "pending"}}
 
     write("pass")
-    ended = prmcal(*run, "--retry-failed", "--max-hours", "0.0000001")
-    assert ended.returncode == ExitCode.TIME_OVER
-    assert "0 of 3 cells done" in ended.stderr
     again = prmcal(*run, "--retry-failed")
     assert again.returncode == 0, again.stderr
     assert "3 of 3 cells done" in again.stderr
@@ -141,3 +132,15 @@ def test_nothing_failed_in_a_folder_without_a_run(prmcal: Prmcal, tmp_path: Path
     refused = prmcal(*run_arguments(small(tmp_path), tmp_path / "out"), "--retry-failed")
     assert refused.returncode == ExitCode.BAD_INPUT
     assert "No grid was run in" in refused.stderr
+
+
+def test_cells_that_an_interrupted_run_did_not_try_again_are_still_to_be_tried(tmp_path: Path) -> None:
+    factory.build(tmp_path)
+    folder = RunFolder(tmp_path)
+    record = RunRecord(grid={"name": "nano"}, plugin_files=[], run_id="1", started_at="2026-11-01T00:00:00")
+    folder.write_record(record)
+    assert cells_to_retry(folder) == [factory.FAILED_CELL]
+    cells = face.open_run(tmp_path).cells
+    done = cells["cell_id"][cells["status"] == "done"].iloc[0]
+    folder.write_record(replace(record, retried=[done, "calibration/weak/new"]))
+    assert cells_to_retry(folder) == [factory.FAILED_CELL, "calibration/weak/new"]

@@ -1,0 +1,48 @@
+"""The script of ``prmcal slurm`` for several nodes, with a real Ray and stand-ins for Slurm's own programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.commands.slurm import Allocation, render_script
+from tests.conftest import environment
+from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
+
+PROGRAMS = {
+    "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
+    "scontrol": "printf '%s\\n' localhost localhost",
+}
+ENDLESS = {"name": "endless", "plugin": "synthetic-llm", "arguments": {"pause": 36000.0}}
+
+
+def test_it_starts_ray_and_slurms_signal_ends_the_run_cleanly(tmp_path: Path) -> None:
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path, out = grid(tmp_path, llms=[{"name": "fast", "plugin": "synthetic-llm"}, ENDLESS]), tmp_path / "out"
+    arguments = [str(path), "--out", str(out), "--plugin", str(SYNTHETIC), "--limit", "5"]
+    script = tmp_path / "run.sbatch"
+    script.write_text(render_script("synthetic", arguments, Allocation(nodes=2)))
+    known = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_JOB_NODELIST": "localhost,localhost",
+        "SLURM_CPUS_ON_NODE": "1",
+    }
+    job = subprocess.Popen(["bash", script], env=environment() | known, stderr=subprocess.PIPE, text=True)
+    log, end = out / "run.log", time.monotonic() + 600
+    while not (log.exists() and "strategy of fast" in log.read_text()):
+        assert job.poll() is None, job.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    job.send_signal(signal.SIGTERM)
+    told = job.communicate(timeout=600)[1]
+    assert job.returncode == ExitCode.TERMINATED
+    assert "2 of 2 nodes joined Ray." in told
+    assert "on 2 nodes of a cluster." in " ".join(told.split())
+    assert "The run was ended by SIGTERM. Finished work is kept." in told
