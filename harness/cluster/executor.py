@@ -22,7 +22,7 @@ from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
 from prmcal.harness.cluster.connection import connected
 from prmcal.harness.cluster.files import FileServer
-from prmcal.harness.cluster.nodes import Node, alive_nodes, inspect_nodes, on_node
+from prmcal.harness.cluster.nodes import Node, alive_nodes, cause_of, inspect_nodes, on_node
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.schedule import Outcome, Schedule
@@ -116,11 +116,12 @@ class RayExecutor:
             self._ray = stack.enter_context(connected(self._settings.address))
             nodes = alive_nodes(self._ray)
             check_gpus(self._grid, nodes.values())
-            refused = inspect_nodes(self._ray, list(nodes.values()), _paths(self._grid))
+            found = inspect_nodes(self._ray, list(nodes.values()), _paths(self._grid))
+            refused = [why for why in found.values() if why]
             if refused:
-                raise ClusterError(next(iter(refused.values())) + _others(len(refused) - 1))
-            self._nodes.usable = nodes
-            slots_of(self._grid, nodes, self._settings.workers)
+                raise ClusterError(refused[0] + _others(len(refused) - 1))
+            self._nodes.usable = {key: node for key, node in nodes.items() if key not in found}
+            slots_of(self._grid, self._nodes.usable, self._settings.workers)
             self._exit = stack.pop_all()
         return self
 
@@ -214,6 +215,8 @@ class RayExecutor:
         joined = [node for key, node in alive.items() if key not in known.usable and key not in known.refused]
         refused = inspect_nodes(self._ray, joined, _paths(self._grid)) if joined else {}
         for node in joined:
+            if refused.get(node.id) == "":
+                continue
             if node.id in refused:
                 known.refused[node.id] = refused[node.id]
                 yield Notice(f"{refused[node.id]} The run does not use it.")
@@ -271,9 +274,9 @@ class RayExecutor:
         try:
             answer = self._ray.get(worker.answer)
         except self._ray.exceptions.RayTaskError as error:
-            return self._fail(worker, _cause(error), schedule)
+            return self._fail(worker, cause_of(error), schedule)
         except self._ray.exceptions.RayError as error:
-            return self._lose(worker, _cause(error), schedule)
+            return self._lose(worker, cause_of(error), schedule)
         worker.answer = None
         if not worker.ready:
             worker.ready = True
@@ -382,14 +385,6 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, Sequence):
         for value in data:
             yield from _texts(value)
-
-
-def _cause(error: BaseException) -> str:
-    """Return the last line of an error of Ray that is not empty, without a full stop."""
-    cause = getattr(error, "cause", None)
-    text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
 
 
 def _others(count: int) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from prmcal.harness.machine.environment import package_versions
 
-__all__ = ["Node", "alive_nodes", "inspect_nodes", "on_node"]
+__all__ = ["Node", "alive_nodes", "cause_of", "inspect_nodes", "on_node"]
 
-_SECONDS_TO_ANSWER = 25.0
+_SECONDS_TO_ANSWER = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
 
 
 def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dict[str, str]:
-    """Return why nodes cannot be used, by their ids. A node that can be used is not in it.
+    """Return why nodes cannot be used, by their ids. It is empty for a node that has left, and absent for a usable one.
 
     A node must have the same versions of Python, prmcal and the packages that decide results, and the files and folders
     that the grid names.
@@ -74,6 +74,9 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
     for node in nodes:
         try:
             theirs, missing = ray.get(answers[node.id], timeout=0)
+        except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+            refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
+            continue
         except Exception as error:
             silent = isinstance(error, ray.exceptions.GetTimeoutError)
             why = (
@@ -88,6 +91,14 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
         if problem:
             refused[node.id] = f"The node {node.name} {problem}"
     return refused
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the first line of what an error of Ray was caused by, without a full stop."""
+    cause = getattr(error, "cause", None)
+    text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
 
 
 def on_node(ray: Any, node: str) -> Any:
@@ -139,7 +150,10 @@ def _inspection() -> Callable[[list[str], list[str]], tuple[dict[str, str], list
             except metadata.PackageNotFoundError:
                 found[name] = ""
         found["python"] = platform.python_version()
-        spec = util.find_spec("prmcal")
+        try:
+            spec = util.find_spec("prmcal")
+        except ImportError:
+            spec = None
         if spec is None or spec.origin is None:
             found["prmcal"] = ""
         else:

@@ -155,7 +155,10 @@ def _answer(directory: Path) -> list[str]:
     found = overview(RunFolder(directory).results())
     if not found.ranking:
         return []
-    return [wrapped(f"{each.title}: {each.figure}. {each.detail}.", hanging="  ") for each in tiles(found)]
+    return [
+        wrapped(f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:]}.", hanging="  ")
+        for each in tiles(found)
+    ]
 
 
 def _next(directory: Path) -> list[str]:
