@@ -21,7 +21,7 @@ from prmcal.errors import (
     MissingDatabaseError,
 )
 
-__all__ = ["check_version", "connect", "driver_errors", "engine_for"]
+__all__ = ["check_version", "connect", "driver_errors", "engine_for", "folder_in_the_way"]
 
 _LOCKED = ("Conflicting lock is held", "Could not set lock on file")
 _DISK = (
@@ -119,6 +119,13 @@ def check_version(connection: sa.Connection, path: Path) -> None:
         )
 
 
+def folder_in_the_way(path: Path) -> DamagedDatabaseError:
+    """Return the error for a folder in the place of a database."""
+    return DamagedDatabaseError(
+        f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
+    )
+
+
 def _rebuild(path: Path) -> str:
     return f"Build the database again from the artifacts: prmcal rebuild {path.parent}"
 
@@ -135,9 +142,7 @@ def _meaning(path: Path, message: str) -> DatabaseError | None:
             "then run the same command again: stored results are kept."
         )
     if "Is a directory" in message:
-        return DamagedDatabaseError(
-            f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
-        )
+        return folder_in_the_way(path)
     if any(mark in message for mark in _OTHER_FORMAT):
         return DatabaseVersionError(
             f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."

@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.connection import check_version, connect, engine_for
+from prmcal.db.connection import check_version, connect, engine_for, folder_in_the_way
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import (
     Cell,
@@ -223,6 +223,8 @@ class Writer:
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
             shutil.copyfile(self.path, temporary)
             temporary.replace(self.published)
+        except IsADirectoryError as error:
+            raise folder_in_the_way(self.published) from error
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
         finally:

@@ -19,6 +19,7 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from prmcal.errors import NoAnswerError, PrmcalError
+from prmcal.registry.excerpts import excerpt
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -249,7 +250,7 @@ def temporary(status: int) -> bool:
 
 def described(error: BaseException) -> str:
     """Return an error in one line."""
-    text = " ".join(str(error).split())[:300]
+    text = excerpt(str(error))
     if isinstance(error, IncompleteReplyError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

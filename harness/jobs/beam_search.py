@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.harness.jobs.rollout import check_completions
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
 from prmcal.registry.contracts.llm import LLM
@@ -207,6 +208,7 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
         else []
     )
     for (index, members), completions in zip(places, drawn, strict=True):
+        check_completions(completions, len(members))
         each = going[index]
         each.prefill_tokens += completions[0].prompt_tokens
         for member, completion in zip(members, completions, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.jobs.job import Shard
@@ -21,7 +21,8 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.excerpts import message_of
+from prmcal.registry.excerpts import message_of, shown
+from prmcal.registry.grading.verdict import Verdict
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 
 if TYPE_CHECKING:
@@ -142,7 +143,21 @@ class Context:
     def questions(self, data: QuestionSlice) -> list[Question]:
         """Return the questions of a slice."""
         start, stop = data.questions.start, data.questions.stop
-        return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
+        with plugin_guard("dataset", data.dataset.name, "give its questions"):
+            return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
+
+    def grade(
+        self, dataset: PluginReference, question: Question, trajectory: str
+    ) -> tuple[Verdict, str | None]:
+        """Grade a whole trajectory; see :meth:`prmcal.Dataset.grade`."""
+        with plugin_guard("dataset", dataset.name, "grade"):
+            verdict, answer = self.dataset(dataset).grade(question, trajectory)
+            require(
+                verdict in get_args(Verdict) and isinstance(answer, str | None),
+                f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "
+                f"Got {shown((verdict, answer))}.",
+            )
+            return verdict, answer
 
     def table(self, shard: Shard[Parameters], role: str, table: str) -> pd.DataFrame:
         """Return one table of all input artifacts of a role, concatenated."""

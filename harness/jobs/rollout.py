@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import GeneratingParameters, RolloutParameters
-from prmcal.registry.contracts.data import Completion, Prefix
+from prmcal.registry.contracts.data import Completion, FinishReason, Prefix
+from prmcal.registry.excerpts import shown
 from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "compute", "draw", "typed"]
+__all__ = ["COLUMNS", "check_completions", "compute", "draw", "typed"]
+
+_MOST_TOKENS = 2**31 - 1
 
 COLUMNS = [
     "question_id",
@@ -36,12 +39,12 @@ def compute(shard: Shard[RolloutParameters], context: Context) -> Output:
     import pandas as pd
 
     data, trajectories = shard.parameters.data, shard.parameters.trajectories
-    questions, dataset = context.questions(data), context.dataset(data.dataset)
+    questions = context.questions(data)
     completions = draw(shard, context, [Prefix(question.text) for question in questions], len(trajectories))
     rows = []
     for question, drawn in zip(questions, completions, strict=True):
         for number, completion in zip(trajectories, drawn, strict=True):
-            verdict, answer = dataset.grade(question, completion.text)
+            verdict, answer = context.grade(data.dataset, question, completion.text)
             rows.append(
                 (
                     question.id,
@@ -78,10 +81,24 @@ def draw(
         completions = patiently(llm, lambda: llm.generate(prefixes, n, parameters.sampling, shard.seed))
         require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
-            require_length(drawn, n, "completions of a prefix")
-            require(
-                all(isinstance(each, Completion) and each.tokens >= 0 for each in drawn),
-                "it must return Completion objects with a token count of 0 or more.",
-            )
-            "".join(each.text for each in drawn).encode()  # It must be text that a file can hold.
+            check_completions(drawn, n)
     return completions
+
+
+def check_completions(drawn: Any, n: int) -> None:
+    """Raise a PluginFailedError unless these are `n` completions of a prefix that can be stored."""
+    require_length(drawn, n, "completions of a prefix")
+    for each in drawn:
+        require(
+            isinstance(each, Completion) and isinstance(each.text, str),
+            f"it must return Completion objects with a text. Got {shown(each)}.",
+        )
+        require(
+            0 <= each.tokens <= _MOST_TOKENS and 0 <= each.prompt_tokens <= _MOST_TOKENS,
+            f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown((each.tokens, each.prompt_tokens))}.",
+        )
+        require(
+            each.finish_reason in get_args(FinishReason),
+            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}.",
+        )
+    "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.

@@ -35,7 +35,7 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
     given = shard.parameters
     llm = context.llm(given.llm, beside=True)
     prm = context.prm(given.prm, beside=True)
-    dataset = context.dataset(given.data.dataset)
+    dataset = given.data.dataset
     questions = context.questions(given.data)
     with plugin_guard("strategy", given.strategy.name, "search"):
         strategy = given.strategy.build(strategies)
@@ -48,9 +48,10 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
     rows = []
     for each in found:
         text = join_steps(each.answer.steps)
-        verdict, answer = dataset.grade(each.question, text)
+        verdict, answer = context.grade(dataset, each.question, text)
         right = [
-            dataset.grade(each.question, join_steps(beam.steps))[0] == "correct" for beam in each.finished
+            context.grade(dataset, each.question, join_steps(beam.steps))[0] == "correct"
+            for beam in each.finished
         ]
         rows.append(
             {

@@ -31,7 +31,6 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     """
     data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
     questions = {question.id: question for question in context.questions(data)}
-    dataset = context.dataset(data.dataset)
     trajectories = context.table(shard, "rollout", "trajectories")
     trajectories = trajectories[trajectories["trajectory"] < shard.parameters.trajectories.stop]
 
@@ -44,7 +43,7 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
             prefixes.append((row.question_id, row.trajectory, step, group))
             text = join_steps(steps[:step])
             if extract_answer(text) is not None:
-                verdict, _ = dataset.grade(questions[row.question_id], text)
+                verdict, _ = context.grade(data.dataset, questions[row.question_id], text)
                 counts[group] = (follow_ups if verdict == "correct" else 0, True)
 
     followed = sorted({group for *_, group in prefixes} - counts.keys())
@@ -53,7 +52,8 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     for group, completions in zip(followed, drawn, strict=True):
         question_id, steps, _ = group
         head = text_so_far(steps)
-        verdicts = [dataset.grade(questions[question_id], head + each.text)[0] for each in completions]
+        question = questions[question_id]
+        verdicts = [context.grade(data.dataset, question, head + each.text)[0] for each in completions]
         counts[group] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
 

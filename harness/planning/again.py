@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.db.run_folder import RECORD_FILE
+from prmcal.harness.planning.grid import grid_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan
@@ -32,7 +33,7 @@ def existing_plan(folder: RunFolder) -> Plan:
     if saved is not None:
         return saved
     load_plugins_of(folder)
-    return build_plan(GridSpec.model_validate(record.grid))
+    return build_plan(grid_of(record.grid, f"The grid in {folder.directory / RECORD_FILE}"))
 
 
 def load_plugins_of(folder: RunFolder) -> None:

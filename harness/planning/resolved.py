@@ -22,6 +22,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.excerpts import shown
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms, strategies
 
 __all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "build_plugin", "resolve"]
@@ -225,11 +226,23 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
     with plugin_guard("dataset", spec.name, "give its questions"):
         questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
-        require(all(isinstance(each, Question) for each in questions), "it must return Question objects.")
-        content_hash(questions)  # It must be text that a key can be made from.
+        _check_questions(questions)
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
+
+
+def _check_questions(questions: Sequence[Question]) -> None:
+    """Raise a PluginFailedError unless these are questions that can be stored."""
+    for each in questions:
+        require(isinstance(each, Question), f"it must return Question objects. Got {shown(each)}.")
+        texts = (each.id, each.text, each.answer, each.subject or "")
+        require(
+            all(isinstance(text, str) for text in texts) and isinstance(each.level, int | None),
+            f"the id, text, answer and subject of a question are strings, and its level is an int. Got {shown(each)}.",
+        )
+    require(len({each.id for each in questions}) == len(questions), "it has two questions with the same id.")
+    content_hash(questions)  # Half of a surrogate pair raises an error.
 
 
 def _check_shards(grid: ResolvedGrid) -> None:

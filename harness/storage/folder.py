@@ -15,7 +15,14 @@ from typing import IO, Any
 
 import yaml
 
-from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, database_path, is_running, published_path
+from prmcal.db.run_folder import (
+    LOCK_FILE,
+    RECORD_FILE,
+    artifacts_root,
+    database_path,
+    is_running,
+    published_path,
+)
 from prmcal.errors import RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
 from prmcal.registry.excerpts import excerpt
@@ -127,6 +134,8 @@ class RunFolder:
     def claim(self, grid: str) -> None:
         """Check that the folder is empty, or belongs to the grid of that name.
 
+        A folder with artifacts and without a record belongs to no grid: the record was damaged and removed.
+
         Raises
         ------
         RunError
@@ -139,7 +148,10 @@ class RunFolder:
                     f"{self.directory} belongs to the grid '{owner}', not to '{grid}'. "
                     "Choose another --out folder."
                 )
-        elif self.directory.is_dir() and any(path.name != LOCK_FILE for path in self.directory.iterdir()):
+            return
+        if not self.directory.is_dir() or artifacts_root(self.directory).is_dir():
+            return
+        if any(path.name != LOCK_FILE for path in self.directory.iterdir()):
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )

@@ -13,7 +13,7 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.datasets.records import Record, first_questions, questions_of, read_records
-from prmcal.registry.excerpts import shown
+from prmcal.registry.excerpts import excerpt, shown
 from prmcal.registry.grading import Grading
 
 __all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
@@ -61,7 +61,7 @@ class _HubTable:
                 for row in datasets.load_dataset(self.repository, configuration, split=self.split)
             ]
         except Exception as error:  # `datasets` raises errors without a common base class.
-            reason = " ".join(str(error).split())[:200]
+            reason = excerpt(str(error))
             raise DataError(
                 f"The data set '{plugin}' is not on this machine, and its download from the Hugging Face hub "
                 f"({self}) failed: {type(error).__name__}: {reason}. Set its '{argument}' argument to a file of the "

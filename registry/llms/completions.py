@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason
+from prmcal.registry.excerpts import excerpt
 from prmcal.registry.network import IncompleteReplyError, Patience, temporary
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ class CompletionsClient:
         response = await client.post(f"{self.base_url.rstrip('/')}/completions", json=dict(request))
         status = response.status_code
         if temporary(status):
-            raise IncompleteReplyError(f"it answered {status} {_shown(response.text)}", response=response)
+            raise IncompleteReplyError(f"it answered {status} {excerpt(response.text)}", response=response)
         if status != 200:
             raise PluginFailedError(
-                f"The server {self.base_url} refused a request with {status}: {_shown(response.text)}. "
+                f"The server {self.base_url} refused a request with {status}: {excerpt(response.text)}. "
                 f"{_advice(status)}"
             )
         return _completion(response, request)
@@ -84,9 +85,9 @@ def _completion(response: httpx2.Response, request: Mapping[str, Any]) -> Comple
             int(reply["usage"]["completion_tokens"]),
             int(reply["usage"].get("prompt_tokens") or 0),
         )
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
         raise IncompleteReplyError(
-            f"its reply has no completion with usage ({type(error).__name__}: {error}): {_shown(response.text)}"
+            f"its reply has no completion with usage ({type(error).__name__}: {error}): {excerpt(response.text)}"
         ) from error
     if not isinstance(text, str) or reason not in ("stop", "length"):
         raise IncompleteReplyError(f"it did not finish a completion (finish_reason {reason!r})")
@@ -118,7 +119,3 @@ def _advice(status: int) -> str:
         403: "Set 'key_variable' to the environment variable that holds its key.",
         404: "Check 'base_url', which usually ends in /v1, and 'model'.",
     }.get(status, "Check 'model', and that max_tokens fits the context of the server.")
-
-
-def _shown(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from prmcal.harness.cli.exit_codes import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
+
+FEW_QUESTIONS = {"name": "synthetic-questions", "questions": 4}
+
+
+def small_grid(folder: Path, **changes: Any) -> Path:
+    """A grid that takes seconds."""
+    small = {
+        "datasets": [FEW_QUESTIONS],
+        "calibration": {**FEW_QUESTIONS, "trajectories": 2, "follow_ups": 2},
+        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
+        "scaling": {"samples": 2},
+        "strategies": ["pass@1"],
+    }
+    return grid(folder, **{**small, **changes})
 
 
 def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
@@ -64,7 +79,7 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
         {"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
     ]
     out = tmp_path / "out"
-    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
+    done = prmcal(*run_arguments(small_grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == ExitCode.FAILED_CELLS
     rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
     found = {row["calibrator"]: row["status"] for row in rows}
@@ -97,7 +112,7 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     mine = tmp_path / "mine.py"
     mine.write_text(BROKEN_STRATEGY)
     out = tmp_path / "out"
-    path = grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
+    path = small_grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
     done = prmcal(*run_arguments(path, out), "--plugin", mine)
     assert done.returncode == ExitCode.FAILED_CELLS
     assert (
@@ -106,6 +121,79 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     )
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}
+
+
+CARELESS = """
+from dataclasses import replace
+import prmcal
+from prmcal.registry.plugins import datasets, llms
+
+class Careless:
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+@prmcal.llm("careless")
+class CarelessLLM(Careless, prmcal.LLM):
+    def generate(self, prefixes, n, sampling, seed):
+        drawn = llms.create("synthetic-llm").generate(prefixes, n, sampling, seed)
+        changes = {
+            "surrogate": {"text": "half \\ud800"},
+            "tokens": {"tokens": 2**31},
+            "no-reason": {"finish_reason": None},
+        }
+        return [[replace(each, **changes[self.how]) for each in of_prefix] for of_prefix in drawn]
+
+@prmcal.dataset("careless")
+class CarelessData(Careless, prmcal.Dataset):
+    splits = ("calibration", "test")
+
+    def questions(self, split, count=None):
+        if self.how == "twice":
+            return [prmcal.Question("1", "1+1?", "2"), prmcal.Question("1", "1+2?", "3")]
+        if self.how == "number":
+            return [prmcal.Question("1", "1+1?", 2)]
+        known = datasets.create("synthetic-questions").questions(split, 4)
+        return [replace(each, text="again " + each.text) for each in known]
+
+    def grade(self, question, trajectory):
+        return None, None
+"""
+
+
+def test_llms_and_data_sets_that_return_what_cannot_be_stored(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "surrogate": "The llm 'surrogate' failed to generate: UnicodeEncodeError: 'utf-8' codec can't encode",
+        "tokens": "The llm 'tokens' failed to generate: it must return token counts in [0, 2147483647]",
+        "no-reason": "The llm 'no-reason' failed to generate: its finish reason must be end, stop, length. Got None",
+        "graded": "The dataset 'graded' failed to grade: it must return a verdict",
+    }
+    (tmp_path / "mine.py").write_text(CARELESS)
+    llms = [
+        {"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages if how != "graded"
+    ]
+    graded = {"name": "graded", "plugin": "careless", "arguments": {"how": "graded"}}
+    path = small_grid(
+        tmp_path,
+        llms=[{"name": "good", "plugin": "synthetic-llm"}, *llms],
+        calibrators=["uncalibrated"],
+        datasets=[FEW_QUESTIONS, graded],
+    )
+    arguments = [*run_arguments(path, tmp_path / "out"), "--plugin", tmp_path / "mine.py"]
+    done = prmcal(*arguments)
+    assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
+    rows = json.loads(
+        prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout
+    )
+    for row in rows:
+        how = row["llm"] if row["llm"] in messages else row["dataset"]
+        assert (row["reason"] or "").startswith(messages.get(how, ""))
+        assert (row["status"] == "done") == (how not in messages)
+    for how, message in {"twice": "two questions with the same id", "number": "are strings"}.items():
+        path = grid(tmp_path, datasets=[{"name": "bad", "plugin": "careless", "arguments": {"how": how}}])
+        refused = prmcal("plan", path, *arguments[-4:])
+        assert refused.returncode == ExitCode.BAD_INPUT
+        assert "The dataset 'bad' failed to give its questions: " in refused.stderr
+        assert message in refused.stderr
 
 
 BROKEN_CALIBRATOR = """
@@ -170,7 +258,7 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
     (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
     bad = [{"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages]
     out = tmp_path / "out"
-    path = grid(tmp_path, calibrators=["uncalibrated", *bad], strategies=["pass@1"])
+    path = small_grid(tmp_path, calibrators=["uncalibrated", *bad])
     done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
@@ -189,7 +277,9 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
 def test_a_disk_that_is_full_while_a_calibrator_is_saved_ends_the_run(tmp_path: Path, prmcal: Prmcal) -> None:
     (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
     out = tmp_path / "out"
-    path = grid(tmp_path, calibrators=[{"name": "full", "plugin": "careless", "arguments": {"how": "full"}}])
+    path = small_grid(
+        tmp_path, calibrators=[{"name": "full", "plugin": "careless", "arguments": {"how": "full"}}]
+    )
     done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
     assert done.returncode == ExitCode.BAD_INPUT
     assert f"The disk that holds {out} is full." in " ".join(done.stderr.split())

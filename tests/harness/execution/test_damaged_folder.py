@@ -1,0 +1,88 @@
+"""A damaged record, or damaged failures, in the folder of a run: refused, and the folder can be used again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prmcal.db.run_folder import FAILURES_FILE, RECORD_FILE, artifacts_root
+from prmcal.errors import GridError, RunError
+from prmcal.harness.execution.failures import Failure, read_failures, write_failures
+from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.storage.folder import RunFolder, RunRecord
+from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
+
+RECORD: dict[str, Any] = {
+    "grid": {"name": "small", "llms": ["a"]},
+    "plugin_files": ["/a.py"],
+    "run_id": "0123456789ab",
+    "started_at": "2026-11-22T00:00:00+00:00",
+    "workers": 2,
+    "log": "run.log",
+}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
+def use(directory: Path) -> None:
+    folder = RunFolder(directory)
+    folder.claim("small")
+    record = folder.record()
+    assert isinstance(record.workers, int)
+    assert all(isinstance(each, str) for each in (record.run_id, record.started_at, *record.plugin_files))
+
+
+@given(record=changed(RECORD))
+@FEW
+def test_changed_records(record: Any, directory: Path) -> None:
+    (directory / RECORD_FILE).write_text(json.dumps(record))
+    reads_or_refuses(lambda: use(directory))
+
+
+@given(content=damaged(json.dumps(RECORD).encode()) | TEXTS.map(str.encode))
+@FEW
+def test_damaged_records(content: bytes, directory: Path) -> None:
+    (directory / RECORD_FILE).write_bytes(content)
+    reads_or_refuses(lambda: use(directory))
+
+
+def test_a_folder_without_its_record_can_be_used_again(tmp_path: Path) -> None:
+    artifacts_root(tmp_path).mkdir()
+    (tmp_path / RECORD_FILE).write_text("{")
+    with pytest.raises(RunError, match=r"run\.json is damaged .*Remove it, and run the grid again"):
+        RunFolder(tmp_path).claim("small")
+    (tmp_path / RECORD_FILE).unlink()
+    RunFolder(tmp_path).claim("small")
+
+
+def test_a_recorded_grid_that_is_none_is_refused(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write_record(RunRecord(**{**RECORD, "plugin_files": []}))
+    with pytest.raises(GridError, match=r"The grid in .*run\.json: the key 'prms' is missing"):
+        existing_plan(RunFolder(tmp_path))
+
+
+@given(content=changed({"key": {"reason": "out of luck", "cause": "plugin"}}).map(json.dumps) | TEXTS)
+@FEW
+def test_damaged_failures(content: str, directory: Path) -> None:
+    (directory / FAILURES_FILE).write_text(content)
+    for failure in read_failures(directory).values():
+        assert failure.reason.isprintable()
+        assert len(failure.reason) <= 600
+
+
+@given(reason=st.text(st.characters()))
+@FEW
+def test_any_reason_can_be_stored_and_printed(reason: str, directory: Path) -> None:
+    write_failures(directory, {"key": Failure(reason)})
+    (stored,) = read_failures(directory).values()
+    assert stored == Failure(reason)
+    assert stored.reason.isprintable()
+    stored.reason.encode()
