@@ -3,8 +3,8 @@
 python -m benchmarks.analysis.many_shards [SHARDS...]
 
 The grid has 3 LLMs and 2 PRMs without models, and one question in each shard. Each size is measured in a process of its
-own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more. Then a grid of
-2,000 shards is run, and a database of the size of the paper's whole grid is published.
+own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more. Then results
+are added to a database of the size of the paper's whole grid, as often as a run publishes them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
+
+from benchmarks.analysis.bulk_load import rewards
 from benchmarks.analysis.dashboard import describe, fill
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
@@ -28,8 +31,9 @@ from prmcal.harness.commands.plan import render_plan
 from prmcal.harness.commands.status import read_status
 from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.run import finished_shards, run_grid
+from prmcal.harness.execution.pace import Pace
+from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
+from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
@@ -43,6 +47,7 @@ SIZES = (2_000, 20_000, 200_000)
 SHARDS_OF_QUESTION = 33
 ARTIFACTS, BYTES = 20_000, 3_000
 PREFIXES = 15  # of a trajectory, as `prmcal plan paper` assumes
+NEW_ROWS, PUBLISHING_SECONDS = 20_000, 180
 
 
 def grid(shards: int) -> GridSpec:
@@ -155,29 +160,31 @@ def grow(sizes: tuple[int, ...]) -> None:
     print(f"{'memory of all this':28}" + "".join(f"{memory:19,.0f} MB" for _, _, memory in found))
 
 
-def run() -> None:
-    """Run a grid, and print the share of the time in which results were published."""
-    load_plugin_file(PLUGINS)
-    with tempfile.TemporaryDirectory() as name:
-        run_grid(grid(SIZES[0]), Path(name), workers=2, plugin_files=[PLUGINS])
-        print((Path(name) / "run.log").read_text().splitlines()[-1])
-
-
 def publish() -> None:
-    """Print how long it takes to publish a database of the size of the paper's grid."""
+    """Print how much time it takes to add results to a database of the size of the paper's grid and to publish it."""
     with tempfile.TemporaryDirectory() as name:
-        writer = Writer(database_path(Path(name)))
+        directory = Path(name)
+        writer = Writer(database_path(directory))
         describe(writer)
         fill(writer.path, PREFIXES - 1)
-        begin = time.perf_counter()
-        writer.publish()
-        seconds = time.perf_counter() - begin
-        print(f"publishing {writer.path.stat().st_size / 2**20:,.0f} MiB takes {seconds:.2f} s")
+        parquet.write_table(rewards(NEW_ROWS), directory / "rewards.parquet")
+        pace, writes, begin = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES), 0, time.monotonic()
+        while time.monotonic() < begin + PUBLISHING_SECONDS:
+            if pace.due:
+                with pace.work():
+                    writer.load("rewards", [directory / "rewards.parquet"], job_key=f"job-{writes}")
+                    writer.publish()
+                writes += 1
+            time.sleep(0.1)
+        size, seconds = writer.path.stat().st_size / 2**20, time.monotonic() - begin
+    print(
+        f"In {seconds:.0f} s, {writes} jobs of {NEW_ROWS:,} rewards were added to a database of {size:,.0f} MiB, which "
+        f"was published each time: {pace.seconds / max(1, writes):.2f} s, {pace.seconds / seconds:.1%} of the time."
+    )
 
 
 def main() -> None:
     grow(tuple(map(int, sys.argv[1:])) or SIZES)
-    run()
     publish()
 
 

@@ -28,11 +28,10 @@ from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import Manifest, Store
 
-__all__ = ["Recorder"]
+__all__ = ["SECONDS_BETWEEN_WRITES", "SHARE_FOR_WRITING", "Recorder"]
 
-# Readers see new results after this time, or later if writing and publishing would take more than this share.
-_SECONDS_BETWEEN_WRITES = 5.0
-_SHARE_FOR_WRITING = 0.02
+SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING = 5.0, 0.02
+"""Readers see new results after this time, or later if writing and publishing would take more than this share."""
 
 # The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell.
 _JOB_TABLES = {
@@ -73,7 +72,7 @@ class Recorder:
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, Failure] = {}
-        self.pace = Pace(_SHARE_FOR_WRITING, _SECONDS_BETWEEN_WRITES)
+        self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self._writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()

@@ -66,6 +66,7 @@ class WorkerProcess:
         self.loaded = ""
         self._output = output
         output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(b"")  # An earlier process may have written it.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         # A worker needs nothing of the program that started it. It would import it again, and with it a script that

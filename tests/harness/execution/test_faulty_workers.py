@@ -1,0 +1,155 @@
+"""Workers that die, hang or tell nonsense: their shards are tried again, and nobody else's cells fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.executors.messages import MessageError, read_message, write_message
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Manifest
+from tests.conftest import Prmcal
+from tests.harness.execution.synthetic_grid import grid, run_arguments
+
+PLUGIN = """
+import os, signal, threading, time
+from pathlib import Path
+from prmcal import Calibrator, calibrator
+
+@calibrator("faulty")
+class Faulty(Calibrator):
+    def __init__(self, fault: str, folder: str) -> None:
+        self.fault = fault
+        self.folder = folder
+
+    def fit(self, features, k, n):
+        tries = Path(self.folder) / self.fault
+        tries.write_text((tries.read_text() if tries.exists() else "") + "x")
+        if self.fault == "dies-once" and tries.read_text() == "x":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "dies":
+            print("My last words")
+            os._exit(7)
+        if self.fault == "closes-files":
+            os.closerange(3, 200)
+        if self.fault == "dies-later":
+            threading.Timer(0.1, lambda: os._exit(7)).start()
+        if self.fault == "hangs":
+            time.sleep(3600)
+        return self
+
+    def predict(self, features):
+        return features[:, None]
+
+    def save(self, folder):
+        pass
+
+    def load(self, folder):
+        return self
+"""
+
+
+def calibrators(folder: Path, *faults: str) -> list[object]:
+    """Entries of a grid file, and the file of their plugin in the folder."""
+    (folder / "faulty.py").write_text(PLUGIN)
+    (folder / "tries").mkdir()
+    arguments = {"folder": str(folder / "tries")}
+    return [
+        {"name": fault, "plugin": "faulty", "arguments": arguments | {"fault": fault}} for fault in faults
+    ]
+
+
+def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path, prmcal: Prmcal) -> None:
+    entries = calibrators(tmp_path, "dies-once", "dies", "closes-files", "dies-later")
+    out = tmp_path / "out"
+    path = grid(tmp_path, calibrators=["uncalibrated", *entries])
+    done = prmcal(*run_arguments(path, out, workers=2), "--plugin", tmp_path / "faulty.py")
+    assert done.returncode == ExitCode.FAILED_CELLS
+    assert "Traceback" not in done.stderr
+    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
+    reasons = {row["calibrator"]: row["reason"] for row in rows if row["status"] == "failed"}
+    assert reasons == {
+        "dies": "The worker process ended itself with code 7 at each of 3 tries.",
+        "closes-files": reasons["closes-files"],
+    }
+    assert "at each of 3 tries" in reasons["closes-files"]
+    assert {each.name: len(each.read_text()) for each in (tmp_path / "tries").iterdir()} == {
+        "dies-once": 2,
+        "dies": 3,
+        "closes-files": 3,
+        "dies-later": 1,
+    }
+    log = (out / "run.log").read_text()
+    assert (
+        "The worker process was killed (SIGKILL), usually because the machine ran out of memory at fit/"
+        in log
+    )
+    assert log.count("    My last words") == 3
+    assert not (out / "workers").exists()
+
+
+def test_a_shard_that_takes_too_long_fails(tmp_path: Path, prmcal: Prmcal) -> None:
+    limited = {"questions": 20, "trajectories": 8, "time_limit": 10 / 3600}
+    path = grid(tmp_path, calibrators=calibrators(tmp_path, "hangs"), shards=limited)
+    done = prmcal(*run_arguments(path, tmp_path / "out"), "--plugin", tmp_path / "faulty.py")
+    assert done.returncode == ExitCode.FAILED_CELLS
+    said = " ".join(done.stderr.split())
+    assert "It took longer than 10 s, the time limit of a shard." in said
+    assert "raise 'shards.time_limit' in the grid file" in said
+
+
+REF = ArtifactRef("fit", "0123456789abcdef01234567")
+
+
+@given(st.one_of(st.text(), st.floats(), st.none(), st.integers(), st.binary()))
+def test_whatever_a_plugin_reports_is_a_short_line(value: object) -> None:
+    line = read_message(write_message(str(value)), REF)
+    assert isinstance(line, str)
+    assert len(line) <= 200
+    assert "\n" not in line
+
+
+@given(
+    st.one_of(
+        st.builds(
+            Manifest, st.dictionaries(st.text(), st.tuples(st.integers(), st.text())), st.floats(0, 1e9)
+        ),
+        st.builds(Failure, st.text(), st.sampled_from(["plugin", "crash", "time"])),
+    ),
+    st.tuples(st.text()),
+)
+def test_an_outcome_arrives_as_it_was_sent(result: Manifest | Failure, log: tuple[str, ...]) -> None:
+    given_by = {"manifest": result} if isinstance(result, Manifest) else {"failure": result}
+    outcome = Outcome(REF, log=log, **given_by)
+    assert read_message(write_message(outcome), REF) == outcome
+
+
+@given(
+    st.one_of(st.binary(), st.recursive(st.none() | st.text(), lambda inner: st.lists(inner)).map(json.dumps))
+)
+def test_any_other_message_is_refused(content: bytes | str) -> None:
+    try:
+        read_message(content.encode() if isinstance(content, str) else content, REF)
+    except MessageError:
+        return
+    raise AssertionError("it was accepted")
+
+
+def test_an_outcome_of_another_shard_is_refused() -> None:
+    other = Outcome(ArtifactRef("fit", "f" * 24), failure=Failure("no"))
+    for message in (
+        write_message(other),
+        b'{"outcome": {"ref": {"kind": "fit", "key": "0"}}}',
+        b'{"line": 1.0}',
+    ):
+        try:
+            read_message(message, REF)
+        except MessageError:
+            continue
+        raise AssertionError(message)
