@@ -203,11 +203,11 @@ class Writer:
         with connect(self._engine, self.path, self._patience) as connection:
             return set(connection.execute(sa.select(Job.job_key).where(Job.status == "done")).scalars())
 
-    def finished_cells(self) -> list[str]:
-        """Return the ids of the finished cells, sorted."""
+    def finished_cells(self) -> dict[str, str | None]:
+        """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
         with connect(self._engine, self.path, self._patience) as connection:
-            query = sa.select(Cell.cell_id).where(Cell.status == "done").order_by(Cell.cell_id)
-            return list(connection.execute(query).scalars())
+            query = sa.select(Cell.cell_id, Cell.job_key).where(Cell.status == "done").order_by(Cell.cell_id)
+            return {row.cell_id: row.job_key for row in connection.execute(query)}
 
     def publish(self) -> None:
         """Replace the published copy by the current content in one step.

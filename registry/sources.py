@@ -107,7 +107,7 @@ def source_hash(cls: type) -> str:
     Returns
     -------
     str
-        16 hexadecimal digits. They depend neither on the place of the files nor on the version of Python.
+        16 hexadecimal digits. They do not depend on the place of the files.
 
     Raises
     ------

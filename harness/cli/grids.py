@@ -114,8 +114,8 @@ def run(
         bool,
         typer.Option(
             "--drop-cells",
-            help="Delete finished cells that the grid no longer has. Without this option, the run refuses to start "
-            "if there are any.",
+            help="Delete finished cells that the grid no longer has, or that have changed and that --only or "
+            "--retry-failed leave out. Without this option, the run refuses to start if there are any.",
         ),
     ] = False,
 ) -> None:

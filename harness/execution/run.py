@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.planning.selection import Only, cells_with
@@ -129,14 +129,16 @@ def run_grid(
     on_finish : callable, optional
         Is called with the summary when the folder is unlocked again, also after an error ended the run.
     drop_cells : bool
-        Whether finished cells of an earlier form of the grid are deleted from the database. Their artifacts stay.
+        Whether finished cells that the run would not compute again are deleted from the database, if the grid does
+        not have them or they have changed. Their artifacts stay.
 
     Raises
     ------
     GridError
         If no cell has the names.
     RunError
-        If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`.
+        If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`:
+        the grid does not have them, or they have changed and the run is not asked for them.
     PrmcalError
         If there are not enough GPUs for this number of workers, or `max_hours` is out of range.
     StorageError
@@ -153,13 +155,6 @@ def run_grid(
     error: Exception | None = None
     with folder.lock():
         folder.claim(grid.name)
-        dropped = _dropped_cells(folder, plan)
-        if dropped and not drop_cells:
-            raise RunError(
-                f"{directory} has {counted(len(dropped), 'finished cell')} that this grid does not have, such as "
-                f"'{dropped[0]}'. The run would delete them, so nothing was changed. Choose another --out folder, or "
-                "set --drop-cells to delete them from the database; their artifacts stay."
-            )
         record = RunRecord(
             grid=grid.model_dump(mode="json"),
             plugin_files=[str(path.resolve()) for path in plugin_files],
@@ -174,6 +169,9 @@ def run_grid(
         part = asked_part(plan, record)
         if not part.cells:
             return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
+        dropped = _lost_cells(folder, plan, part.cells)
+        if dropped and not drop_cells:
+            raise RunError(_refusal(directory, plan, dropped))
         failures = read_failures(directory)
         write_plan(directory, record.grid, plan, model_seconds(plan))
         folder.write_record(record)
@@ -187,7 +185,7 @@ def run_grid(
         log = RunLog(log_path, part)
         log.begin(reused, workers)
         if dropped:
-            line = f"{counted(len(dropped), 'cell')} of an earlier form of the grid were deleted."
+            line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             log.write(line, dropped)
         progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
         executor = executor or LocalExecutor(
@@ -232,12 +230,26 @@ def finished_shards(plan: Plan, store: Store) -> dict[ArtifactRef, Manifest]:
     return store.manifests(shard.ref for shard in plan.shards())
 
 
-def _dropped_cells(folder: RunFolder, plan: Plan) -> list[str]:
-    """Return the ids of the finished cells of the folder that a plan does not have."""
+def _lost_cells(folder: RunFolder, plan: Plan, asked: Collection[Cell]) -> list[str]:
+    """Return the ids of the finished cells whose results the run would delete and not compute again."""
     if not folder.database.exists():
         return []
-    kept = {cell.cell_id for cell in plan.cells}
-    return [cell for cell in Writer(folder.database, folder.published).finished_cells() if cell not in kept]
+    jobs = {cell.cell_id: cell.job.key for cell in plan.cells}
+    again = {cell.cell_id for cell in asked}
+    finished = Writer(folder.database, folder.published).finished_cells()
+    return [cell for cell, job in finished.items() if cell not in again and jobs.get(cell) != job]
+
+
+def _refusal(directory: Path, plan: Plan, lost: Sequence[str]) -> str:
+    if lost[0] in {cell.cell_id for cell in plan.cells}:
+        why = "whose plugins or settings changed, and for which it is not asked"
+        instead = "Run the whole grid"
+    else:
+        why, instead = "which this grid does not have", "Choose another --out folder"
+    return (
+        f"The run would delete {counted(len(lost), 'finished cell')} of {directory}, such as '{lost[0]}', {why}. "
+        f"Nothing was changed. {instead}, or set --drop-cells to delete them from the database; their artifacts stay."
+    )
 
 
 def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:

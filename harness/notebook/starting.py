@@ -62,7 +62,8 @@ def run(
     max_hours : float, optional
         End the run after this time, in hours. The cells that are not finished have the status "pending".
     drop_cells : bool, default False
-        Whether finished cells that the grid no longer has are deleted from the database. Their artifacts stay.
+        Whether finished cells are deleted from the database that the grid no longer has, or that have changed and that
+        `only` leaves out. Their artifacts stay.
     cluster : ClusterSettings, optional
         How to run on a Ray cluster, such as ``ClusterSettings("10.0.0.1:6379")``. By default on this machine.
 

@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 from prmcal.errors import GridError
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
-from prmcal.harness.planning.absent import absent_checkpoint
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import content_key
@@ -23,9 +22,10 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.excerpts import shown
+from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms, strategies
 
-__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "build_plugin", "resolve"]
+__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "absent_checkpoint", "build_plugin", "resolve"]
 
 _MOST_SHARDS = 1_000_000
 
@@ -192,6 +192,12 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     _check_disjoint(resolved)
     _check_shards(resolved)
     return resolved
+
+
+def absent_checkpoint(plugin: Plugin) -> str | None:
+    """Return the hub id of the first checkpoint that a plugin needs and this machine does not have, or None."""
+    absent = (each for each in plugin.checkpoints if not is_on_this_machine(each))
+    return next(absent, None)
 
 
 def build_plugin(

@@ -197,15 +197,40 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
     assert refused.returncode == ExitCode.BAD_INPUT
     message = " ".join(refused.stderr.split())
     lost = [line for line in table.splitlines() if ",uncalibrated," in line]
-    assert f"{len(lost)} finished cells that this grid does not have" in message
-    assert "Choose another --out folder, or set --drop-cells" in message
+    assert f"The run would delete {len(lost)} finished cells of {out}, such as" in message
+    assert "which this grid does not have. Nothing was changed. Choose another --out folder" in message
     assert [(out / name).read_bytes() for name in names] == before
     assert prmcal(*run_arguments(small, out), "--drop-cells").returncode == 0
     assert "uncalibrated" not in exported(out)
-    assert "cells of an earlier form of the grid were deleted" in (out / "run.log").read_text()
+    assert f"earlier form of the grid are deleted: {len(lost)}." in (out / "run.log").read_text()
     again = prmcal(*run_arguments(grid(tmp_path, **both), out))
     assert " 0 shards computed," in again.stderr
     assert exported(out) == table
+
+
+def test_changed_cells_that_a_run_is_not_asked_for_are_not_lost(tmp_path: Path, prmcal: Prmcal) -> None:
+    out = tmp_path / "out"
+    skills = {"weak": 0.7, "strong": 0.9}
+    two = [
+        {"name": name, "plugin": "synthetic-llm", "arguments": {"skill": skill}}
+        for name, skill in skills.items()
+    ]
+    small = {"llms": two, "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
+    run = [*run_arguments(grid(tmp_path, **small), out), "--limit", 4]
+    assert prmcal(*run).returncode == 0
+    table = exported(out)
+    assert prmcal(*run, "--only", "llm=weak").returncode == 0
+    assert exported(out) == table
+    grid(tmp_path, **small, seed=7)
+    refused = prmcal(*run, "--only", "llm=weak")
+    assert refused.returncode == ExitCode.BAD_INPUT
+    assert "2 finished cells" in refused.stderr
+    assert "changed, and for which it is not asked. Nothing was changed. Run the whole grid" in " ".join(
+        refused.stderr.split()
+    )
+    assert exported(out) == table
+    assert prmcal(*run, "--only", "llm=weak", "--drop-cells").returncode == 0
+    assert exported(out).count(",pending,") == 2
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal: Prmcal) -> None:
