@@ -25,12 +25,12 @@ from prmcal.harness.cluster.files import FileServer
 from prmcal.harness.cluster.nodes import Node, alive_nodes, cause_of, inspect_nodes, on_node
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Event, Notice
 from prmcal.harness.executors.tries import MOST_TRIES, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.registry.sources import local_files
 
 __all__ = ["RayExecutor"]

@@ -14,12 +14,12 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.harness.cluster.chosen import chosen_executor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.ending import Ending
-from prmcal.harness.execution.failures import FailureGroup
 from prmcal.harness.execution.on_finish import run_on_finish
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.selection import Only
+from prmcal.harness.scheduling.failures import FailureGroup
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 

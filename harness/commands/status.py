@@ -16,9 +16,9 @@ from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part
 from prmcal.harness.execution.crew import WorkerNow, read_crew
-from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped

@@ -1,4 +1,5 @@
-"""How a plan is run: the schedule, the workers, the progress display, and the recorder of the database.
+"""How a plan is run: the run itself, the progress display, the log, and the recorder of the database.
 
-What a shard computes belongs in `prmcal.harness.jobs`.
+The order of shards belongs in `prmcal.harness.scheduling`, and the processes belong in `prmcal.harness.executors`. What
+a shard computes belongs in `prmcal.harness.jobs`.
 """

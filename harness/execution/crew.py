@@ -11,8 +11,8 @@ from pathlib import Path
 from prmcal.db.run_folder import crew_file
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.pace import Pace
-from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.scheduling.schedule import Schedule
 from prmcal.harness.storage.store import write_atomically
 
 __all__ = ["CrewFile", "WorkerNow", "crew_now", "read_crew"]

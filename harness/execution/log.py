@@ -9,8 +9,8 @@ from typing import TextIO
 
 from prmcal import __version__
 from prmcal.errors import StorageError
-from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.scheduling.schedule import Outcome
 
 __all__ = ["RunLog"]
 

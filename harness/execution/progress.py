@@ -18,8 +18,8 @@ from rich.text import Text
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.crew import crew_now
 from prmcal.harness.execution.pace import Pace
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 
 __all__ = ["Progress"]
 

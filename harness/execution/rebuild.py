@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.errors import StorageError
-from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
-from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.scheduling.failures import read_failures
+from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 

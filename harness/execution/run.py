@@ -21,11 +21,9 @@ from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part, cells_to_retry
 from prmcal.harness.execution.crew import CrewFile
 from prmcal.harness.execution.ending import Ending, EndWatch
-from prmcal.harness.execution.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.log import RunLog
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Executor, Notice
 from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.environment import run_environment
@@ -35,6 +33,8 @@ from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.planning.selection import Only, cells_with
+from prmcal.harness.scheduling.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store

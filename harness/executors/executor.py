@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 
 __all__ = ["Event", "Executor", "Notice"]
 

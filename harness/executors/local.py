@@ -10,14 +10,14 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from prmcal.db.run_folder import workers_folder
-from prmcal.harness.execution.failures import Failure
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Event, Notice
 from prmcal.harness.executors.process import WorkerDiedError, WorkerProcess
 from prmcal.harness.executors.tries import after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.machine.gpus import gpu_environment
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 
 __all__ = ["LocalExecutor"]
 

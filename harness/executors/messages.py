@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.keys import ArtifactRef
 
 __all__ = ["MessageError", "read_message", "write_message"]

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.executors.messages import MessageError, read_message
 from prmcal.harness.executors.worker import serve
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.scheduling.schedule import Outcome
 
 __all__ = ["WorkerDiedError", "WorkerProcess"]
 

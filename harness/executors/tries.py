@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.harness.execution.failures import Failure
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.executors.executor import Notice
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 
 __all__ = ["MOST_TRIES", "after_death"]
 

@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from prmcal.errors import StorageError
-from prmcal.harness.execution.failures import Failure
-from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.executors.messages import write_message
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.store import Store
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file

@@ -9,17 +9,17 @@ import pytest
 import yaml
 
 from prmcal.db.queries import catalog
-from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
-from tests.harness.execution.bare_plans import calls, planned
+from tests.harness.scheduling.bare_plans import calls, planned
 
 
 def recorder_of(plan: Plan, folder: Path) -> Recorder:

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from prmcal.errors import GridError
-from prmcal.harness.execution.failures import Failure
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, SearchParameters
 from prmcal.harness.planning.grid import GridSpec, read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 from prmcal.registry.plugins import load_plugin_file, strategies

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 

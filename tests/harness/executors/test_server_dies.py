@@ -12,7 +12,7 @@ import yaml
 
 from prmcal.harness.cli.exit_codes import ExitCode
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
-from tests.harness.execution.synthetic_server import PARTING
+from tests.harness.executors.synthetic_server import PARTING
 
 SYNTHETIC = PLUGINS / "synthetic.py"
 
@@ -20,7 +20,7 @@ SYNTHETIC = PLUGINS / "synthetic.py"
 @contextmanager
 def server(port: int, dies_after: int = 0) -> Iterator[None]:
     """In a process of its own, which kills itself at the request after so many."""
-    command = [sys.executable, "-m", "tests.harness.execution.synthetic_server", str(port), str(dies_after)]
+    command = [sys.executable, "-m", "tests.harness.executors.synthetic_server", str(port), str(dies_after)]
     with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
