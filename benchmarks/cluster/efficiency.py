@@ -65,7 +65,7 @@ class SimulatedCluster(RayExecutor):
         self._sleepers: list[Any] = []
 
     def _slots(self) -> list[Slot]:
-        (node,) = self._nodes.usable
+        (node,) = self._census.usable
         return [Slot(number, node, 0, None) for number in range(self._count)]
 
     def _new_actor(self, slot: Slot, name: str, settings: Any, server: Any) -> Any:

@@ -72,10 +72,21 @@ class ActorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How the process that computed a shard died, as a sentence without a full stop, and the last lines it wrote."""
+    """The death of the process that computed a shard.
+
+    Attributes
+    ----------
+    reason : str
+        How it died, as a sentence without a full stop.
+    lines : tuple of str
+        The last lines that it wrote.
+    started : bool
+        Whether it had started. If not, the shard is not to blame.
+    """
 
     reason: str
     lines: tuple[str, ...]
+    started: bool
 
 
 class NodeWorker:
@@ -154,7 +165,7 @@ class NodeWorker:
                     return Outcome(shard.ref, failure=failure, log=process.last_lines())
         except WorkerDiedError as death:
             self._end()
-            return Death(str(death), process.last_lines())
+            return Death(str(death), process.last_lines(), process.started)
 
     def _living_process(self) -> WorkerProcess:
         if self._process is not None and not self._process.alive:

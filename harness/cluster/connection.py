@@ -54,7 +54,10 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.init(address=address, include_dashboard=False, **quiet)
     except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
-        raise ClusterError(f"prmcal cannot connect to {where}: {_first_sentence(error)}") from error
+        raise ClusterError(
+            f"prmcal cannot connect to {where}: {_first_lines(error)} If the cluster was started with a token, set "
+            "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head node."
+        ) from error
     try:
         yield ray
     finally:
@@ -81,6 +84,7 @@ def _check_listening(address: str) -> None:
         ) from error
 
 
-def _first_sentence(error: BaseException) -> str:
+def _first_lines(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:6]) if lines else type(error).__name__
+    text = " ".join(lines[:6]) if lines else type(error).__name__
+    return text if text.endswith(".") else f"{text}."

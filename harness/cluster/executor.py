@@ -10,23 +10,23 @@ import secrets
 import shutil
 import socket
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
+from prmcal.harness.cluster.census import Census
 from prmcal.harness.cluster.connection import connected
 from prmcal.harness.cluster.files import FileServer
-from prmcal.harness.cluster.nodes import Node, alive_nodes, cause_of, inspect_nodes, on_node
+from prmcal.harness.cluster.nodes import alive_nodes, cause_of, on_node
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.executors.executor import Event, Notice
-from prmcal.harness.executors.tries import MOST_TRIES, after_death
+from prmcal.harness.executors.tries import after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
@@ -36,7 +36,6 @@ from prmcal.registry.sources import local_files
 __all__ = ["RayExecutor"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_BETWEEN_CENSUSES = 2.0
 _SECONDS_BETWEEN_NOTES = 5.0
 # Ray tells at once that a worker is gone, and later that its node is.
 _SECONDS_OF_DOUBT = 45.0
@@ -63,16 +62,6 @@ class _Doubt:
     node: str
     reason: str
     end: float
-
-
-@dataclass
-class _Nodes:
-    """What is known of the nodes."""
-
-    usable: dict[str, Node] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    failed_starts: Counter[str] = field(default_factory=Counter)
-    next_census: float = 0.0
 
 
 class RayExecutor:
@@ -104,7 +93,6 @@ class RayExecutor:
         self._grid = grid
         self._plugin_files = tuple(plugin_files)
         self._settings = settings or ClusterSettings()
-        self._nodes = _Nodes()
         self._workers: dict[Slot, _Worker] = {}
         self._doubts: list[_Doubt] = []
         self._exit = ExitStack()
@@ -114,14 +102,9 @@ class RayExecutor:
         """Connect, and check the nodes."""
         with ExitStack() as stack:
             self._ray = stack.enter_context(connected(self._settings.address))
-            nodes = alive_nodes(self._ray)
-            check_gpus(self._grid, nodes.values())
-            found = inspect_nodes(self._ray, list(nodes.values()), _paths(self._grid))
-            refused = [why for why in found.values() if why]
-            if refused:
-                raise ClusterError(refused[0] + _others(len(refused) - 1))
-            self._nodes.usable = {key: node for key, node in nodes.items() if key not in found}
-            slots_of(self._grid, self._nodes.usable, self._settings.workers)
+            check_gpus(self._grid, alive_nodes(self._ray).values())
+            self._census = Census(self._ray, _paths(self._grid))
+            slots_of(self._grid, self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()
         return self
 
@@ -161,7 +144,7 @@ class RayExecutor:
         next_notes = 0.0
         try:
             while not schedule.finished:
-                yield from self._take_census(schedule)
+                yield from self._count_nodes(schedule)
                 self._start_workers(settings, server, schedule)
                 self._hand_out(schedule)
                 events = self._resolve_doubts(schedule)
@@ -197,44 +180,25 @@ class RayExecutor:
 
     def _slots(self) -> list[Slot]:
         try:
-            return slots_of(self._grid, self._nodes.usable, self._settings.workers)
+            return slots_of(self._grid, self._census.usable, self._settings.workers)
         except ClusterError:  # A node with GPUs has left.
-            return slots_of(self._grid, self._nodes.usable, None)
+            return slots_of(self._grid, self._census.usable, None)
 
-    def _take_census(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
-        """Look which nodes have joined or left. A node that has joined is inspected before it is used."""
-        if time.monotonic() < self._nodes.next_census:
-            return
-        self._nodes.next_census = time.monotonic() + _SECONDS_BETWEEN_CENSUSES
-        alive, known = alive_nodes(self._ray), self._nodes
-        for node in [node for key, node in known.usable.items() if key not in alive]:
-            del known.usable[node.id]
-            yield Notice(f"The node {node.name} has left the cluster. Its shards are computed again.")
+    def _count_nodes(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
+        """Look which nodes have joined or left."""
+        left, notices = self._census.take()
+        yield from notices
+        for node in left:
             for worker in [each for each in self._workers.values() if each.slot.node == node.id]:
                 yield from self._lose(worker, "its node has left", schedule)
-        joined = [node for key, node in alive.items() if key not in known.usable and key not in known.refused]
-        refused = inspect_nodes(self._ray, joined, _paths(self._grid)) if joined else {}
-        for node in joined:
-            if refused.get(node.id) == "":
-                continue
-            if node.id in refused:
-                known.refused[node.id] = refused[node.id]
-                yield Notice(f"{refused[node.id]} The run does not use it.")
-            else:
-                known.usable[node.id] = node
-                yield Notice(
-                    f"The node {node.name} has joined the cluster ({node.cpus} cores, {node.gpus} GPUs)."
-                )
-        if not known.usable:
-            yield Notice("No node is left. The run waits for nodes.")
 
     def _start_workers(self, settings: Any, server: Any, schedule: Schedule) -> None:
         unstarted = len(schedule.unfinished)
         for slot in self._slots():
-            if slot in self._workers or len(self._workers) >= unstarted:
+            if slot in self._workers or len(self._workers) >= unstarted or self._census.rests(slot.node):
                 continue
             kind = "" if slot.models is not False else "helper "
-            name = f"{self._nodes.usable[slot.node].name}, {kind}worker {slot.number + 1}"
+            name = f"{self._census.usable[slot.node].name}, {kind}worker {slot.number + 1}"
             actor = self._new_actor(slot, name, settings, server)
             self._workers[slot] = _Worker(slot, name, actor, actor.ready.remote())
 
@@ -280,7 +244,6 @@ class RayExecutor:
         worker.answer = None
         if not worker.ready:
             worker.ready = True
-            self._nodes.failed_starts[worker.slot.node] = 0
             schedule.workers[worker.name] = None
             return []
         shard, worker.shard = worker.shard, None
@@ -288,8 +251,12 @@ class RayExecutor:
         schedule.workers[worker.name] = None
         if isinstance(answer, Death):
             worker.loaded = ""
+            if not answer.started:
+                schedule.put_back(shard.ref)
+                return self._cannot_start(worker, " ".join([answer.reason, *answer.lines[-1:]]))
             reason = f"{answer.reason} on the node {self._name_of(worker)}"
             return after_death(schedule, shard, reason, answer.lines)
+        self._census.started(worker.slot.node)
         return list(schedule.finish(answer))
 
     def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
@@ -303,28 +270,20 @@ class RayExecutor:
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
         """End a worker whose actor is gone. Its shard is in doubt until it is known whether the node is gone too."""
         self._end(worker, schedule)
-        self._nodes.next_census = 0.0
+        self._census.soon()
         if worker.shard is not None:
             end = time.monotonic() + _SECONDS_OF_DOUBT
             self._doubts.append(_Doubt(worker.shard, worker.slot.node, reason, end))
         return [] if worker.ready else self._cannot_start(worker, reason)
 
     def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
-        """Note that a worker could not start. After three times its node is not used any more."""
-        node = worker.slot.node
-        self._nodes.failed_starts[node] += 1
-        if self._nodes.failed_starts[node] < MOST_TRIES or node not in self._nodes.usable:
-            return []
-        del self._nodes.usable[node]
-        why = f"Workers cannot start on the node {self._name_of(worker)} ({reason}). The run does not use it."
-        self._nodes.refused[node] = why
-        return [Notice(why)]
+        return list(self._census.failed_start(worker.slot.node, self._name_of(worker), reason))
 
     def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
         """Put shards of lost nodes back. The others count a try after a while."""
         events: list[Outcome | Notice] = []
         for doubt in list(self._doubts):
-            if doubt.node not in self._nodes.usable:
+            if doubt.node not in self._census.usable:
                 schedule.put_back(doubt.shard.ref)
             elif time.monotonic() > doubt.end:
                 events += after_death(schedule, doubt.shard, f"A worker is gone: {doubt.reason}")
@@ -385,13 +344,3 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, Sequence):
         for value in data:
             yield from _texts(value)
-
-
-def _others(count: int) -> str:
-    return (
-        f" {count} other nodes cannot be used either."
-        if count > 1
-        else " So cannot one other node."
-        if count
-        else ""
-    )

@@ -10,9 +10,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from prmcal.db.run_folder import workers_folder
+from prmcal.errors import RunError
 from prmcal.harness.executors.executor import Event, Notice
 from prmcal.harness.executors.process import WorkerDiedError, WorkerProcess
-from prmcal.harness.executors.tries import after_death
+from prmcal.harness.executors.tries import MOST_TRIES, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.machine.gpus import gpu_environment
@@ -62,6 +63,7 @@ class LocalExecutor:
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
         self._running: list[_Worker] = []
+        self._failed_starts = 0
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
@@ -128,7 +130,10 @@ class LocalExecutor:
                 message = worker.process.receive(shard)
             except WorkerDiedError as death:
                 self._end(worker, schedule)
+                if not worker.process.started:
+                    return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
                 return after_death(schedule, shard, str(death), worker.process.last_lines())
+            self._failed_starts = 0
             if isinstance(message, str):
                 schedule.notes[shard.ref] = message
                 return []
@@ -139,6 +144,17 @@ class LocalExecutor:
             failure = Failure.of_time(self.time_limit)
             return list(schedule.finish(Outcome(shard.ref, failure=failure, log=worker.process.last_lines())))
         return []
+
+    def _after_failed_start(
+        self, schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str]
+    ) -> list[Outcome | Notice]:
+        """Put a shard back whose worker did not start. End the run if this has happened several times in a row."""
+        self._failed_starts += 1
+        if self._failed_starts >= MOST_TRIES:
+            last = f" It wrote: {lines[-1].strip()}" if lines else ""
+            raise RunError(f"Workers cannot start. {reason}.{last}")
+        schedule.put_back(shard.ref)
+        return [Notice(f"{reason} before it had started. Another one is started.", tuple(lines))]
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
         worker.process.end()

@@ -54,6 +54,8 @@ class WorkerProcess:
         It is ready to be read when the process has sent a message or has ended.
     loaded : str
         The model that it has loaded; empty for none.
+    started : bool
+        Whether it has sent a message. If it dies before, no shard is to blame.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class WorkerProcess:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.loaded = ""
+        self.started = False
         self._output = output
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(b"")  # An earlier process may have written it.
@@ -120,7 +123,9 @@ class WorkerProcess:
             If it has ended, or its message cannot be understood.
         """
         try:
-            return read_message(self.connection.recv_bytes(), shard.ref)
+            message = read_message(self.connection.recv_bytes(), shard.ref)
+            self.started = True
+            return message
         except MessageError as error:
             raise WorkerDiedError(str(error).rstrip(".")) from error
         except (EOFError, OSError) as error:

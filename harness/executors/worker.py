@@ -89,8 +89,8 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
-    The worker sends messages of :mod:`prmcal.harness.executors.messages`: an outcome for each shard, and before it
-    lines about the progress. What plugins print goes to the file `output`.
+    The worker sends messages of :mod:`prmcal.harness.executors.messages`: an empty line when it has started, lines
+    about the progress of a shard, and its outcome. What plugins print goes to the file `output`.
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
@@ -105,6 +105,7 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
     context = Context(Store(directory), report)
     for file in plugin_files:
         load_plugin_file(file)
+    report("")  # It says that the worker has started.
     while True:
         try:
             shard: Shard[Parameters] = connection.recv()

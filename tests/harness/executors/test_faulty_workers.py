@@ -104,6 +104,22 @@ def test_a_shard_that_takes_too_long_fails(tmp_path: Path, prmcal: Prmcal) -> No
     assert "raise 'shards.time_limit' in the grid file" in said
 
 
+def test_workers_that_cannot_start_end_the_run(tmp_path: Path, prmcal: Prmcal) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "import multiprocessing\n"
+        "if multiprocessing.parent_process() is not None:\n"
+        "    raise RuntimeError('not in a worker')\n"
+    )
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path), out), "--plugin", plugin)
+    assert done.returncode == ExitCode.BAD_INPUT
+    said = " ".join(done.stderr.split())
+    assert "Workers cannot start. The worker process ended itself with code 1. It wrote:" in said
+    assert "not in a worker" in said
+    assert "Traceback" not in said
+
+
 REF = ArtifactRef("fit", "0123456789abcdef01234567")
 
 
