@@ -149,9 +149,9 @@ def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
     shown = prmcal("-h")
     assert shown.returncode == 0
     assert widest(shown.stdout) <= 80
-    expected = "plan run status leaderboard show compare dashboard report export docs list check doctor"
+    expected = "plan run slurm status leaderboard show compare dashboard report export docs list check doctor"
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", shown.stdout, re.MULTILINE)
-    assert listed[:13] == expected.split()
+    assert listed[:14] == expected.split()
     example = re.search(r"prmcal run (\w+)", shown.stdout)
     assert example and "nano" in prmcal("plan", "-h").stdout
     assert prmcal("plan", example[1]).returncode == 0
