@@ -6,7 +6,8 @@ import importlib
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from prmcal.errors import ClusterError
@@ -59,7 +60,9 @@ def connected(address: str | None) -> Iterator[Any]:
             "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head node."
         ) from error
     try:
-        yield ray
+        # For each node that is lost, Ray prints the end of that node's log. The log of the run has a sentence instead.
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            yield ray
     finally:
         ray.shutdown()
 
