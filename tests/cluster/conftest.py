@@ -1,14 +1,19 @@
-"""A real Ray cluster on this machine: a head without cores, and nodes that share no cache."""
+"""Tests with real Ray clusters on this machine, for which Ray is installed by `make test-ray`.
+
+A cluster has a head without cores, and nodes that share no cache.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'prmcal[ray]'")
-
 from tests.cluster.nodes import Nodes
+
+if importlib.util.find_spec("ray") is None:
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="module")
