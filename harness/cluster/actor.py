@@ -148,6 +148,10 @@ class NodeWorker:
         except StorageError as error:
             return Outcome(shard.ref, failure=Failure(f"{self._node}: {error}", "input"), fatal=True)
 
+    def close(self) -> None:
+        """End the process that computes the shards. If the actor is killed, the process ends by itself."""
+        self._end()
+
     def _computed(self, shard: Shard[Parameters]) -> Outcome | Death:
         process = self._living_process()
         try:

@@ -33,7 +33,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.registry.sources import local_files
 
-__all__ = ["RayExecutor"]
+__all__ = ["RayExecutor", "modules_of"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_NOTES = 5.0
@@ -173,7 +173,7 @@ class RayExecutor:
             token=token,
             shared=self._settings.shared,
             plugin_files={str(path.resolve()): path.read_bytes() for path in self._plugin_files},
-            modules=_modules(self._plugin_files),
+            modules=modules_of(self._plugin_files),
             time_limit=self._grid.shards.time_limit * 3600,
             cache_limit=self._settings.cache_limit,
         )
@@ -322,7 +322,7 @@ def _paths(grid: GridSpec) -> list[Path]:
     return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
 
 
-def _modules(plugin_files: Sequence[Path]) -> dict[str, bytes]:
+def modules_of(plugin_files: Sequence[Path]) -> dict[str, bytes]:
     """Return the content of the local modules that plugin files import, by their paths below the folder to search."""
     found = {}
     for file in plugin_files:

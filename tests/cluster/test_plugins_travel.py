@@ -1,0 +1,69 @@
+"""A node that has neither a plugin file nor the modules that it imports receives both."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from prmcal.harness.cluster.actor import ActorSettings, NodeWorker
+from prmcal.harness.cluster.cache import CACHE_VARIABLE
+from prmcal.harness.cluster.executor import modules_of
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.scheduling.schedule import Outcome
+from prmcal.registry.plugins import load_plugin_file
+from tests.cluster.test_cluster_run import SYNTHETIC, grid
+
+PLUGIN = """
+from pathlib import Path
+from travelling_package.texts import unchanged
+from prmcal import llm
+from prmcal.registry.plugins import llms, load_plugin_file
+
+load_plugin_file(Path("{synthetic}"))
+
+@llm("travelling")
+class Travelling(llms.get("synthetic-llm")):
+    def generate(self, prefixes, n, sampling, seed):
+        return unchanged(super().generate(prefixes, n, sampling, seed))
+"""
+
+
+def test_a_plugin_and_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    (here / "travelling_package").mkdir(parents=True)
+    (here / "travelling_package" / "__init__.py").touch()
+    (here / "travelling_package" / "texts.py").write_text("def unchanged(found):\n    return found\n")
+    plugin = here / "plugin.py"
+    plugin.write_text(PLUGIN.format(synthetic=SYNTHETIC))
+    monkeypatch.syspath_prepend(str(here))
+    load_plugin_file(plugin)
+    plan = build_plan(grid(llms=[{"name": "weak", "plugin": "travelling", "arguments": {"skill": 0.7}}]))
+    modules = modules_of([plugin])
+    assert set(modules) == {"travelling_package/__init__.py", "travelling_package/texts.py"}
+    settings = ActorSettings(
+        run="here:run",
+        directory=tmp_path / "out",
+        working_directory=Path.cwd(),
+        token="",
+        shared=True,
+        plugin_files={str(plugin): plugin.read_bytes()},
+        modules=modules,
+        time_limit=600.0,
+        cache_limit=10**9,
+    )
+    shutil.rmtree(here)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(here)])
+    before = Path.cwd()
+    worker = NodeWorker(settings, 0, "node, worker 1", None)
+    try:
+        found = worker.compute(next(shard for shard in plan.shards() if shard.ref.kind == "rollout"))
+    finally:
+        worker.close()
+        os.chdir(before)
+    assert isinstance(found, Outcome), found
+    assert found.manifest is not None, found
