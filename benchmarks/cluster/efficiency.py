@@ -98,7 +98,7 @@ def simulate(workers: int, seconds: float, shards: int) -> None:
         begin = 0.0
         with SimulatedCluster(folder.directory, workers, seconds) as executor:
             for event in executor.run(schedule):
-                begin = begin or (time.monotonic() if schedule.started else 0.0)
+                begin = begin or min(schedule.started.values(), default=0.0)
                 if isinstance(event, Outcome):
                     recorder.note(event)
             wall = time.monotonic() - begin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -107,26 +107,46 @@ def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str
     """
     place = {cell: index for index, cell in enumerate(cells)}
     # A set of cells is an integer with a bit for each cell.
-    sets = [(1 << len(cells)) - 1] if cells else []
-    for first, second in sorted(sorted(place[cell] for cell in pair) for pair in distinct):
-        both = 1 << first | 1 << second
-        kept = [each for each in sets if each & both != both]
-        split = [each for each in sets if each & both == both]
-        parts = dict.fromkeys(each & ~(1 << cell) for each in split for cell in (first, second))
-        wider = {*kept, *parts}
-        sets = kept + [
-            part
-            for part in parts
-            if part not in kept and not any(part != other and part & other == part for other in wider)
-        ]
-        if len(sets) > len(string.ascii_letters):
-            return {}
+    everyone = (1 << len(cells)) - 1
+    ties = [everyone & ~(1 << index) for index in range(len(cells))]
+    for pair in distinct:
+        first, second = (place[cell] for cell in pair)
+        ties[first] &= ~(1 << second)
+        ties[second] &= ~(1 << first)
+    sets = list(islice(_maximal_sets(ties, everyone), len(string.ascii_letters) + 1)) if cells else []
+    if len(sets) > len(string.ascii_letters):
+        return {}
     members = sorted([index for index in range(len(cells)) if each >> index & 1] for each in sets)
     letters: dict[str, str] = dict.fromkeys(cells, "")
     for letter, places in zip(string.ascii_letters, members, strict=False):
         for index in places:
             letters[cells[index]] += letter
     return letters
+
+
+def _maximal_sets(ties: Sequence[int], everyone: int) -> Iterator[int]:
+    """Yield all maximal sets of cells that tie with each other (Bron and Kerbosch, 1973, with pivots).
+
+    `ties` has a set for each cell: those that it ties with, without itself.
+    """
+    waiting = [
+        (0, everyone, 0)
+    ]  # the cells of a set, those that may join it, and those whose sets were found before
+    while waiting:
+        chosen, left, before = waiting.pop()
+        if not left and not before:
+            yield chosen
+        if not left:
+            continue
+        pivot = max(_bits(left | before), key=lambda cell: (left & ties[cell]).bit_count())
+        for cell in _bits(left & ~ties[pivot]):
+            waiting.append((chosen | 1 << cell, left & ties[cell], before & ties[cell]))
+            left &= ~(1 << cell)
+            before |= 1 << cell
+
+
+def _bits(cells: int) -> list[int]:
+    return [index for index in range(cells.bit_length()) if cells >> index & 1]
 
 
 def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:

@@ -31,6 +31,10 @@ def main() -> None:
         if error.filename is None:
             raise
         _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
+    except RuntimeError as error:  # links that lead to each other, before Python 3.13
+        if not str(error).startswith("Symlink loop"):
+            raise
+        _refuse(f"{error}. Give another path, or correct this one.")
 
 
 def _refuse(message: str) -> NoReturn:

@@ -100,10 +100,14 @@ class RunFolder:
         Raises
         ------
         RunError
-            If the folder has no database because no grid was run in it.
+            If the folder has no database, because no grid was run in it or the file was deleted.
         """
         if not self.published.exists():
             self.record()
+            if not self.running():
+                raise RunError(
+                    f"{self.published} is missing. Write it again: prmcal rebuild {self.directory}"
+                )
         return self.published
 
     def record(self) -> RunRecord:
