@@ -163,7 +163,7 @@ class NodeWorker:
                     if isinstance(message, Outcome):
                         return message
                     self._note = message
-                elif time.monotonic() - begin > self._settings.time_limit:
+                if time.monotonic() - begin > self._settings.time_limit:
                     self._end()
                     failure = Failure.of_time(self._settings.time_limit)
                     return Outcome(shard.ref, failure=failure, log=process.last_lines())

@@ -252,6 +252,8 @@ class RayExecutor:
         if isinstance(answer, Death):
             worker.loaded = ""
             if not answer.started:
+                # It would take shard after shard. A new worker is started after a while, if the node is still used.
+                self._end(worker, schedule)
                 schedule.put_back(shard.ref)
                 return self._cannot_start(worker, " ".join([answer.reason, *answer.lines[-1:]]))
             reason = f"{answer.reason} on the node {self._name_of(worker)}"
@@ -327,11 +329,10 @@ def modules_of(plugin_files: Sequence[Path]) -> dict[str, bytes]:
     found = {}
     for file in plugin_files:
         for name, path in list(local_files(file).items())[1:]:
-            parts = name.split(".")
-            inside = ["__init__.py"] if path.name == "__init__.py" else []
-            found["/".join([*parts, *inside] if inside else [*parts[:-1], f"{parts[-1]}.py"])] = (
-                path.read_bytes()
-            )
+            module = Path(*name.split("."))
+            is_package = path.name == "__init__.py"
+            place = module / path.name if is_package else module.with_suffix(".py")
+            found[str(place)] = path.read_bytes()
     return found
 
 

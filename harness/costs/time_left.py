@@ -40,9 +40,8 @@ def seconds_left(
     running = elapsed or {}
     total = longest = 0.0
     until: dict[ArtifactRef, float] = {}
-    inputs_until: dict[
-        int, float
-    ] = {}  # of tuples of inputs, which shards that read the same artifacts share
+    # By the identity of tuples of inputs, which shards that read the same artifacts share.
+    inputs_until: dict[int, float] = {}
     for shard in shards:
         needed = cost.seconds([shard])
         if needed is None:

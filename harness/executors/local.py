@@ -134,11 +134,10 @@ class LocalExecutor:
                     return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
                 return after_death(schedule, shard, str(death), worker.process.last_lines())
             self._failed_starts = 0
-            if isinstance(message, str):
-                schedule.notes[shard.ref] = message
-                return []
-            worker.shard = schedule.workers[worker.name] = None
-            return list(schedule.finish(message))
+            if isinstance(message, Outcome):
+                worker.shard = schedule.workers[worker.name] = None
+                return list(schedule.finish(message))
+            schedule.notes[shard.ref] = message
         if time.monotonic() - schedule.started[shard.ref] > self.time_limit:
             self._end(worker, schedule)
             failure = Failure.of_time(self.time_limit)

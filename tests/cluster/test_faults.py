@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import grid
 from tests.conftest import PLUGINS
+from tests.harness.executors.test_processes import assert_all_ended
 
 PLUGIN = '''
 import os, signal, subprocess, sys, time
@@ -74,22 +74,6 @@ def run(
     return done, (out / "run.log").read_text()
 
 
-def assert_all_ended(folder: Path) -> None:
-    started = [int(path.name) for path in (folder / "engines").iterdir()]
-    assert started
-    end = time.monotonic() + 120
-    while left := [number for number in started if runs(number)]:
-        assert time.monotonic() < end, f"the processes {left} outlive their workers"
-        time.sleep(0.1)
-
-
-def runs(number: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("fate", ["is killed", "kills its actor"])
 def test_a_shard_whose_process_dies_is_tried_again(
     fate: str, nodes: Nodes, plugin: Path, tmp_path: Path
@@ -97,7 +81,7 @@ def test_a_shard_whose_process_dies_is_tried_again(
     done, log = run(tmp_path, nodes, plugin, fate, times=1)
     assert done.failed_cells == 0, log
     assert "(try 1 of 3). It is tried again." in log
-    assert_all_ended(tmp_path)
+    assert_all_ended(tmp_path / "engines")
 
 
 def test_a_shard_whose_process_always_dies_fails_with_its_last_lines(
@@ -108,7 +92,7 @@ def test_a_shard_whose_process_always_dies_fails_with_its_last_lines(
     (group,) = done.failures
     assert "at each of 3 tries" in group.failure.reason
     assert "was killed (SIGKILL)" in group.failure.reason
-    assert_all_ended(tmp_path)
+    assert_all_ended(tmp_path / "engines")
 
 
 def test_a_plugin_that_hangs_fails_its_cells(nodes: Nodes, plugin: Path, tmp_path: Path) -> None:
@@ -117,4 +101,4 @@ def test_a_plugin_that_hangs_fails_its_cells(nodes: Nodes, plugin: Path, tmp_pat
     (group,) = done.failures
     assert group.failure.cause == "time"
     assert "I hang" in log
-    assert_all_ended(tmp_path)
+    assert_all_ended(tmp_path / "engines")

@@ -88,7 +88,7 @@ def test_a_node_that_cannot_compute_the_same_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_node_of_another_version_that_joins_is_not_used(nodes: Nodes, local: Path, tmp_path: Path) -> None:
+def test_a_node_of_another_version_that_joins_is_not_used(nodes: Nodes, tmp_path: Path) -> None:
     added: list[Any] = []
     out = tmp_path / "out"
 
