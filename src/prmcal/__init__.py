@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.dataset import Dataset
     from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
     from prmcal.registry.contracts.llm import LLM
+    from prmcal.registry.contracts.pool import Pool
     from prmcal.registry.contracts.prm import PRM
     from prmcal.registry.contracts.search import SearchStrategy
-    from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+    from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, prm, strategy
     from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -103,7 +104,7 @@ _HOME = {
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GridSpec": "prmcal.harness.planning.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
-    "Pool": "prmcal.registry.contracts.strategy",
+    "Pool": "prmcal.registry.contracts.pool",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
     "PrefixScores": "prmcal.registry.contracts.data",

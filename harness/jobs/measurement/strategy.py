@@ -23,7 +23,8 @@ from prmcal.harness.jobs.measurement.trajectories import (
     scored_tokens,
 )
 from prmcal.harness.jobs.parameters import Parameters, StrategyParameters
-from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
-from prmcal.registry.contracts.strategy import Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import load_plugin_file, strategies
 from prmcal.registry.strategies.budgets import adaptive_samples
 from tests.conftest import PLUGINS
