@@ -13,7 +13,7 @@ import pytest
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement import search_results, strategy
-from prmcal.harness.jobs.measurement.strategy import success_rates
+from prmcal.harness.jobs.measurement.pools import success_rates
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
 from prmcal.harness.jobs.parameters import (
     PluginReference,
