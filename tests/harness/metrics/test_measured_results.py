@@ -128,6 +128,7 @@ def answered(store: Store, name: str, targeted: bool = True) -> Output:
         correct=correct,
         answer=np.where(correct, "1", "0"),
         verdict=np.where(correct, "correct", "incorrect"),
+        steps=1,
         tokens=random.integers(20, 60, len(every)),
         prompt_tokens=8,
     )
