@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.db.tables.curves import CurveArea, CurvePoint, RiskPoint, SampleAccuracy
+from prmcal.db.tables.curves import CurveArea, CurvePoint, LeaguePoint, RiskPoint, SampleAccuracy
 from prmcal.db.tables.results import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
 from prmcal.db.tables.runs import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
@@ -19,6 +19,7 @@ __all__ = [
     "Dataset",
     "Job",
     "JobInput",
+    "LeaguePoint",
     "Plugin",
     "Question",
     "QuestionResult",

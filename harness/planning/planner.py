@@ -29,6 +29,7 @@ from prmcal.harness.planning.measurements import (
     calibration_metrics_job,
     curves_job,
     is_search,
+    league_job,
     search_job,
     search_results_job,
     strategy_job,
@@ -104,7 +105,9 @@ class _Planner:
             tuning = StrategyInputs(calibration, scored=fitted)
             tested = [self._scored(prm, sampled) for sampled in tests]
             for scored in tested:
-                self._strategies(StrategyInputs(scored.sampled, tuning, scored))
+                inputs = StrategyInputs(scored.sampled, tuning, scored)
+                self._strategies(inputs)
+                self._league(inputs)
                 self._add(curves_job(self.grid, scored))
             for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self._add(fit_job(self.grid, calibrator, fitted))
@@ -172,7 +175,9 @@ class _Planner:
         calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
         for level in [None, *self._levels(calibrator.built)]:
             known = replace(tuning, level=level)
-            self._strategies(StrategyInputs(scored.sampled, known, scored, calibrated, level))
+            inputs = StrategyInputs(scored.sampled, known, scored, calibrated, level)
+            self._strategies(inputs)
+            self._league(inputs)
 
     def _pool_rewards(self, calibrated: Calibrated) -> Job[CalibratedParameters] | None:
         """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
@@ -218,6 +223,22 @@ class _Planner:
                     self.cells.append(
                         Cell("scaling", inputs.labels, job, strategy.name, target, inputs.level)
                     )
+
+    def _league(self, inputs: StrategyInputs) -> None:
+        """Plan the curve of every strategy that has one for these inputs, with a PRM."""
+        if not self.grid.league or inputs.scored is None:
+            return
+        for strategy in self.resolved.strategies:
+            built = strategy.built
+            wanted = inputs.suits(built) or (built.once_for == "data" and inputs.calibrated is None)
+            if (
+                isinstance(built, PoolStrategy)
+                and built.in_league
+                and wanted
+                and self._runs(strategy, inputs.labels)
+            ):
+                job = self._add(league_job(self.grid, inputs, strategy))
+                self.cells.append(Cell("league", inputs.labels, job, strategy.name, None, inputs.level))
 
     def _runs(self, strategy: GridPlugin[Strategy], labels: Labels) -> bool:
         return self.grid.runs(strategy.name, labels.dataset, labels.prm, labels.calibrator)

@@ -28,7 +28,7 @@ from prmcal.registry.plugins import strategies
 if TYPE_CHECKING:
     pass
 
-__all__ = ["budgets", "compute"]
+__all__ = ["budgets", "check_answered", "compute"]
 
 
 def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
@@ -44,7 +44,7 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
             strategy.tune(tuning_pool(shard, context, strategy.reads, parameters.level), setting)
         pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level)
         answered = strategy.answer(pool, setting)
-        _check(answered, len(trajectories.question_ids), setting.samples)
+        check_answered(answered, len(trajectories.question_ids), setting.samples)
     accuracy = np.minimum(answered.accuracy, 1.0)
     metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
     metrics |= budgets(trajectories, answered, setting.samples)
@@ -112,13 +112,16 @@ def _tokens(axis: QuestionAxis, answered: Answered, per_sample: NDArray[np.float
     return metric
 
 
-def _check(answered: Answered, questions: int, most: int) -> None:
+def check_answered(answered: Answered, questions: int, most: int) -> None:
+    """Raise a PluginFailedError unless the results of a strategy meet the contract. `most` is N."""
     require(isinstance(answered, Answered), "it must return an Answered.")
     named = {
         "accuracy": (answered.accuracy, 1),
         "samples": (answered.samples, most),
         "pass_at_samples": (answered.pass_at_samples, 1),
         "estimated_from": (answered.estimated_from, most),
+        "order_error": (answered.order_error, 1),
+        "abstained": (answered.abstained, 1),
     }
     for name, (values, upper) in named.items():
         if values is None:
