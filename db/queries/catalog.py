@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from prmcal.db.cell_names import cell_numbers
+from prmcal.db.described import metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
@@ -55,6 +56,7 @@ __all__ = [
     "jobs",
     "leaderboard",
     "measurements",
+    "metrics",
     "overview",
     "planned_shards",
     "plugins",

@@ -145,7 +145,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
             name,
             LEADERBOARDS[name].title,
             LEADERBOARDS[name].description,
-            table_json(leaderboard_table(frame, name)),
+            table_json(leaderboard_table(frame, name, run.overview.metrics)),
         )
         for name, frame in run.frames.items()
         if len(frame)
@@ -159,7 +159,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         overview=Markup(overview_html(run.overview, _link)),
         boards=boards,
         figures=figures,
-        papers=paper_tables(),
+        papers=paper_tables(run.overview.metrics),
     )
 
 
