@@ -1,10 +1,13 @@
-"""The metrics of the leaderboards: their names, titles, directions and meaning, in the order of columns.
+"""What readers see of the metrics of a run: names, titles, directions and meaning, in the order of columns.
 
-How they are computed belongs in ``prmcal.harness.metrics``; how they are shown belongs in :mod:`prmcal.db.text`.
+A run brings the descriptions of its metrics with it: see :mod:`prmcal.db.described`. Only the metrics that
+queries know by name, and those of strategies, are listed here. Calibration metrics are plugins and belong in
+``prmcal.registry.metrics``. How metrics are shown belongs in :mod:`prmcal.db.text`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,11 +16,13 @@ __all__ = [
     "COSTS",
     "COVERAGE_LEVELS",
     "MAIN_METRICS",
-    "METRICS",
     "RANKING_METRIC",
+    "SCALING",
     "Better",
     "Leaderboard",
     "Metric",
+    "Metrics",
+    "counting_terminal",
     "with_terminal",
 ]
 
@@ -79,98 +84,7 @@ class Metric:
     description: str
 
 
-_ALL = (
-    Metric(
-        "brier",
-        "Brier",
-        "calibration",
-        "lower",
-        "Mean squared difference between reward and success rate.",
-    ),
-    Metric(
-        "brier_corrected",
-        "Brier, corrected",
-        "calibration",
-        "lower",
-        "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance.",
-    ),
-    Metric(
-        "positive_brier",
-        "Positive Brier",
-        "calibration",
-        "lower",
-        "Brier score of overestimation only: rewards below the success rate count as 0.",
-    ),
-    Metric(
-        "ece",
-        "ECE",
-        "calibration",
-        "lower",
-        "Calibration error over bins of equal width, weighted by count. Noise increases it.",
-    ),
-    Metric(
-        "ece_corrected",
-        "ECE, corrected",
-        "calibration",
-        "lower",
-        "ECE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "adaptive_ce",
-        "Adaptive CE",
-        "calibration",
-        "lower",
-        "Calibration error over bins of equal mass. Noise increases it.",
-    ),
-    Metric(
-        "adaptive_ce_corrected",
-        "Adaptive CE, corrected",
-        "calibration",
-        "lower",
-        "Adaptive CE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "average_ce",
-        "Average CE",
-        "calibration",
-        "lower",
-        "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it.",
-    ),
-    Metric(
-        "average_ce_corrected",
-        "Average CE, corrected",
-        "calibration",
-        "lower",
-        "Average CE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "signed_error",
-        "Signed error",
-        "calibration",
-        "near zero",
-        "Mean of reward minus success rate: above 0 the PRM overestimates.",
-    ),
-    Metric(
-        "coverage_0.1",
-        "Coverage, beta 0.1",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (level 0.1, or a point estimate): 0.9 is ideal.",
-    ),
-    Metric(
-        "coverage_0.5",
-        "Coverage, beta 0.5",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (the median): 0.5 is ideal.",
-    ),
-    Metric(
-        "coverage_0.9",
-        "Coverage, beta 0.9",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (level 0.9, or a point estimate): 0.1 is ideal.",
-    ),
+SCALING = (
     Metric(
         "accuracy",
         "Accuracy",
@@ -259,6 +173,54 @@ _ALL = (
         for budget in LEAGUE_BUDGETS
     ),
 )
+"""The metrics of the scaling leaderboard. Those of the calibration leaderboard are plugins."""
+
+
+class Metrics(Mapping[str, Metric]):
+    """The metrics of a run by name, in the order of columns.
+
+    Parameters
+    ----------
+    metrics : iterable of Metric
+    """
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._known = {metric.name: metric for metric in metrics}
+
+    def __getitem__(self, name: str) -> Metric:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def title(self, name: str) -> str:
+        """Return the title of a metric, also of one that the run does not describe."""
+        return self[name].title if name in self else name.replace("_", " ").capitalize()
+
+    def better(self, name: str) -> Better | None:
+        """Return which value of a metric wins; None if none does, or the run does not describe the metric."""
+        return self[name].better if name in self else None
+
+    def direction(self, name: str) -> str:
+        """Return which values of a metric are better, such as "lower is better"; empty if none are."""
+        better = self.better(name)
+        return f"{'closer to 0' if better == 'near zero' else better} is better" if better else ""
+
+    def description(self, name: str) -> str:
+        """Return what a metric measures; empty if the run does not describe it."""
+        return self[name].description if name in self else ""
+
+    def of(self, leaderboard: Leaderboard) -> list[Metric]:
+        """Return the metrics of a leaderboard."""
+        return [metric for metric in self.values() if metric.leaderboard == leaderboard]
+
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        """Return names in the order of columns, and then those that the run does not describe by the alphabet."""
+        given = set(names)
+        return [name for name in self if name in given] + sorted(given - self.keys())
 
 
 def with_terminal(name: str) -> str:
@@ -266,16 +228,11 @@ def with_terminal(name: str) -> str:
     return f"{name}_with_terminal"
 
 
-_WITH_TERMINAL = tuple(
-    replace(
+def counting_terminal(metric: Metric) -> Metric:
+    """Return what a calibration metric is called where it counts terminal prefixes."""
+    return replace(
         metric,
         name=with_terminal(metric.name),
         title=f"{metric.title}, with terminal",
         description=f"{metric.description} Prefixes that contain their final answer count too.",
     )
-    for metric in _ALL
-    if metric.leaderboard == "calibration"
-)
-
-METRICS = {metric.name: metric for metric in (*_ALL, *_WITH_TERMINAL)}
-"""All metrics by name, in the order of columns."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from prmcal.db.cell_names import cell_numbers
+from prmcal.db.described import metrics
 from prmcal.db.league.query import league, league_points
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
@@ -58,6 +59,7 @@ __all__ = [
     "league",
     "league_points",
     "measurements",
+    "metrics",
     "overview",
     "planned_shards",
     "plugins",

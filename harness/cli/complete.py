@@ -41,7 +41,7 @@ def formats(incomplete: str) -> list[str]:
 
 def kinds(incomplete: str) -> list[str]:
     """Return the kinds of plugins."""
-    return _matching(("llm", "prm", "calibrator", "dataset", "strategy"), incomplete)
+    return _matching(("llm", "prm", "calibrator", "dataset", "strategy", "metric"), incomplete)
 
 
 def _matching(known: tuple[str, ...], incomplete: str) -> list[str]:

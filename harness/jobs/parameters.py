@@ -259,17 +259,18 @@ class SearchParameters(GeneratingParameters):
 
 @dataclass(frozen=True)
 class CalibrationMetricsParameters(MeasuringParameters):
-    """Compare calibrated rewards with success rates, in this number of bins.
+    """Compare calibrated rewards with success rates by these metrics, and in this number of bins for the diagram.
 
     With `terminal`, terminal prefixes count. Without it, every metric is computed both without and with them.
     """
 
     kind = "calibration_metrics"
-    version = 5
+    version = 6
     bins: int
     terminal: bool
     bootstrap: Resampling
     data: QuestionSlice
+    metrics: tuple[PluginReference, ...] = ()  # saved plans of version 5 have none
 
 
 @dataclass(frozen=True)
@@ -341,6 +342,8 @@ def _plain(value: Any) -> Any:
     """Return a field as JSON data; a half-open range becomes [start, stop]."""
     if isinstance(value, range):
         return [value.start, value.stop]
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
     if isinstance(value, PluginReference | Resampling | Sampling):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeGuard, TypeVar
 
@@ -23,6 +23,7 @@ from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, build_plugin
 from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.plugins import strategies
@@ -41,14 +42,26 @@ __all__ = [
 Measuring = TypeVar("Measuring", bound=MeasuringParameters)
 
 
-def calibration_metrics_job(grid: GridSpec, calibrated: Calibrated) -> Job[CalibrationMetricsParameters]:
-    """Compare calibrated rewards with success rates."""
+def calibration_metrics_job(
+    grid: GridSpec, calibrated: Calibrated, metrics: Sequence[GridPlugin[Metric]]
+) -> Job[CalibrationMetricsParameters]:
+    """Compare calibrated rewards with success rates by some metrics."""
     sampled, bins, terminal = calibrated.scored.sampled, grid.measurement.bins, grid.measurement.terminal
     return _measuring_job(
         calibrated.labels,
         sampled.data,
-        CalibrationMetricsParameters(bins, terminal, _resampling(grid, sampled.data), sampled.data.whole),
-        {"bins": bins, "terminal": terminal},
+        CalibrationMetricsParameters(
+            bins,
+            terminal,
+            _resampling(grid, sampled.data),
+            sampled.data.whole,
+            tuple(each.reference for each in metrics),
+        ),
+        {
+            "bins": bins,
+            "terminal": terminal,
+            "metrics": [[each.name, each.identity] for each in metrics],
+        },
         {"calibrated": calibrated.rewards, "success": sampled.success},
     )
 

@@ -34,6 +34,7 @@ from prmcal.harness.planning.measurements import (
     search_results_job,
     strategy_job,
 )
+from prmcal.harness.planning.metrics import described_metrics
 from prmcal.harness.planning.parts import OF_TRAJECTORIES, Calibrated, Sampled, Scored, StrategyInputs
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
@@ -88,6 +89,11 @@ class _Planner:
                 for kind, plugins in self.resolved.plugins.items()
             },
             datasets=tuple(each.planned for each in self.resolved.datasets),
+            metrics=described_metrics(
+                [(each.name, each.built) for each in self.resolved.metrics],
+                [calibrator.built.levels for calibrator in self.resolved.calibrators],
+                self.grid.measurement.terminal,
+            ),
             absent=self.resolved.absent,
         )
 
@@ -169,7 +175,7 @@ class _Planner:
         """Plan everything that is measured of a calibrator on one data set."""
         rewards = self._add(calibrated_job(calibrator, scored, fit))
         calibrated = Calibrated(scored, calibrator, fit, rewards)
-        metrics = self._add(calibration_metrics_job(self.grid, calibrated))
+        metrics = self._add(calibration_metrics_job(self.grid, calibrated, self.resolved.metrics))
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
         self._add(curves_job(self.grid, scored, calibrated))
         calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))

@@ -149,7 +149,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
             name,
             LEADERBOARDS[name].title,
             LEADERBOARDS[name].description,
-            table_json(leaderboard_table(frame, name)),
+            table_json(leaderboard_table(frame, name, run.overview.metrics)),
         )
         for name, frame in run.frames.items()
         if len(frame)
@@ -164,7 +164,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         league=Markup(league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=figures,
-        papers=paper_tables(),
+        papers=paper_tables(run.overview.metrics),
     )
 
 

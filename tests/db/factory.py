@@ -22,6 +22,7 @@ from tests.db.parquet_files import (
     trajectory_file,
     write_parquet,
 )
+from tests.measured import described_rows
 
 LLMS = ("weak", "strong")
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
@@ -99,6 +100,7 @@ def _descriptions() -> list[Base]:
             rows.append(
                 Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position)
             )
+    rows += described_rows()
     for name in DATASETS:
         rows.append(
             Dataset(

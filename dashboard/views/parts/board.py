@@ -109,5 +109,5 @@ def _component() -> Callable[..., Any]:
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _data(path: str, fingerprint: tuple[int, int, int] | None, leaderboard: Leaderboard) -> str:
-    cells = ask(Path(path), "leaderboard", table=leaderboard)
-    return table_json(leaderboard_table(cells, leaderboard))
+    cells, described = ask(Path(path), "leaderboard", table=leaderboard), ask(Path(path), "metrics")
+    return table_json(leaderboard_table(cells, leaderboard, described))

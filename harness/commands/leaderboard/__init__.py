@@ -16,6 +16,7 @@ from prmcal.db.league.query import league
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
+from prmcal.db.queries import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.text.league import league_table
@@ -92,11 +93,17 @@ def render_leaderboard(
     frame = leaderboard(published, name, **kept)
     if output_format in ("csv", "json"):
         return exported(only(frame, columns), output_format)
-    everything = readable_leaderboard(frame, name)
+    described = catalog.metrics(published)
+    everything = readable_leaderboard(frame, name, described)
     metrics = chosen_metrics(everything.keys, columns, [each for each in frame if f"{each}_low" in frame])
     if output_format == "markdown":
-        return readable_leaderboard(frame, name, metrics).markdown() if columns else everything.markdown()
-    found = readable_leaderboard(frame, name, metrics if columns else LEADERBOARDS[name].main_metrics)
+        return (
+            readable_leaderboard(frame, name, described, metrics).markdown()
+            if columns
+            else everything.markdown()
+        )
+    shown = metrics if columns else LEADERBOARDS[name].main_metrics
+    found = readable_leaderboard(frame, name, described, shown)
     return board_text(found, leaderboard_legend(MARKS), columns=columns, width=width)
 
 
