@@ -254,13 +254,17 @@ calibrators = Registry(
     Calibrator,
     {
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
+        "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
         "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
         "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
+        "platt": "prmcal.registry.calibrators.platt:PlattScaling",
         "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
+        "spline": "prmcal.registry.calibrators.spline:SplineCalibration",
         "temperature": "prmcal.registry.calibrators.temperature:TemperatureScaling",
         "uncalibrated": "prmcal.registry.calibrators.uncalibrated:Uncalibrated",
+        "venn-abers": "prmcal.registry.calibrators.venn_abers:VennAbers",
     },
 )
 datasets = Registry(

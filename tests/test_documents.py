@@ -26,7 +26,7 @@ def example(marker: str) -> str:
     "marker",
     [
         '@prm("blunt")',
-        '@calibrator("platt")',
+        '@calibrator("my-platt")',
         '@strategy("careful")',
         '@strategy("narrowing search")',
     ],

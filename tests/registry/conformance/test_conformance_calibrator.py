@@ -18,6 +18,7 @@ from prmcal.registry.plugins import calibrators
 
 BUILT_IN = [
     *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
+    *(calibrators.create(name) for name in ("platt", "beta", "spline", "venn-abers")),
     calibrators.create("quantile-lora"),
     calibrators.create("quantile-lora", loss="mse"),
     calibrators.create("quantile-lora", head="full", batches="prefixes"),
