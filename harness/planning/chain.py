@@ -160,11 +160,16 @@ def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) 
 
 
 def calibrated_job(
-    calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+    grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
 ) -> Job[CalibratedParameters]:
-    """Predict the rewards of scored trajectories with a fitted calibrator."""
-    parameters = CalibratedParameters(*_reading(calibrator, scored))
-    shard = _read(parameters, calibrator, scored, {}, {"fit": fit.refs})
+    """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels that the grid asks for.
+
+    Only a calibrator of any level has levels in its key: those that are not its own.
+    """
+    built = calibrator.built
+    asked = tuple(sorted(set(grid.scaling.levels) - set(built.levels))) if built.any_level else ()
+    parameters = CalibratedParameters(*_reading(calibrator, scored), asked)
+    shard = _read(parameters, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
 

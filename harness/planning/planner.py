@@ -126,7 +126,7 @@ class _Planner:
 
     def _test(self, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]) -> None:
         """Plan everything that is measured of a calibrator on one data set."""
-        rewards = self._add(calibrated_job(calibrator, scored, fit))
+        rewards = self._add(calibrated_job(self.grid, calibrator, scored, fit))
         calibrated = Calibrated(scored, calibrator, fit, rewards)
         metrics = self._add(calibration_metrics_job(self.grid, calibrated))
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
@@ -136,13 +136,14 @@ class _Planner:
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
-        if calibrator.levels == (0.5,):
+        if calibrator.levels == (0.5,) and not calibrator.any_level:
             return [0.5]
         missing = [level for level in self.grid.scaling.levels if level not in calibrator.levels]
-        if missing:
+        if missing and not calibrator.any_level:
             raise GridError(
                 f"'scaling.levels' contains beta = {missing[0]}, which the calibrator '{calibrator.plugin_name}' does "
-                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}."
+                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}. "
+                "`prmcal list calibrator` shows the calibrators that predict any level."
             )
         return list(self.grid.scaling.levels)
 

@@ -70,6 +70,17 @@ class Crossing(Sound):
         return np.stack([features, 1 - features], axis=1)
 
 
+class DependsOnTheOtherLevels(Sound):
+    levels = (0.1, 0.5, 0.9)
+    any_level = True
+
+    def predict(self, features: Any) -> Any:
+        return self.predict_at(features, self.levels)
+
+    def predict_at(self, features: Any, levels: Any) -> Any:
+        return super().predict(features) ** np.linspace(2, 0.5, len(levels))
+
+
 class RemembersAnEarlierFit(Sound):
     def fit(self, features: Any, k: Any, n: Any) -> Any:
         earlier = getattr(self, "mean_", None)
@@ -175,6 +186,7 @@ BROKEN: dict[type[Calibrator], tuple[str, str]] = {
     ),
     AboveOne: ("predictions are repeatable and in range", r"must be in \[0, 1\] for new rows. Got .* to 1\."),
     Crossing: ("quantiles are ordered", "must not decrease from one level to the next"),
+    DependsOnTheOtherLevels: ("any level", "at its own levels among others the same as of predict"),
     RemembersAnEarlierFit: ("a second fit forgets the first", "must not depend on an earlier fit"),
     Random: ("a second fit forgets the first", "must be repeatable"),
     ChangesItsInput: ("inputs are not changed", "'features' changed"),
