@@ -255,9 +255,12 @@ calibrators = Registry(
     {
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
         "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
+        "beta-binomial": "prmcal.registry.calibrators.heads.beta_binomial:BetaBinomial",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
+        "ensemble": "prmcal.registry.calibrators.heads.ensemble:Ensemble",
         "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
         "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
+        "monotone-quantile": "prmcal.registry.calibrators.heads.monotone_quantile:MonotoneQuantile",
         "platt": "prmcal.registry.calibrators.platt:PlattScaling",
         "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
