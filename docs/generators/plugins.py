@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import yaml
 
-from prmcal.db.metrics import METRICS, with_terminal
+from prmcal.db.metrics import with_terminal
 from prmcal.docs.generators.markdown import code, directive, table
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.shipped import shipped_grids
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS
@@ -23,6 +24,7 @@ _TITLES = {
     "calibrator": "Calibrators",
     "dataset": "Data sets",
     "strategy": "Strategies",
+    "metric": "Metrics",
 }
 
 
@@ -50,10 +52,11 @@ def plugin_details() -> str:
 
 def metrics_table() -> str:
     """Return the table of all metrics. Those with terminal prefixes have the same meaning, so they are left out."""
-    with_terminals = {with_terminal(name) for name in METRICS}
+    described = built_in_metrics()
+    with_terminals = {with_terminal(each.name) for each in described}
     rows = (
         [each.title, code(each.name), each.leaderboard, each.better or "neither", each.description]
-        for each in METRICS.values()
+        for each in described
         if each.name not in with_terminals
     )
     return table(["metric", "name", "leaderboard", "better", "meaning"], rows)

@@ -10,7 +10,7 @@ __all__ = ["Plugin"]
 
 
 class Plugin:
-    """The base of LLM, PRM, Calibrator, Dataset and Strategy.
+    """The base of LLM, PRM, Calibrator, Dataset, Strategy and Metric.
 
     Constructor arguments are data that YAML can hold. ``__init__`` only stores them under their own names. Everything
     else is computed when it is needed, so that building a plugin costs nothing.
