@@ -24,7 +24,7 @@ class Plugin:
         if it was not.
     known_by : str
         How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
-        not a reproduction". `prmcal list` shows it.
+        not a reproduction". The documentation and `prmcal list calibrator` show it.
     packages : tuple of str
         Packages that it imports and that prmcal does not require. `prmcal doctor` checks them.
     checkpoint : str
