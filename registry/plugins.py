@@ -257,13 +257,20 @@ calibrators = Registry(
     Calibrator,
     {
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
+        "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
+        "beta-binomial": "prmcal.registry.calibrators.heads.beta_binomial:BetaBinomial",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
+        "ensemble": "prmcal.registry.calibrators.heads.ensemble:Ensemble",
         "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
         "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
+        "monotone-quantile": "prmcal.registry.calibrators.heads.monotone_quantile:MonotoneQuantile",
+        "platt": "prmcal.registry.calibrators.platt:PlattScaling",
         "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
+        "spline": "prmcal.registry.calibrators.spline:SplineCalibration",
         "temperature": "prmcal.registry.calibrators.temperature:TemperatureScaling",
         "uncalibrated": "prmcal.registry.calibrators.uncalibrated:Uncalibrated",
+        "venn-abers": "prmcal.registry.calibrators.venn_abers:VennAbers",
     },
 )
 datasets = Registry(
