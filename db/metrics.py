@@ -16,6 +16,7 @@ __all__ = [
     "COSTS",
     "COVERAGE_LEVELS",
     "MAIN_METRICS",
+    "PARTS_OF_COSTS",
     "RANKING_METRIC",
     "SCALING",
     "Better",
@@ -44,6 +45,9 @@ RANKING_METRIC = "brier_corrected"
 
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples. They are never compared."""
+
+PARTS_OF_COSTS = ("other_tokens",)
+"""Metrics that measure a part of a cost. They are never compared either."""
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
 """The metrics that measure coverage, and the level beta of each."""
@@ -133,6 +137,41 @@ SCALING = (
         "scaling",
         None,
         "Mean tokens per question that the PRM reads.",
+    ),
+    Metric(
+        "other_tokens",
+        "Other LLM's tokens",
+        "scaling",
+        None,
+        "The part of the generated tokens that a strategy asks of another LLM.",
+    ),
+    Metric(
+        "escalated",
+        "Escalated",
+        "scaling",
+        None,
+        "Share of questions on which a strategy asks another LLM.",
+    ),
+    Metric(
+        "gain_over_own",
+        "Gain over own LLM",
+        "scaling",
+        None,
+        "Accuracy of a strategy that may ask another LLM, minus that of its own LLM alone.",
+    ),
+    Metric(
+        "gain_over_other",
+        "Gain over other LLM",
+        "scaling",
+        None,
+        "Accuracy of a strategy that may ask another LLM, minus that of the other LLM alone.",
+    ),
+    Metric(
+        "routing_gain",
+        "Gain over chance",
+        "scaling",
+        None,
+        "Accuracy minus that if as many questions, chosen at random, were left to the other LLM.",
     ),
     Metric(
         "area",

@@ -9,7 +9,7 @@ from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
-__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN"]
+__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN", "count_of"]
 
 
 class FixedBudget(PoolStrategy):
@@ -32,12 +32,7 @@ class FixedBudget(PoolStrategy):
         ValueError
             If it exceeds the fixed budget of the grid.
         """
-        count = self.samples or setting.samples
-        if count > setting.samples:
-            raise ValueError(
-                f"'samples' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
-            )
-        return count
+        return count_of("samples", self.samples, setting)
 
 
 class PassAt1(PoolStrategy):
@@ -73,3 +68,19 @@ class BestOfN(FixedBudget):
             pass_at_samples=pass_at_n(pool.correct, counts)[:, 0],
             fixed=True,
         )
+
+
+def count_of(argument: str, count: int | None, setting: Setting) -> int:
+    """Return a number of samples that an argument gives; N if it is None.
+
+    Raises
+    ------
+    ValueError
+        If it exceeds the fixed budget N of the grid. The message names the argument.
+    """
+    count = count or setting.samples
+    if count > setting.samples:
+        raise ValueError(
+            f"'{argument}' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
+        )
+    return count

@@ -50,7 +50,7 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
-            check_answered(answered, pool.questions, setting.samples)
+            check_answered(answered, strategy, pool.questions, setting)
     table = accuracy_table(last_scores(shard, context), trajectories.correct, setting.samples)
     first = pool.correct.mean(axis=1)
     own = _curve(first, swept, setting.samples)
