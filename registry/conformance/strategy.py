@@ -194,7 +194,10 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
     """The accuracy does not exceed the probability that one of the samples is right."""
     arrays = _arrays()
     result = _answer(plugin, arrays)
-    counts = np.ceil(result.samples - _ROUNDING).astype(np.int64)
+    # A rule that looks at its samples, as one with an `order_error`, can be right more often than as many samples that
+    # are drawn blindly: it goes on where it has found none.
+    drawn = result.samples if result.order_error is None else np.full(_QUESTIONS, float(_SIZE))
+    counts = np.ceil(drawn - _ROUNDING).astype(np.int64)
     bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     over = (result.accuracy - bound).max()
     expect(
@@ -218,6 +221,21 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
             f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}. "
             "Compute it from pool.correct of the chosen trajectories.",
         )
+
+
+def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
+    """The numbers of samples do not depend on which trajectories are right, unless `reads` names success rates."""
+    if "success" in plugin.reads:
+        return
+    arrays = _arrays()
+    turned = {**arrays, "correct": ~arrays["correct"]}
+    first, second = (_answer(plugin, each).samples for each in (arrays, turned))
+    expect(
+        bool(np.allclose(first, second)),
+        "The numbers of samples must not depend on 'correct', which nobody knows while sampling. Other grades changed "
+        f"them by up to {np.abs(first - second).max():.2f}. Decide by scores, rewards and answers. Choose thresholds "
+        "in tune(), which gets the calibration questions.",
+    )
 
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
@@ -269,6 +287,7 @@ CHECKS = (
     check_the_order_of_the_pool_does_not_matter,
     check_accuracy_does_not_exceed_pass_at_samples,
     check_all_wrong_and_all_right_questions,
+    check_the_truth_decides_no_budget,
     check_too_long_questions_are_answered,
     check_a_higher_target_costs_no_less,
     check_the_curve_begins_below_its_end,
