@@ -69,7 +69,7 @@ class SmoothCENull(Metric):
     def measure(self, rows: PrefixRows) -> Known:
         """Return the limit."""
         random = np.random.default_rng(0)
-        # Prefixes with the same n at one point of the grid are drawn together, in an order that rows do not decide.
+        # Prefixes with the same n at one point of the grid are drawn together, so that their order does not matter.
         cells, counts = np.unique(
             np.stack([_points(rows.reward), rows.follow_ups]), axis=1, return_counts=True
         )
