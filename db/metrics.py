@@ -26,7 +26,7 @@ __all__ = [
     "with_terminal",
 ]
 
-Leaderboard = Literal["calibration", "scaling"]
+Leaderboard = Literal["calibration", "scaling", "league"]
 Better = Literal["lower", "higher", "near zero"]
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
@@ -35,6 +35,7 @@ COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrat
 MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "calibration": ("brier_corrected", "adaptive_ce_corrected", "signed_error"),
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
+    "league": ("area_gain", "accuracy_at_4", "accuracy_at_16", "saving_95"),
 }
 """The metrics of each leaderboard that are shown unless the reader chooses others."""
 
@@ -46,6 +47,18 @@ COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
 """The metrics that measure coverage, and the level beta of each."""
+
+
+LEAGUE_BUDGETS = (2, 4, 8, 16, 32, 64)
+"""The mean numbers of samples at which the league shows the accuracy of strategies."""
+
+LEAGUE_SHARE = 0.95
+"""The share of the accuracy of best-of-N whose cost the league shows."""
+
+
+def accuracy_at_name(budget: int) -> str:
+    """Return the name of the metric of the league that is the accuracy at a mean number of samples."""
+    return f"accuracy_at_{budget}"
 
 
 @dataclass(frozen=True)
@@ -120,6 +133,44 @@ SCALING = (
         "scaling",
         None,
         "Mean tokens per question that the PRM reads.",
+    ),
+    Metric(
+        "area",
+        "Accuracy over budgets",
+        "league",
+        "higher",
+        "Mean accuracy over budgets from 1 to N samples, where every doubling of the budget counts the same.",
+    ),
+    Metric(
+        "area_gain",
+        "Gain over fixed n",
+        "league",
+        None,
+        "Accuracy over budgets, minus that of best-of-n with the same number of samples for every question.",
+    ),
+    Metric(
+        "samples_to_95",
+        "Samples for 95%",
+        "league",
+        "lower",
+        "Mean samples with which it reaches 95% of the accuracy of best-of-N; N if it never does.",
+    ),
+    Metric(
+        "saving_95",
+        "Saving at 95%",
+        "league",
+        None,
+        "Share of samples that it saves at 95% of the accuracy of best-of-N, compared with the smallest fixed n.",
+    ),
+    *(
+        Metric(
+            accuracy_at_name(budget),
+            f"At {budget}",
+            "league",
+            "higher",
+            f"Accuracy with {budget} samples per question on average.",
+        )
+        for budget in LEAGUE_BUDGETS
     ),
 )
 """The metrics of the scaling leaderboard. Those of the calibration leaderboard are plugins."""

@@ -41,6 +41,7 @@ _MINUS = "\N{MINUS SIGN}"
 _NAMES = {
     "calibration": ("calibrator", "dataset", "llm", "prm"),
     "scaling": ("strategy", "calibrator", "target", "level", "dataset", "llm", "prm"),
+    "league": ("strategy", "calibrator", "level", "dataset", "llm", "prm"),
 }
 """The coordinates of each leaderboard, in the order of columns. The first one names the row."""
 

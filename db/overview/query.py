@@ -13,7 +13,7 @@ from prmcal.db.described import metrics
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC, Metrics
 from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places, relative_cut
 from prmcal.db.overview.gains import read_gains
-from prmcal.db.overview.ranking import rank_calibrators
+from prmcal.db.overview.ranking import rank_by_means
 from prmcal.db.overview.types import Overview, Quantity, Standing
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
@@ -63,7 +63,7 @@ def overview(
     done = shown[shown["status"] == "done"]
     citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
     ranking = []
-    for name, rank in rank_calibrators(values).items():
+    for name, rank in rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
         base = values[values["calibrator"] == baseline]
         wins, ties, losses = _tests(name, compared)

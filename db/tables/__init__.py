@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.db.tables.curves import CurveArea, CurvePoint, RiskPoint, SampleAccuracy
+from prmcal.db.tables.curves import CurveArea, CurvePoint, LeaguePoint, RiskPoint, SampleAccuracy
 from prmcal.db.tables.results import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
 from prmcal.db.tables.runs import (
     Dataset,
@@ -29,6 +29,7 @@ __all__ = [
     "DescribedMetric",
     "Job",
     "JobInput",
+    "LeaguePoint",
     "Plugin",
     "Question",
     "QuestionResult",

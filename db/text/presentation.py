@@ -72,6 +72,12 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
         MAIN_METRICS["scaling"],
         "Trajectories",
     ),
+    "league": LeaderboardText(
+        "League",
+        "Strategies at equal cost: the accuracy of each over its whole range of budgets, and what it saves.",
+        MAIN_METRICS["league"],
+        "Trajectories",
+    ),
 }
 """The leaderboards by name."""
 

@@ -44,7 +44,7 @@ _JOB_TABLES = {
     "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
     "search": ("searches",),
 }
-_CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins")
+_CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins", "league_points")
 
 
 class Recorder:

@@ -25,6 +25,7 @@ __all__ = [
     "GeneratingParameters",
     "HiddenParameters",
     "ImportedParameters",
+    "LeagueParameters",
     "MeasuringParameters",
     "Parameters",
     "PluginReference",
@@ -288,6 +289,18 @@ class StrategyParameters(MeasuringParameters):
     version = 2
     samples: int
     target: float | None
+    level: float | None
+    strategy: PluginReference
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class LeagueParameters(MeasuringParameters):
+    """Compute the whole curve of a strategy, for budgets of up to N = `samples`, at a level beta if it has one."""
+
+    kind = "league"
+    samples: int
     level: float | None
     strategy: PluginReference
     bootstrap: Resampling

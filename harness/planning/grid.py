@@ -292,6 +292,8 @@ class GridSpec(_Spec):
     """The settings of strategies."""
     strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
     """The strategies. All of them use the same pool of samples, except searches, which generate again."""
+    league: bool = False
+    """If true, the whole curve of every strategy is computed, so that strategies are compared at equal cost."""
     shards: ShardSpec = ShardSpec()
     """The size of the units of work."""
 

@@ -11,6 +11,7 @@ from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import (
     CalibrationMetricsParameters,
     CurvesParameters,
+    LeagueParameters,
     MeasuringParameters,
     Parameters,
     Resampling,
@@ -32,6 +33,7 @@ __all__ = [
     "calibration_metrics_job",
     "curves_job",
     "is_search",
+    "league_job",
     "search_job",
     "search_results_job",
     "strategy_job",
@@ -92,6 +94,22 @@ def strategy_job(
         ),
         {"samples": samples, "target": target, "level": inputs.level, "strategy": strategy.identity},
         inputs.roles(strategy.built),
+    )
+
+
+def league_job(
+    grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[Strategy]
+) -> Job[LeagueParameters]:
+    """Compute the whole curve of a strategy, beside that of best-of-n with the scores of a PRM."""
+    if inputs.scored is None:
+        raise ValueError("A league needs the scores of a PRM.")
+    data, samples = inputs.sampled.data, grid.scaling.samples
+    return _measuring_job(
+        inputs.labels,
+        data,
+        LeagueParameters(samples, inputs.level, strategy.reference, _resampling(grid, data), data.whole),
+        {"samples": samples, "level": inputs.level, "strategy": strategy.identity},
+        {**inputs.roles(strategy.built), "score": inputs.scored.scores},
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from prmcal.db.cells import cell_id
-from prmcal.db.metrics import Metric
+from prmcal.db.metrics import Leaderboard, Metric
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.keys import ArtifactRef
@@ -24,14 +24,14 @@ class Cell:
 
     Attributes
     ----------
-    leaderboard : {"calibration", "scaling"}
+    leaderboard : {"calibration", "scaling", "league"}
     strategy : str
         Empty on the calibration leaderboard.
     target, level : float or None
         The target probability C and the level beta, if the strategy has one.
     """
 
-    leaderboard: Literal["calibration", "scaling"]
+    leaderboard: Leaderboard
     labels: Labels
     job: Job[Parameters]
     strategy: str = ""

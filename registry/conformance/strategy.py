@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from prmcal.registry.conformance.plugin import expect, expect_array
-from prmcal.registry.contracts.strategy import READS, Answered, Pool, PoolStrategy, Setting, Strategy
+from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.strategies.exact import pass_at_n
 
 __all__ = ["CHECKS", "DECLARATIONS", "check_reads_are_known"]
 
-_QUESTIONS, _SIZE, _TARGET = 30, 16, 0.9
+_QUESTIONS, _SIZE, _STEPS, _TARGET = 30, 16, 4, 0.9
+_CALIBRATION_SIZE = 4
+_LEVELS = (0.1, 0.5, 0.9)
 # The allowed difference for a strategy that draws at random with a fixed seed.
 _ERROR = 0.02
 _ROUNDING = 1e-9
@@ -27,26 +31,61 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
     correct = random.random((_QUESTIONS, _SIZE)) < chance[:, None]
     answers = np.where(correct, 0, random.integers(-1, 4, correct.shape))
     correct[answers == 0] = True
+    scores = np.round(random.normal(correct * 1.5, 1.0), 1)
+    rewards = np.clip(chance + random.normal(0, 0.1, _QUESTIONS), 0, 1)
+    steps = _step_scores(scores, np.round(logit(np.clip(chance, 0.01, 0.99)), 1), random)
     return {
         "correct": correct,
         "answers": answers,
-        "scores": np.round(random.normal(correct * 1.5, 1.0), 1),
-        "rewards": np.clip(chance + random.normal(0, 0.1, _QUESTIONS), 0, 1),
+        "scores": scores,
+        "step_scores": steps,
+        "rewards": rewards,
+        "question_rewards": _at_levels(rewards),
+        "trajectory_rewards": _at_levels(expit(scores)),
+        "step_rewards": _at_levels(expit(steps)),
         "success": chance,
     }
 
 
+def _step_scores(
+    scores: NDArray[np.float64], bare: NDArray[np.float64], random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Scores of trajectories of 1 to 4 steps, whose last one is that of the whole trajectory."""
+    steps = np.round(random.normal(scores[..., None], 1.0, (*scores.shape, _STEPS + 1)), 1)
+    steps[..., 0] = bare[:, None]
+    last = random.integers(1, _STEPS + 1, scores.shape)[..., None]
+    numbers = np.arange(_STEPS + 1)
+    return np.where(numbers < last, steps, np.where(numbers == last, scores[..., None], np.nan))
+
+
+def _at_levels(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1)
+    return found
+
+
 def _pool(plugin: Strategy, arrays: dict[str, NDArray[Any]]) -> Pool:
     """A pool with only what the strategy declares."""
-    declared = {name: arrays[name] for name in READS if name in plugin.reads}
+    declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
+    if PER_CALIBRATOR.intersection(plugin.reads):
+        declared["levels"] = _LEVELS
     return Pool(arrays["correct"], arrays["answers"], **declared)
+
+
+def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
+    """The strategy, tuned on other questions if it wants to be."""
+    if plugin.tuned:
+        arrays = _arrays(seed=7)
+        for name in ("correct", "answers", *PER_TRAJECTORY):
+            arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
+        plugin.tune(_pool(plugin, arrays), setting)
+    return plugin
 
 
 def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check of its shape and range."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
     try:
-        result = plugin.answer(_pool(plugin, arrays), setting)
+        result = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
     except TypeError as error:
         if "NoneType" not in str(error) or plugin.targeted:
             raise
@@ -128,7 +167,7 @@ def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     _answer(plugin, given)
     for name, before in arrays.items():
         expect(
-            np.array_equal(before, given[name]),
+            np.array_equal(before, given[name], equal_nan=True),
             f"answer() must not change the pool. '{name}' changed. Work on a copy: np.sort(pool.{name}) instead of "
             f"pool.{name}.sort().",
         )
@@ -139,8 +178,9 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
     arrays = _arrays()
     order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
     shuffled = dict(arrays)
-    for name in ("correct", "answers", "scores"):
-        shuffled[name] = np.take_along_axis(arrays[name], order, axis=1)
+    for name in ("correct", "answers", *PER_TRAJECTORY):
+        places = order.reshape(order.shape + (1,) * (arrays[name].ndim - 2))
+        shuffled[name] = np.take_along_axis(arrays[name], places, axis=1)
     first, second = _answer(plugin, arrays), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
     expect(
@@ -170,9 +210,11 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         arrays = _arrays()
         arrays["correct"] = np.full_like(arrays["correct"], right)
         arrays["answers"] = np.zeros_like(arrays["answers"])
-        found = _answer(plugin, arrays).accuracy
+        result = _answer(plugin, arrays)
+        found = result.accuracy
+        answered = 1.0 if result.abstained is None else 1.0 - result.abstained
         expect(
-            bool(np.allclose(found, float(right))),
+            bool(np.allclose(found, float(right) * answered)),
             f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}. "
             "Compute it from pool.correct of the chosen trajectories.",
         )
@@ -181,7 +223,9 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
     """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
     arrays = _arrays()
-    arrays["scores"][:3], arrays["rewards"][:3] = np.nan, np.nan
+    for name in READS:
+        if name != "success":
+            arrays[name][:3] = np.nan
     _answer(plugin, arrays)
 
 
@@ -197,6 +241,26 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
         )
 
 
+def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
+    """``sweep`` returns results of all questions. If it has several, their budgets differ."""
+    arrays, setting = _arrays(), Setting(_SIZE, _TARGET if plugin.targeted else None)
+    points = _tuned(plugin, setting).sweep(_pool(plugin, arrays), setting)
+    good = bool(points) and all(
+        isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
+    )
+    expect(
+        good,
+        f"sweep() must return a tuple of Answered, one for each point of the curve. Got {points!r:.200}. Write "
+        "return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets).",
+    )
+    budgets = [each.samples.mean() for each in points]
+    expect(
+        len(points) == 1 or min(budgets) < max(budgets),
+        f"The points of sweep() must differ in their budgets. All have {budgets[0]:.2f} samples. Vary the argument "
+        "that decides how many samples are drawn, or do not override sweep().",
+    )
+
+
 DECLARATIONS = (check_reads_are_known,)
 CHECKS = (
     check_it_works_with_what_it_declares,
@@ -207,4 +271,5 @@ CHECKS = (
     check_all_wrong_and_all_right_questions,
     check_too_long_questions_are_answered,
     check_a_higher_target_costs_no_less,
+    check_the_curve_begins_below_its_end,
 )

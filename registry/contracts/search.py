@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.registry.contracts.pool import Reads
 from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.contracts.strategy import OnceFor, Reads, Strategy
+from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
 __all__ = ["Finished", "First", "Rank", "SearchStrategy"]
 
@@ -67,7 +68,7 @@ class SearchStrategy(Strategy):
         `settings`.
     """
 
-    reads: ClassVar[tuple[Reads, ...]] = ("scores",)
+    reads: tuple[Reads, ...] = ("scores",)
     baseline: ClassVar[str] = "beam search"
 
     def __init__(

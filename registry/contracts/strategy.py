@@ -9,87 +9,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
-__all__ = ["READS", "Answered", "OnceFor", "Pool", "PoolStrategy", "Reads", "Setting", "Strategy"]
+__all__ = ["Answered", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
 
 OnceFor = Literal["data", "prm", "calibrator", "level"]
-Reads = Literal["scores", "rewards", "success"]
-READS: tuple[Reads, ...] = ("scores", "rewards", "success")
 
-_MEANING = {
-    "scores": "the PRM's scores",
-    "rewards": "the calibrated rewards",
-    "success": "the true success rates",
-}
-
-
-class Pool:
-    """The pool: M sampled, graded and scored trajectories of each question. They are independent and unordered.
-
-    A strategy may use `scores` and `rewards` at inference, if its `reads` names them. It must not choose by `correct`
-    or `success`: these serve to compute its expected results, and reference points.
-
-    Parameters
-    ----------
-    correct : ndarray of shape (questions, M), bool
-        Whether the final answer of each trajectory is correct.
-    answers : ndarray of shape (questions, M), int64
-        The final answers as numbers: equal within a question if their texts are equal; -1 if there is none.
-    scores : ndarray of shape (questions, M), float64, optional
-        The PRM's uncalibrated log-odds of success of the whole trajectory; NaN where it is too long for the PRM.
-    rewards : ndarray of shape (questions,), float64, optional
-        Calibrated reward of the bare question in [0, 1] at one level beta; NaN where it is too long for the PRM.
-    success : ndarray of shape (questions,), float64, optional
-        Success rate of the bare question in [0, 1]: the share of correct ones among its follow-ups. These are samples
-        of their own, independent of the pool. NaN where the bare question has no follow-ups.
-    """
-
-    def __init__(
-        self,
-        correct: NDArray[np.bool_],
-        answers: NDArray[np.int64],
-        scores: NDArray[np.float64] | None = None,
-        rewards: NDArray[np.float64] | None = None,
-        success: NDArray[np.float64] | None = None,
-    ) -> None:
-        self.correct = correct
-        self.answers = answers
-        self._given = {"scores": scores, "rewards": rewards, "success": success}
-
-    @property
-    def questions(self) -> int:
-        """The number of questions."""
-        return len(self.correct)
-
-    @property
-    def size(self) -> int:
-        """M, the number of trajectories of each question."""
-        return int(self.correct.shape[1])
-
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """The PRM's scores. An error is raised unless the strategy declares that it reads them."""
-        return self._read("scores")
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        """The calibrated rewards. An error is raised unless the strategy declares that it reads them."""
-        return self._read("rewards")
-
-    @property
-    def success(self) -> NDArray[np.float64]:
-        """The success rates. An error is raised unless the strategy declares that it reads them."""
-        return self._read("success")
-
-    def _read(self, name: Reads) -> NDArray[np.float64]:
-        value = self._given[name]
-        if value is None:
-            raise PluginFailedError(
-                f"It uses {_MEANING[name]} without declaring it. Add '{name}' to its 'reads'."
-            )
-        return value
+_SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
+"""Values of C from .05 to almost 1, at which a targeted strategy is run for its curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +57,11 @@ class Answered:
     estimated_from : ndarray of shape (questions,), float64, or None
         If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
         Their mean must be that of `samples`.
+    order_error : ndarray of shape (questions,), float64, or None
+        Standard error of `accuracy` that comes from a limited number of random orders; None if `accuracy` is exact.
+    abstained : ndarray of shape (questions,), float64, or None
+        Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
+        counted as correct, so `accuracy` + `abstained` is at most 1.
     """
 
     accuracy: NDArray[np.float64]
@@ -136,6 +69,8 @@ class Answered:
     pass_at_samples: NDArray[np.float64] | None = None
     fixed: bool = False
     estimated_from: NDArray[np.float64] | None = None
+    order_error: NDArray[np.float64] | None = None
+    abstained: NDArray[np.float64] | None = None
 
     def budget_flaw(self) -> str | None:
         """Say what is wrong with the description of the budget; None if nothing is."""
@@ -155,35 +90,86 @@ class Strategy(Plugin, ABC):
 
     Attributes
     ----------
-    reads : tuple of {"scores", "rewards", "success"}
-        What it reads of the pool. This decides `once_for`.
+    reads : tuple of str
+        What it reads of the pool: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
+        depend on the arguments of the constructor.
     targeted : bool
         Whether it has a target probability C. It is then run once for every C of the grid.
     """
 
-    reads: ClassVar[tuple[Reads, ...]] = ()
+    reads: tuple[Reads, ...] = ()
     targeted: ClassVar[bool] = False
 
     @property
     def once_for(self) -> OnceFor:
         """What it is run once for.
 
-        "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator.
-        "level": also each level beta of the calibrator, if it reads rewards.
+        "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, if
+        it reads rewards at all levels. "level": also each level beta of the calibrator, if it reads `rewards`.
         """
-        return "level" if "rewards" in self.reads else "prm" if "scores" in self.reads else "data"
+        if "rewards" in self.reads:
+            return "level"
+        if PER_CALIBRATOR.intersection(self.reads):
+            return "calibrator"
+        return "prm" if {"scores", "step_scores"}.intersection(self.reads) else "data"
 
 
 class PoolStrategy(Strategy):
-    """A strategy that draws whole trajectories. Its results follow from the pool, without further generation."""
+    """A strategy that draws whole trajectories. Its results follow from the pool, without further generation.
+
+    Attributes
+    ----------
+    tuned : bool
+        Whether it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
+        then called once before `answer` and `sweep`.
+    """
+
+    tuned: bool = False
+
+    @property
+    def in_league(self) -> bool:
+        """Whether it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``."""
+        return self.targeted or type(self).sweep is not PoolStrategy.sweep
+
+    def tune(self, pool: Pool, setting: Setting) -> None:
+        """Choose what is to be chosen from data. Nothing may ever be chosen from the pool that ``answer`` receives.
+
+        Parameters
+        ----------
+        pool : Pool
+            The trajectories of the calibration questions, with what `reads` declares. It may have fewer trajectories
+            for each question than the pool of the test. Rewards in it come from a calibrator that was fitted to the
+            same questions, so they look better than those of other questions.
+        setting : Setting
+            The setting in which the strategy will be run.
+        """
+
+    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+        """Return the results at many points between the smallest and the largest budget.
+
+        They are the curve of accuracy against samples by which strategies are compared at equal cost. A targeted
+        strategy is run for 24 values of C, any other one once. Override it if another argument decides the budget.
+        Nothing in it is chosen from data: every point is a setting that one could have fixed before.
+
+        Parameters
+        ----------
+        pool, setting
+            As those of ``answer``. The target of the setting is ignored.
+
+        Returns
+        -------
+        tuple of Answered
+        """
+        targets = _SWEPT_TARGETS if self.targeted else (None,)
+        return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets)
 
     @abstractmethod
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Return the expected results of the strategy over all ways to draw trajectories from the pool.
 
         Trajectories are drawn without replacement. A result must not depend on random numbers: use a closed form if
-        there is one (:mod:`prmcal.registry.strategies.exact`). Otherwise draw with a fixed seed and document the size
-        of the error.
+        there is one (:mod:`prmcal.registry.strategies.exact`). Otherwise use the random orders that all strategies
+        share (:mod:`prmcal.registry.strategies.orders`), and return the error that they leave as `order_error`.
 
         Parameters
         ----------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
 __all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN"]

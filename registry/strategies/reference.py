@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.adaptive import best_of_own, target_of
 from prmcal.registry.strategies.budgets import adaptive_samples
 from prmcal.registry.strategies.exact import best_of_n, pass_at_n
@@ -33,15 +34,24 @@ class OracleIAS(PoolStrategy):
         return best_of_own(pool, adaptive_samples(pool.success, target_of(setting), setting.samples))
 
 
-class RandomBudget(PoolStrategy):
+class _OfEqualCost(PoolStrategy):
+    """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
+
+    reads = ("scores", "rewards")
+    targeted = True
+
+    @property
+    def in_league(self) -> bool:
+        """A curve of it would say nothing new."""
+        return False
+
+
+class RandomBudget(_OfEqualCost):
     """Best-of-n + IAS with its budgets assigned to the questions at random.
 
     The mean cost is that of best-of-n + IAS. The difference in accuracy shows the value of knowing which questions are
     hard. Every question is equally likely to get each budget, so its cost and accuracy are means over all budgets.
     """
-
-    reads = ("scores", "rewards")
-    targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
@@ -50,15 +60,12 @@ class RandomBudget(PoolStrategy):
         return _mixed(pool, counts, times / times.sum(), samples)
 
 
-class FixedOfEqualCost(PoolStrategy):
+class FixedOfEqualCost(_OfEqualCost):
     """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
 
     If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
     mean.
     """
-
-    reads = ("scores", "rewards")
-    targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""

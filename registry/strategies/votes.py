@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, gammaln
 
-from prmcal.registry.contracts.strategy import Answered, Pool, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.exact import pass_at_n
 from prmcal.registry.strategies.fixed import FixedBudget
 

@@ -51,10 +51,11 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.llm import LLM
     from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
     from prmcal.registry.contracts.metric import Metric
+    from prmcal.registry.contracts.pool import Pool
     from prmcal.registry.contracts.prm import PRM
     from prmcal.registry.contracts.rows import PrefixRows
     from prmcal.registry.contracts.search import SearchStrategy
-    from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+    from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
     from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -114,9 +115,9 @@ _HOME = {
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GridSpec": "prmcal.harness.planning.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
+    "Pool": "prmcal.registry.contracts.pool",
     "Known": "prmcal.registry.contracts.measured",
     "Metric": "prmcal.registry.contracts.metric",
-    "Pool": "prmcal.registry.contracts.strategy",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
     "PrefixRows": "prmcal.registry.contracts.rows",

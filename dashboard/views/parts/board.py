@@ -20,7 +20,7 @@ from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.reader import fingerprint
 
-__all__ = ["show_board"]
+__all__ = ["prepare_board", "show_board"]
 
 _KEY = "leaderboard_table"
 _STATE = ("sort", "search", "columns", "page", "row", *FILTERS.values())
@@ -85,6 +85,11 @@ def show_board(path: Path, leaderboard: Leaderboard) -> None:
         key=_KEY,
         on_chosen_change=_write_address,
     )
+
+
+def prepare_board(path: Path, leaderboard: Leaderboard) -> None:
+    """Compute the data of the table, into the cache of the server."""
+    _data(str(path), fingerprint(path), leaderboard)
 
 
 def _write_address() -> None:

@@ -15,13 +15,13 @@ from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.cells import interval_rows
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views.parts.board import show_board
+from prmcal.dashboard.views.parts.board import prepare_board, show_board
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.reader import fingerprint
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
 
-__all__ = ["show_ranking"]
+__all__ = ["read_ahead", "show_ranking"]
 
 _CHARTS_IN_A_ROW = 2
 
@@ -39,6 +39,20 @@ def show_ranking(path: Path, grid: GridNames, table: Leaderboard) -> None:
     if chart.open:
         with chart:
             _charts(cells[cells["status"] == "done"], table, grid, ask(path, "metrics"))
+
+
+def read_ahead(path: Path) -> None:
+    """Compute what the page shows of both leaderboards of a published database, into the cache of the server.
+
+    Raises
+    ------
+    DatabaseError
+        If the database is missing or damaged.
+    """
+    for table in LEADERBOARDS:
+        if not ask(path, "leaderboard", table=table).empty:
+            prepare_board(path, table)
+            _files(str(path), fingerprint(path), table)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)

@@ -120,7 +120,8 @@ def test_every_round_draws_what_the_paper_says(first: First) -> None:
     asked: list[tuple[str, int, int]] = []
 
     class Watched(SearchStrategy):
-        reads, targeted = ("scores", "rewards"), True
+        reads = ("scores", "rewards")
+        targeted = True
 
         def expand(self, rewards: np.ndarray, target: float | None) -> int:
             assert target == 0.9

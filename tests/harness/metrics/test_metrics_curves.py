@@ -17,7 +17,8 @@ from prmcal.harness.metrics.curves import (
     fixed_curve,
 )
 from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
-from prmcal.registry.contracts.strategy import Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from tests.registry.create import create_as
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.registry.contracts.strategy import Answered, Pool, PoolStrategy, Setting
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.budgets import adaptive_samples, samples_needed
 from prmcal.registry.strategies.exact import best_of_n, pass_at_n

@@ -1,0 +1,175 @@
+"""The pool: sampled, graded and scored trajectories, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.errors import PluginFailedError
+
+__all__ = ["PER_CALIBRATOR", "PER_TRAJECTORY", "READS", "Pool", "Reads"]
+
+Reads = Literal[
+    "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
+]
+READS: tuple[Reads, ...] = (
+    "scores",
+    "step_scores",
+    "rewards",
+    "question_rewards",
+    "trajectory_rewards",
+    "step_rewards",
+    "success",
+)
+
+PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewards", "step_rewards"))
+"""What a calibrator gives at all of its levels."""
+
+PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores", "trajectory_rewards", "step_rewards"))
+"""What has a value for every trajectory, along the second axis."""
+
+_MEANING = {
+    "scores": "the PRM's scores",
+    "step_scores": "the PRM's scores of all steps",
+    "rewards": "the calibrated rewards",
+    "question_rewards": "the calibrated rewards of the bare questions at all levels",
+    "trajectory_rewards": "the calibrated rewards of whole trajectories",
+    "step_rewards": "the calibrated rewards of all steps",
+    "success": "the true success rates",
+}
+
+
+class Pool:
+    """The pool: M sampled, graded and scored trajectories of each question. They are independent and unordered.
+
+    A strategy may use at inference what its `reads` names, except `success`. It must not choose by `correct` or
+    `success`: these serve to compute its expected results, and reference points.
+
+    Scores are log-odds of the PRM itself. Rewards are probabilities in [0, 1] of a fitted calibrator. Where the input
+    is too long for the PRM, both are NaN. The last axis of rewards at all levels has one entry for each of `levels`.
+
+    Parameters
+    ----------
+    correct : ndarray of shape (questions, M), bool
+        Whether the final answer of each trajectory is correct.
+    answers : ndarray of shape (questions, M), int64
+        The final answers as numbers: equal within a question if their texts are equal; -1 if there is none.
+    scores : ndarray of shape (questions, M), float64, optional
+        Score of each whole trajectory.
+    rewards : ndarray of shape (questions,), float64, optional
+        Reward of the bare question at one level beta.
+    success : ndarray of shape (questions,), float64, optional
+        Success rate of the bare question in [0, 1]: the share of correct ones among its follow-ups. These are samples
+        of their own, independent of the pool. NaN where the bare question has no follow-ups.
+    step_scores : ndarray of shape (questions, M, T + 1), float64, optional
+        Score of each trajectory after t steps. The entry at t = 0 belongs to the bare question. T is the number of
+        steps of the longest trajectory. Entries after the last step of a trajectory are NaN.
+    question_rewards : ndarray of shape (questions, levels), float64, optional
+        Rewards of the bare question.
+    trajectory_rewards : ndarray of shape (questions, M, levels), float64, optional
+        Rewards of each whole trajectory.
+    step_rewards : ndarray of shape (questions, M, T + 1, levels), float64, optional
+        Rewards of each trajectory after t steps, arranged as `step_scores`.
+    levels : tuple of float
+        The quantile levels beta of the rewards at all levels, ascending.
+    """
+
+    def __init__(
+        self,
+        correct: NDArray[np.bool_],
+        answers: NDArray[np.int64],
+        scores: NDArray[np.float64] | None = None,
+        rewards: NDArray[np.float64] | None = None,
+        success: NDArray[np.float64] | None = None,
+        step_scores: NDArray[np.float64] | None = None,
+        question_rewards: NDArray[np.float64] | None = None,
+        trajectory_rewards: NDArray[np.float64] | None = None,
+        step_rewards: NDArray[np.float64] | None = None,
+        levels: tuple[float, ...] = (),
+    ) -> None:
+        self.correct = correct
+        self.answers = answers
+        self.levels = levels
+        self._given: dict[str, NDArray[np.float64] | None] = {
+            "scores": scores,
+            "rewards": rewards,
+            "success": success,
+            "step_scores": step_scores,
+            "question_rewards": question_rewards,
+            "trajectory_rewards": trajectory_rewards,
+            "step_rewards": step_rewards,
+        }
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.correct)
+
+    @property
+    def size(self) -> int:
+        """M, the number of trajectories of each question."""
+        return int(self.correct.shape[1])
+
+    # Reading what a strategy does not declare is an error, since the pool of a run would not have it.
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The PRM's scores of whole trajectories, of shape (questions, M)."""
+        return self._read("scores")
+
+    @property
+    def step_scores(self) -> NDArray[np.float64]:
+        """The PRM's scores after t steps, of shape (questions, M, T + 1)."""
+        return self._read("step_scores")
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """The calibrated rewards of the bare questions at one level, of shape (questions,)."""
+        return self._read("rewards")
+
+    @property
+    def question_rewards(self) -> NDArray[np.float64]:
+        """The calibrated rewards of the bare questions at all levels, of shape (questions, levels)."""
+        return self._read("question_rewards")
+
+    @property
+    def trajectory_rewards(self) -> NDArray[np.float64]:
+        """The calibrated rewards of whole trajectories, of shape (questions, M, levels)."""
+        return self._read("trajectory_rewards")
+
+    @property
+    def step_rewards(self) -> NDArray[np.float64]:
+        """The calibrated rewards after t steps, of shape (questions, M, T + 1, levels)."""
+        return self._read("step_rewards")
+
+    @property
+    def success(self) -> NDArray[np.float64]:
+        """The success rates of the bare questions, of shape (questions,)."""
+        return self._read("success")
+
+    def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> Pool:
+        """Return the part of the pool with these questions and these of their trajectories."""
+        parts = {
+            name: value
+            if value is None
+            else value[questions][:, trajectories]
+            if name in PER_TRAJECTORY
+            else value[questions]
+            for name, value in self._given.items()
+        }
+        return Pool(
+            self.correct[questions][:, trajectories],
+            self.answers[questions][:, trajectories],
+            levels=self.levels,
+            **parts,
+        )
+
+    def _read(self, name: Reads) -> NDArray[np.float64]:
+        value = self._given[name]
+        if value is None:
+            raise PluginFailedError(
+                f"It uses {_MEANING[name]} without declaring it. Add '{name}' to its 'reads'."
+            )
+        return value
