@@ -64,7 +64,9 @@ class SmoothCENull(Metric):
 
     citation = _CITATION
     title = "Smooth CE, null"
-    description = "95% point of Smooth CE if every success probability were the reward: a Smooth CE below it can be noise."
+    description = (
+        "95% point of Smooth CE if rewards were the success probabilities: a Smooth CE below it can be noise."
+    )
 
     def measure(self, rows: PrefixRows) -> Known:
         """Return the limit."""
