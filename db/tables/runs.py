@@ -78,13 +78,13 @@ class DescribedMetric(Base):
 
     __tablename__ = "metrics"
     __table_args__ = (
-        sa.CheckConstraint("leaderboard IN ('calibration', 'scaling')"),
+        sa.CheckConstraint("leaderboard IN ('calibration', 'scaling', 'league')"),
         sa.CheckConstraint("better IN ('lower', 'higher', 'near zero')"),
         {"comment": "Metrics of the leaderboards: their titles, directions and meaning."},
     )
 
     name: Mapped[str] = mapped_column(primary_key=True, comment="Name of the metric: results.metric")
-    leaderboard: Mapped[str] = mapped_column(comment="calibration or scaling")
+    leaderboard: Mapped[str] = mapped_column(comment="calibration, scaling or league")
     title: Mapped[str] = mapped_column(comment="Title of the column")
     better: Mapped[str | None] = mapped_column(
         comment="lower, higher or near zero: which value wins; null: none does by itself"

@@ -31,7 +31,7 @@ _TITLES = {
 def plugin_table(kind: str) -> str:
     """Return the table of the plugins of a kind."""
     rows = (
-        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), cls.citation]
+        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), _source(cls)]
         for name, cls in _plugins(kind)
     )
     return table(["name", "what it does", "source"], rows)
@@ -46,7 +46,7 @@ def plugin_details() -> str:
             parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
             parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}"))
             if cls.citation:
-                parts.append(f"Source: {cls.citation}\n")
+                parts.append(f"Source: {_source(cls)}\n")
     return "\n".join(parts)
 
 
@@ -90,6 +90,10 @@ def _plugins(kind: str) -> Iterator[tuple[str, type[Plugin]]]:
 def _anchor(kind: str, name: str) -> str:
     """Return the address of a plugin on the page of plugins. Plugins of two kinds may have the same name."""
     return f"{kind}-" + re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def _source(cls: type[Plugin]) -> str:
+    return f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
 
 
 def _summary(cls: type[Plugin]) -> str:

@@ -216,11 +216,27 @@ class FitParameters(CalibratorParameters):
     terminal: bool
 
 
+@dataclass(frozen=True)
 class CalibratedParameters(CalibratorParameters):
-    """Predict calibrated rewards with the fitted calibrator."""
+    """Predict calibrated rewards with the fitted calibrator.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
+        level.
+    """
 
     kind = "calibrated"
     version = 2
+    levels: tuple[float, ...] = ()
+
+    def stored(self) -> dict[str, Any]:
+        """Return the parameters as JSON data for the database, without levels if there are none."""
+        found = super().stored()
+        if not self.levels:
+            del found["levels"]
+        return found
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _SMALL_WEIGHT = 1e-5
+_NARROW = 1e-6
 
 
 def accuracy_at(
@@ -79,12 +80,14 @@ def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum
         between points.
     """
     left, right = costs[:, :-1], costs[:, 1:]
-    wide = right > left
+    # The exact integral of a narrow part would be a difference of two very large numbers.
+    wide = right > left * (1 + _NARROW)
     slope = np.divide(np.diff(accuracies, axis=1), right - left, out=np.zeros_like(left), where=wide)
-    ratio = np.divide(right, left, out=np.ones_like(left), where=wide)
-    parts = (accuracies[:, :-1] - slope * left) * np.log(ratio) + slope * (right - left)
+    logs = np.log(np.maximum(right / left, 1.0))
+    exact = (accuracies[:, :-1] - slope * left) * logs + slope * (right - left)
+    middle = (accuracies[:, :-1] + accuracies[:, 1:]) / 2 * logs
     end = accuracies[:, -1] * np.log(np.maximum(maximum / costs[:, -1], 1.0))
-    areas: NDArray[np.float64] = (np.where(wide, parts, 0.0).sum(axis=1) + end) / np.log(maximum)
+    areas: NDArray[np.float64] = (np.where(wide, exact, middle).sum(axis=1) + end) / np.log(maximum)
     return areas
 
 

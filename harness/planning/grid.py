@@ -225,7 +225,8 @@ class ScalingSpec(_Spec):
     targets: Shares = [0.99]
     """The target probabilities C of strategies with IAS."""
     levels: Shares = [0.1]
-    """The quantile levels beta of strategies that read calibrated rewards. A point estimate is used for every level."""
+    """The quantile levels beta of strategies that read calibrated rewards: any, if the calibrator predicts any level.
+    A point estimate is used for every level."""
 
 
 class ShardSpec(_Spec):

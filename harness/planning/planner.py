@@ -15,6 +15,7 @@ from prmcal.harness.jobs.parameters import (
     SearchParameters,
 )
 from prmcal.harness.planning.chain import (
+    asked_levels,
     calibrated_job,
     fit_job,
     hidden_job,
@@ -91,7 +92,10 @@ class _Planner:
             datasets=tuple(each.planned for each in self.resolved.datasets),
             metrics=described_metrics(
                 [(each.name, each.built) for each in self.resolved.metrics],
-                [calibrator.built.levels for calibrator in self.resolved.calibrators],
+                [
+                    sorted({*calibrator.built.levels, *asked_levels(self.grid, calibrator.built)})
+                    for calibrator in self.resolved.calibrators
+                ],
                 self.grid.measurement.terminal,
             ),
             absent=self.resolved.absent,
@@ -162,7 +166,7 @@ class _Planner:
             for strategy in reading
         ):
             return inputs
-        rewards = self._add(calibrated_job(calibrator, fitted, fit))
+        rewards = self._add(calibrated_job(self.grid, calibrator, fitted, fit))
         return replace(inputs, calibrated=Calibrated(fitted, calibrator, fit, rewards, rewards))
 
     def _test(
@@ -173,7 +177,7 @@ class _Planner:
         tuning: StrategyInputs,
     ) -> None:
         """Plan everything that is measured of a calibrator on one data set."""
-        rewards = self._add(calibrated_job(calibrator, scored, fit))
+        rewards = self._add(calibrated_job(self.grid, calibrator, scored, fit))
         calibrated = Calibrated(scored, calibrator, fit, rewards)
         metrics = self._add(calibration_metrics_job(self.grid, calibrated, self.resolved.metrics))
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
@@ -199,7 +203,7 @@ class _Planner:
         if calibrated.calibrator.built.reads == "hidden":
             hidden = self._hidden_of_all(scored)
         every = Scored(replace(scored.sampled, measured=samples), scored.prm, scored.scores, hidden)
-        return self._add(calibrated_job(calibrated.calibrator, every, calibrated.fit))
+        return self._add(calibrated_job(self.grid, calibrated.calibrator, every, calibrated.fit))
 
     def _hidden_of_all(self, scored: Scored) -> Job[HiddenParameters]:
         """Plan the hidden states of all trajectories of the pool, once for all calibrators."""
@@ -210,13 +214,14 @@ class _Planner:
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
-        if calibrator.levels == (0.5,):
+        if calibrator.levels == (0.5,) and not calibrator.any_level:
             return [0.5]
         missing = [level for level in self.grid.scaling.levels if level not in calibrator.levels]
-        if missing:
+        if missing and not calibrator.any_level:
             raise GridError(
                 f"'scaling.levels' contains beta = {missing[0]}, which the calibrator '{calibrator.plugin_name}' does "
-                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}."
+                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}. "
+                "`prmcal list calibrator` shows the calibrators that predict any level."
             )
         return list(self.grid.scaling.levels)
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
-__all__ = ["Answered", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
+__all__ = ["SWEPT_TARGETS", "Answered", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
 
 OnceFor = Literal["data", "prm", "calibrator", "level"]
 
-_SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
+SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 """Values of C from .05 to almost 1, at which a targeted strategy is run for its curve."""
 
 
@@ -160,7 +160,7 @@ class PoolStrategy(Strategy):
         -------
         tuple of Answered
         """
-        targets = _SWEPT_TARGETS if self.targeted else (None,)
+        targets = SWEPT_TARGETS if self.targeted else (None,)
         return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets)
 
     @abstractmethod

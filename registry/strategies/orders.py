@@ -1,11 +1,10 @@
 """Random orders of a pool, the same for all strategies that draw one trajectory after another.
 
 A sequential strategy looks at the trajectories that it has drawn, and decides whether to draw one more. Its expectation
-over all orders of the pool has no closed form in general. It is estimated by the mean over 1,024 orders: 16 random
-permutations with all of their rotations, or as many rotations of more permutations for a pool whose size does not
-divide 1,024. In the rotations of a permutation every trajectory is once at every place, so the first trajectory, and
-with it pass@1, has no error at all. The rotations of one permutation are not independent, so the error is measured from
-the means of the permutations.
+over all orders of the pool has no closed form in general. It is estimated by the mean over at least 1,024 orders, in at
+least 16 blocks. In a block every trajectory is once the first, and the others follow in a random order. So the first
+draw, and with it pass@1, has no error at all. Blocks are independent of each other, so the error is measured from their
+means.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["ORDERS", "mean_over_orders", "orders_of"]
 ORDERS = 1024
 """The smallest number of orders."""
 
-_LEAST_PERMUTATIONS = 16
+_LEAST_BLOCKS = 16
 _SEED = 0
 
 
@@ -35,14 +34,14 @@ def orders_of(size: int) -> NDArray[np.int64]:
 
     Returns
     -------
-    ndarray of shape (permutations, M, M), int64
-        The second axis counts the rotations of a permutation. The last axis is the order: position 0 is drawn first.
+    ndarray of shape (blocks, M, M), int64
+        The order [block, i] begins with the trajectory i. Along the last axis, position 0 is drawn first.
     """
-    permutations = max(_LEAST_PERMUTATIONS, -(-ORDERS // size))
-    random = np.random.default_rng(_SEED)
-    order = random.permuted(np.tile(np.arange(size), (permutations, 1)), axis=1)
-    rotations = (np.arange(size)[:, None] + np.arange(size)) % size
-    found: NDArray[np.int64] = order[:, rotations]
+    blocks = max(_LEAST_BLOCKS, -(-ORDERS // size))
+    places = np.random.default_rng(_SEED).random((blocks, size, size))
+    own = np.arange(size)
+    places[:, own, own] = -1.0
+    found: NDArray[np.int64] = np.argsort(places, axis=-1)
     found.flags.writeable = False
     return found
 
@@ -54,8 +53,8 @@ def mean_over_orders(
 
     Parameters
     ----------
-    values : ndarray of shape (..., permutations x M)
-        A value for each order. The rotations of a permutation are consecutive.
+    values : ndarray of shape (..., blocks x M)
+        A value for each order. The orders of a block are consecutive.
     size : int
         M.
 

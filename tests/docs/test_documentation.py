@@ -193,7 +193,7 @@ def test_the_tutorials_work_as_they_are_printed(tmp_path: Path, prmcal: Prmcal) 
         for whole, small in {
             "runs/nano": "runs/mine",
             "nano-prm": "my-prm",
-            "quantile-lora": "platt",
+            "quantile-lora": "my-platt",
         }.items():
             line = line.replace(whole, small)
         words = [str(tmp_path / each) if FILES.match(each) else each for each in shlex.split(line)[1:]]

@@ -16,7 +16,7 @@ import sys
 from prmcal.registry.conformance import run_checks
 from prmcal.registry.plugins import calibrators, metrics, prms, strategies
 assert prms.names()["terse-qwen"] == "prmcal_example.prm:TerseQwenPRM"
-plugins = [calibrators.create("platt"), strategies.create("two tiers"), metrics.create("absolute_error")]
+plugins = [calibrators.create("my-platt"), strategies.create("two tiers"), metrics.create("absolute_error")]
 plugins.append(prms.create("terse-qwen", checkpoint=sys.argv[1]))
 assert all("source" in plugin.identity() for plugin in plugins)
 failed = [(plugin.plugin_name, result) for plugin in plugins for result in run_checks(plugin) if not result.passed]

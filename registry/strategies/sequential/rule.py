@@ -9,18 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting
+from prmcal.registry.strategies.adaptive import target_of
 from prmcal.registry.strategies.orders import mean_over_orders, orders_of
 
-__all__ = [
-    "Drawn",
-    "Outcome",
-    "SequentialRule",
-    "best_so_far",
-    "right_if_best",
-    "right_if_most_frequent",
-    "vote_counts",
-]
+__all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "drawn_in", "first_at_least"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +61,8 @@ class Outcome:
 class SequentialRule(PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
-    A subclass says in `follow` where it stops. `points` are the settings of its curve: a rule with a target C has one
-    point for each C, another rule one for each value of the argument that decides its budget.
+    A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
+    that decides its budget.
     """
 
     @abstractmethod
@@ -82,7 +75,7 @@ class SequentialRule(PoolStrategy):
 
     @abstractmethod
     def point(self, setting: Setting) -> float:
-        """Return the point at which the strategy is run: the target C, or the value of an argument."""
+        """Return the point at which the strategy is run, such as the value of an argument."""
 
     @abstractmethod
     def curve_points(self, setting: Setting) -> tuple[float, ...]:
@@ -102,7 +95,7 @@ class SequentialRule(PoolStrategy):
         accuracy, error, samples, silent, passed = (np.zeros(shape) for _ in range(5))
         answering = True
         for question in range(pool.questions):
-            drawn = _drawn(pool, question, orders, self.reads)
+            drawn = drawn_in(pool, question, orders, self.reads)
             outcome = self.follow(drawn, points)
             right = np.broadcast_to(outcome.right, (len(points), *drawn.correct.shape))
             last = outcome.stops[..., None] - 1
@@ -125,7 +118,33 @@ class SequentialRule(PoolStrategy):
         return tuple(results)
 
 
-def _drawn(pool: Pool, question: int, orders: NDArray[np.int64], reads: tuple[str, ...]) -> Drawn:
+class TargetedRule(SequentialRule):
+    """A sequential rule whose points are target probabilities C."""
+
+    targeted = True
+
+    def point(self, setting: Setting) -> float:
+        """Return the target C."""
+        return target_of(setting)
+
+    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+        """Return values of C from .05 to almost 1."""
+        return SWEPT_TARGETS
+
+
+def drawn_in(pool: Pool, question: int, orders: NDArray[np.int64], reads: tuple[str, ...]) -> Drawn:
+    """Return the trajectories of one question in some orders.
+
+    Parameters
+    ----------
+    pool : Pool
+    question : int
+        Its place in the pool.
+    orders : ndarray of shape (orders, N), int64
+        The trajectories that are drawn, the first one first.
+    reads : tuple of str
+        What is read of the pool.
+    """
     values: dict[str, NDArray[np.float64]] = {}
     for name in READS:
         if name in reads:
@@ -135,88 +154,20 @@ def _drawn(pool: Pool, question: int, orders: NDArray[np.int64], reads: tuple[st
     return Drawn(pool.correct[question][orders], numbers[orders], values, pool.levels)
 
 
-def best_so_far(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the best of the first 1, 2, ..., N scores of each order, of the same shape. NaN counts as -inf."""
-    best: NDArray[np.float64] = np.maximum.accumulate(np.nan_to_num(scores, nan=-np.inf), axis=1)
-    return best
-
-
-def right_if_best(scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return whether the best-scored of the first 1, 2, ..., N trajectories is right.
-
-    Trajectories with equal scores are equally likely to be chosen.
+def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.int64]:
+    """Return the first draw after which a value is at least each point, or N if there is none.
 
     Parameters
     ----------
-    scores, correct : ndarray of shape (orders, N)
-        Scores or rewards, NaN where the input is too long for the PRM, which ranks last.
+    values : ndarray of shape (orders, N), float64
+        A value after each draw. NaN is below every point.
+    points : tuple of float
 
     Returns
     -------
-    ndarray of shape (orders, N), float64
-        In [0, 1].
+    ndarray of shape (points, orders), int64
+        In [1, N].
     """
-    values = np.nan_to_num(scores, nan=-np.inf)
-    orders, draws = values.shape
-    best = np.full(orders, -np.inf)
-    tied, right = np.zeros(orders), np.zeros(orders)
-    found = np.empty((orders, draws))
-    for draw in range(draws):
-        value, graded = values[:, draw], correct[:, draw].astype(np.float64)
-        higher, same = value > best, value == best
-        tied = np.where(higher, 1.0, tied + same)
-        right = np.where(higher, graded, right + same * graded)
-        best = np.maximum(best, value)
-        found[:, draw] = right / tied
-    return found
-
-
-def right_if_most_frequent(
-    answers: NDArray[np.int64], correct: NDArray[np.bool_], weights: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Return whether the answer with the most votes among the first 1, 2, ..., N trajectories is right.
-
-    Answers with the same number of votes are equally likely to win. Without a vote the result is 0.
-
-    Parameters
-    ----------
-    answers : ndarray of shape (orders, N), int64
-        From 0 upwards; -1 for a trajectory without an answer, which does not vote.
-    correct : ndarray of shape (orders, N), bool
-    weights : ndarray of shape (orders, N), float64, optional
-        The weight of each vote, above 0. The default is 1.
-
-    Returns
-    -------
-    ndarray of shape (orders, N), float64
-        In [0, 1].
-    """
-    votes, right = vote_counts(answers, weights), _right_of(answers, correct)
-    most = votes.max(axis=2, keepdims=True)
-    # Sums of the same weights in a different order differ in their last digits.
-    first = (votes >= most - 1e-9 * np.maximum(most, 1.0)) & (most > 0)
-    wins = first.sum(axis=2)
-    return np.where(wins > 0, (first * right).sum(axis=2) / np.maximum(wins, 1), 0.0)
-
-
-def vote_counts(
-    answers: NDArray[np.int64], weights: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Return the votes of every answer among the first 1, 2, ..., N trajectories, of shape (orders, N, answers)."""
-    classes = max(int(answers.max()) + 1, 1)
-    cast = (answers[..., None] == np.arange(classes)).astype(np.float64)
-    if weights is not None:
-        cast *= weights[..., None]
-    return np.cumsum(cast, axis=1, dtype=np.float64)
-
-
-def _right_of(answers: NDArray[np.int64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the share of right ones among the trajectories with each answer, of shape (answers,).
-
-    Grades belong to answers, so it is 0 or 1, unless equal texts were graded differently.
-    """
-    voting = answers >= 0
-    classes = max(int(answers.max()) + 1, 1)
-    cast = np.bincount(answers[voting], minlength=classes)
-    right = np.bincount(answers[voting], correct[voting], minlength=classes)
-    return np.asarray(right / np.maximum(cast, 1), dtype=np.float64)
+    highest = np.maximum.accumulate(np.where(np.isnan(values), -np.inf, values), axis=1)
+    before = np.stack([np.count_nonzero(highest < point, axis=1) for point in points])
+    return np.asarray(np.minimum(before + 1, values.shape[1]), dtype=np.int64)

@@ -1,0 +1,136 @@
+"""What the score of a whole trajectory says of it: the probability that it is right, learned from other questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+__all__ = ["ScoreEvidence"]
+
+_LARGEST_LOG_RATIO = 30.0
+_NEWTON_STEPS = 100
+_SMALLEST_SPREAD = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreEvidence:
+    """The probability that a trajectory is right, given its score: sigmoid(slope x score + offset) (Platt, 1999).
+
+    The slope is not negative, so the best-scored trajectory is the most probable one. If it is 0, scores say nothing.
+
+    Attributes
+    ----------
+    slope, offset : float
+    base : float
+        The share of right trajectories among those it was fitted to, in (0, 1).
+    known : ndarray of shape (fitted,), float64
+        The scores it was fitted to, ascending. They stand for the scores of trajectories still to come.
+    """
+
+    slope: float
+    offset: float
+    base: float
+    known: NDArray[np.float64] = field(repr=False)
+
+    @classmethod
+    def fit(cls, scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> ScoreEvidence:
+        """Fit slope and offset by maximum likelihood.
+
+        The labels of r right and w wrong trajectories are (r + 1) / (r + 2) and 1 / (w + 2), as Platt proposes, so that
+        scores that separate them perfectly do not give an infinite slope.
+
+        Parameters
+        ----------
+        scores : ndarray of any shape, float64
+            Log-odds; NaN where the trajectory was too long for the PRM, which is left out.
+        correct : ndarray of the same shape, bool
+        """
+        read = np.isfinite(scores)
+        values, graded = scores[read].astype(np.float64), correct[read]
+        right = int(graded.sum())
+        wrong = len(graded) - right
+        base = (right + 1) / (right + wrong + 2)
+        slope, offset = _platt(values, np.where(graded, (right + 1) / (right + 2), 1 / (wrong + 2)), base)
+        return cls(slope, offset, base, np.sort(values))
+
+    def chance(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability that trajectories with these scores are right, if nothing is known of the question.
+
+        NaN stays NaN.
+        """
+        return np.asarray(expit(self.slope * scores + self.offset), dtype=np.float64)
+
+    def log_ratio(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return log(P(score | right) / P(score | wrong)): the log-odds of `chance` minus those of `base`.
+
+        It is clipped to [-30, 30]. A trajectory that is too long for the PRM (NaN) says nothing: 0.
+        """
+        ratio = self.slope * scores + (self.offset - float(logit(self.base)))
+        return np.clip(np.nan_to_num(ratio, nan=0.0), -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
+
+    def gain(self, success: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much one more trajectory is expected to add to the probability of a right answer.
+
+        It is sum_s max(p f1(s) - c [p f1(s) + (1 - p) f0(s)], 0) over the scores it was fitted to. Here f1(s) and f0(s)
+        are the shares of the score s among right and among wrong trajectories.
+
+        Parameters
+        ----------
+        success : ndarray of any shape, float64
+            p, the probability that the trajectory is right.
+        best : ndarray of the same shape, float64
+            c, the probability that the best trajectory in hand is right.
+
+        Returns
+        -------
+        ndarray of the same shape, float64
+            In [0, 1].
+        """
+        chance = self.chance(self.known)
+        right, wrong = _shares_from(chance), _shares_from(1 - chance)
+        # A term is positive where f1(s) / f0(s) exceeds the odds of c over those of p. Scores ascend, and so do terms.
+        ratio = self.log_ratio(self.known)
+        with np.errstate(divide="ignore"):
+            enough = logit(best) - logit(success)
+        first = np.searchsorted(ratio, enough, side="right")
+        gained = success * right[first] * (1 - best) - best * (1 - success) * wrong[first]
+        return np.asarray(np.maximum(gained, 0.0), dtype=np.float64)
+
+
+def _shares_from(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of the weights from each place to the end, and 0 after the end."""
+    sums: NDArray[np.float64] = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    return np.asarray(sums / max(float(sums[0]), 1e-300), dtype=np.float64)
+
+
+def _platt(scores: NDArray[np.float64], labels: NDArray[np.float64], base: float) -> tuple[float, float]:
+    """Return slope and offset with the largest likelihood, by Newton's method on standardised scores."""
+    level = float(logit(base))
+    middle, spread = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
+    if spread < _SMALLEST_SPREAD:
+        return 0.0, level
+    rows = np.stack([(scores - middle) / spread, np.ones(len(scores))])
+    found = np.array([0.0, level])
+    loss = np.inf
+    for _ in range(_NEWTON_STEPS):
+        chance = expit(found @ rows)
+        gradient = np.einsum("in,n->i", rows, chance - labels)
+        curvature = np.einsum("in,jn,n->ij", rows, rows, chance * (1 - chance)) + 1e-9 * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        size = 1.0
+        while size > 1e-6 and (shorter := _loss(found - size * step, rows, labels)) > loss:
+            size /= 2
+        found, before, loss = found - size * step, loss, min(loss, shorter)
+        if before - loss < 1e-12 * len(scores):
+            break
+    if found[0] <= 0:
+        return 0.0, level
+    return float(found[0] / spread), float(found[1] - found[0] * middle / spread)
+
+
+def _loss(found: NDArray[np.float64], rows: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
+    log_odds = np.einsum("i,in->n", found, rows)
+    return float((np.logaddexp(0, log_odds) - labels * log_odds).sum())

@@ -1,0 +1,297 @@
+"""Rules that stop by calibrated scores: equal to a slow program in every order, calibrated, and worth their cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import comb, exp, lgamma, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
+from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
+from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS
+from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote, diversity_of
+from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior, beta_of
+from tests.arrays import Floats
+from tests.registry.create import create_as
+from tests.registry.strategies.sequential.every_order import (
+    Hand,
+    best_is_right,
+    compare,
+    small_pool,
+    world,
+)
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def likelihood_ratio(evidence: ScoreEvidence, score: float) -> float:
+    if np.isnan(score):
+        return 1.0
+    chance = 1 / (1 + exp(-(evidence.slope * score + evidence.offset)))
+    return chance / (1 - chance) * (1 - evidence.base) / evidence.base
+
+
+def weights(prior: Floats, ratios: list[float]) -> Floats:
+    """The posterior of the success probability, not normalised."""
+    found = np.array(prior)
+    for ratio in ratios:
+        found = found * (GRID * ratio + 1 - GRID)
+    return found
+
+
+def test_first_good_enough_in_every_order() -> None:
+    rule = FirstGoodEnough()
+    rule.tune(world(0, 60, 4), Setting(4))
+
+    def value(hand: Hand, question: int) -> float:
+        scores = [one.score for one in hand if not np.isnan(one.score)]
+        return max(
+            (1 / (1 + exp(-(rule.evidence_.slope * s + rule.evidence_.offset))) for s in scores), default=-1
+        )
+
+    stops = compare(rule, small_pool(1), (0.03, 0.31, 0.57, 0.97), value, best_is_right)
+    assert len(np.unique(stops)) == 5
+
+
+def test_sequential_ias_in_every_order() -> None:
+    rule = SequentialIAS()
+    rule.tune(world(0, 60, 4), Setting(4, 0.9))
+    pool = small_pool(2)
+
+    def value(hand: Hand, question: int) -> float:
+        prior = rule.prior_.cells(pool.question_rewards[question], LEVELS)
+        seen = weights(prior, [likelihood_ratio(rule.evidence_, one.score) for one in hand]).sum()
+        return 1 - float((prior * (1 - GRID) ** len(hand)).sum() / seen)
+
+    stops = compare(rule, pool, (0.1, 0.4, 0.7, 0.9, 0.97), value, best_is_right)
+    assert len(np.unique(stops)) == 5
+
+
+def test_marginal_value_in_every_order() -> None:
+    rule = MarginalValue()
+    calibration = world(0, 60, 4)
+    rule.tune(calibration, Setting(4))
+    pool, evidence = small_pool(3), rule.evidence_
+    chance = expit(evidence.slope * calibration.scores.ravel() + evidence.offset)
+
+    def value(hand: Hand, question: int) -> float:
+        ratios = [likelihood_ratio(evidence, one.score) for one in hand]
+        weight = weights(rule.prior_.cells(pool.question_rewards[question], LEVELS), ratios)
+        weight /= weight.sum()
+        success = float((weight * GRID).sum())
+        best = max(float((weight * GRID * r / (GRID * r + 1 - GRID)).sum()) for r in ratios)
+        right, wrong = chance / chance.sum(), (1 - chance) / (1 - chance).sum()
+        gains = success * right - best * (success * right + (1 - success) * wrong)
+        return -float(np.maximum(gains, 0).sum())
+
+    stops = compare(rule, pool, (-0.3, -0.1, -0.03, -0.004), value, best_is_right)
+    assert len(np.unique(stops)) == 5
+
+
+def test_posterior_vote_in_every_order() -> None:
+    rule = PosteriorVote()
+    rule.tune(world(0, 60, 4), Setting(4, 0.9))
+    (a, b), theta = rule.successes_, rule.diversity_
+
+    def of_partition(sizes: list[int]) -> float:
+        """The logarithm of Ewens' sampling formula for answers that agree by chance."""
+        return (
+            len(sizes) * log(theta)
+            + sum(lgamma(size) for size in sizes)
+            - sum(log(theta + i) for i in range(sum(sizes)))
+        )
+
+    def beta(x: float, y: float) -> float:
+        return lgamma(x) + lgamma(y) - lgamma(x + y)
+
+    def odds(hand: Hand) -> dict[int, float]:
+        """The probability of each answer to be right, up to a factor; -1 stands for no right one."""
+        votes = Counter(one.answer for one in hand if one.answer >= 0)
+        found = {-1: beta(a, b + len(hand)) + of_partition(list(votes.values()))}
+        for answer, n in votes.items():
+            others = [size for other, size in votes.items() if other != answer]
+            best = max(likelihood_ratio(rule.evidence_, one.score) for one in hand if one.answer == answer)
+            found[answer] = beta(a + n, b + len(hand) - n) + of_partition(others) + log(best)
+        return {answer: exp(each) for answer, each in found.items()}
+
+    def value(hand: Hand, question: int) -> float:
+        found = odds(hand)
+        return max((each for answer, each in found.items() if answer >= 0), default=0.0) / sum(found.values())
+
+    def right(hand: Hand) -> float:
+        found = {answer: each for answer, each in odds(hand).items() if answer >= 0}
+        first = [answer for answer, each in found.items() if each >= max(found.values()) * (1 - 1e-9)]
+        return (0 in first) / len(first) if first else 0.0
+
+    stops = compare(rule, small_pool(4), (0.2, 0.5, 0.8, 0.97), value, right)
+    assert len(np.unique(stops)) == 5
+
+
+def test_scores_are_fitted_as_an_optimiser_fits_them() -> None:
+    pool = world(5, 80, 4)
+    evidence = ScoreEvidence.fit(pool.scores, pool.correct)
+    r, w = pool.correct.sum(), (~pool.correct).sum()
+    labels = np.where(pool.correct, (r + 1) / (r + 2), 1 / (w + 2))
+
+    def loss(found: Floats) -> float:
+        log_odds = found[0] * pool.scores + found[1]
+        return float((np.logaddexp(0, log_odds) - labels * log_odds).sum())
+
+    best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    assert [evidence.slope, evidence.offset] == pytest.approx(best.x, abs=1e-5)
+
+
+@given(arrays(np.float64, 12, elements=st.floats(-50, 50)), arrays(np.bool_, 12))
+def test_any_scores_give_probabilities_that_ascend(scores: Floats, correct: Floats) -> None:
+    evidence = ScoreEvidence.fit(scores, correct.astype(bool))
+    chance = evidence.chance(np.sort(scores))
+    assert (np.diff(chance) >= 0).all() and np.isfinite([evidence.slope, evidence.offset]).all()
+    ratio = evidence.log_ratio(scores)
+    assert logit(evidence.base) + ratio == pytest.approx(
+        evidence.slope * scores + evidence.offset, abs=1e-6
+    ) or np.isclose(np.abs(ratio).max(), 30)
+
+
+def test_scores_that_say_nothing_change_nothing() -> None:
+    correct = np.array([[True, False, True, False]])
+    for scores in (np.zeros((1, 4)), np.full((1, 4), np.nan), np.array([[-1.0, 1.0, -1.0, 1.0]])):
+        evidence = ScoreEvidence.fit(scores, correct)
+        assert evidence.log_ratio(np.array([-3.0, np.nan, 3.0])).tolist() == [0.0, 0.0, 0.0]
+        assert evidence.chance(np.array([7.0])) == pytest.approx(0.5)
+
+
+def test_a_prior_has_the_quantiles_it_is_given() -> None:
+    prior = SuccessPrior(np.full(24, 1 / 24), 0.02, 1.0)
+    cells = SuccessPrior(prior.overall, 0.0, 1.0).cells(np.array([0.2, 0.5, 0.9]), LEVELS)
+    assert cells.sum() == pytest.approx(1.0)
+    for quantile, level in zip((0.2, 0.5, 0.9), LEVELS, strict=True):
+        below = cells[quantile > GRID].sum()
+        assert below == pytest.approx(level, abs=cells.max())
+    certain = SuccessPrior(prior.overall, 0.0, 1.0).cells(np.array([0.0, 0.0, 0.0]), LEVELS)
+    assert certain[0] >= 0.9
+    unread = prior.cells(np.array([np.nan, np.nan, np.nan]), LEVELS)
+    assert unread.tolist() == prior.overall.tolist()
+
+
+def test_a_prior_trusts_rewards_as_far_as_they_are_right() -> None:
+    pool = world(6, 300, 8)
+    good = SuccessPrior.fit(pool.question_rewards, LEVELS, pool.correct)
+    noise = np.random.default_rng(0).permutation(pool.question_rewards)
+    assert good.share <= 0.1
+    assert SuccessPrior.fit(noise, LEVELS, pool.correct).share >= 0.7
+    narrow = SuccessPrior.fit(pool.question_rewards[:, 1:2], (0.5,), pool.correct)
+    wide = SuccessPrior.fit(noise[:, 1:2], (0.5,), pool.correct)
+    assert narrow.concentration > 10 and (wide.share >= 0.7 or wide.concentration < 3)
+
+
+def test_the_law_of_success_is_the_likeliest_beta_law() -> None:
+    pool = world(7, 2000, 8, chances=(0.6, 0.9))
+    a, b = beta_of(pool.correct)
+    assert a == pytest.approx(0.6, rel=0.2) and b == pytest.approx(0.9, rel=0.2)
+    chance = a / (a + b)
+    assert chance == pytest.approx(pool.correct.mean(), abs=0.001)
+
+
+def test_diversity_is_that_of_equal_pairs() -> None:
+    answers = np.array([[0, 1, 1, 2], [0, 3, 4, -1]])
+    # Wrong pairs: (1, 1), (1, 2), (1, 2) and (3, 4).
+    assert diversity_of(answers, answers == 0) == pytest.approx((3 + 1) / (1 + 1))
+    assert diversity_of(answers, np.ones((2, 4), bool)) == 1.0
+    random = np.random.default_rng(8)
+    drawn = random.integers(0, 10, (500, 8))
+    # Ten equally frequent wrong answers: two are equal with probability .1.
+    assert 1 / (1 + diversity_of(drawn, np.zeros(drawn.shape, bool))) == pytest.approx(0.1, abs=0.01)
+
+
+def tuned(name: str, calibration: Pool, setting: Setting, **arguments: object) -> PoolStrategy:
+    strategy = create_as(PoolStrategy, strategies, name, **arguments)
+    strategy.tune(calibration, setting)
+    return strategy
+
+
+@pytest.mark.parametrize("name", ["sequential IAS", "posterior vote"])
+def test_the_target_is_reached_where_the_world_is_as_assumed(name: str) -> None:
+    setting = Setting(64, 0.9)
+    strategy = tuned(name, world(9, 500, 4), setting)
+    result = strategy.answer(world(10, 60, 64, chances=(6.0, 9.0)), setting)
+    reached = result.pass_at_samples if name == "sequential IAS" else result.accuracy
+    assert reached is not None and 0.9 <= reached.mean() < 0.99
+
+
+def accuracy_at(points: tuple[Answered, ...], samples: float) -> float:
+    budgets = np.array([each.samples.mean() for each in points])
+    order = np.argsort(budgets)
+    return float(np.interp(samples, budgets[order], [points[i].accuracy.mean() for i in order]))
+
+
+def test_looking_at_scores_beats_the_same_number_of_samples_for_all() -> None:
+    calibration, test = world(11, 300, 4, skill=3.0), world(12, 100, 32, skill=3.0)
+    fixed = float(best_of_n(test.scores, test.correct, np.array([5])).mean())
+    for name in ("first good enough", "marginal value", "posterior vote"):
+        setting = Setting(32, 0.9 if strategies.get(name).targeted else None)
+        found = accuracy_at(tuned(name, calibration, setting).sweep(test, setting), 5.0)
+        assert found > fixed + 0.02, name
+
+
+def test_questions_without_hope_do_not_eat_the_budget_of_marginal_value() -> None:
+    calibration, test = (
+        world(seed, 100, size, skill=3.0, chances=(9.0, 9.0)) for seed, size in ((13, 4), (14, 32))
+    )
+
+    def with_hopeless(pool: Pool, size: int) -> Pool:
+        hopeless = world(15, 50, size, skill=3.0, chances=(1e-6, 1.0))
+        parts = ("correct", "answers", "scores", "question_rewards")
+        joined = {name: np.concatenate([getattr(pool, name), getattr(hopeless, name)]) for name in parts}
+        return Pool(**joined, levels=LEVELS)
+
+    setting = Setting(32)
+    strategy = tuned("marginal value", with_hopeless(calibration, 4), setting, price=0.02)
+    result = strategy.answer(with_hopeless(test, 32), setting)
+    assert result.accuracy[:100].mean() > 0.9
+    blind = tuned("first good enough", with_hopeless(calibration, 4), setting, threshold=0.9)
+    spent = blind.answer(with_hopeless(test, 32), setting).samples
+    assert result.samples[100:].mean() < 0.5 * spent[100:].mean()
+
+
+def test_a_tuned_threshold_is_the_lowest_that_costs_no_accuracy() -> None:
+    calibration, setting = world(16, 200, 6, skill=3.0), Setting(16)
+    chosen = tuned("first good enough", calibration, setting, threshold="tuned")
+    assert isinstance(chosen, FirstGoodEnough)
+    assert 0.5 < chosen.threshold_ < chosen.curve_points(Setting(16))[-1]
+    best = best_of_n(calibration.scores, calibration.correct, np.array([6])).mean()
+    own = chosen.answer(calibration, Setting(6))
+    assert own.accuracy.mean() > best - 0.03 and own.samples.mean() < 5
+
+
+def test_a_curve_is_what_its_points_give() -> None:
+    calibration, test = world(17, 60, 4), world(18, 8, 16)
+    for name, knob in (("first good enough", "threshold"), ("marginal value", "price")):
+        curve = tuned(name, calibration, Setting(16)).sweep(test, Setting(16))
+        rule = tuned(name, calibration, Setting(16))
+        assert isinstance(rule, FirstGoodEnough | MarginalValue)
+        points = rule.curve_points(Setting(16))
+        one = tuned(name, calibration, Setting(16), **{knob: abs(points[10])}).answer(test, Setting(16))
+        assert one.accuracy.tolist() == curve[10].accuracy.tolist()
+        assert one.samples.tolist() == curve[10].samples.tolist()
+
+
+def test_orders_leave_the_error_they_say() -> None:
+    calibration, test = world(19, 60, 4), world(20, 12, 8)
+    rule = tuned("first good enough", calibration, Setting(8), threshold=0.7)
+    result = rule.answer(test, Setting(8))
+    good = (expit(rule.evidence_.slope * test.scores + rule.evidence_.offset) >= 0.7).sum(axis=1)  # type: ignore[attr-defined]
+    # The first of g good trajectories among M is drawn (M + 1) / (g + 1)-th on average.
+    exact = np.where(good > 0, 9 / (good + 1), 8)
+    assert result.samples == pytest.approx(exact, abs=0.3)
+    assert result.order_error is not None and 0 < result.order_error.max() < 0.5 / np.sqrt(comb(8, 3))
