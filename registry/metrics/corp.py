@@ -58,7 +58,8 @@ class Discrimination(Metric):
     citation = _CITATION
     title, better = "Discrimination", "higher"
     description = (
-        "What rewards know beyond the mean success rate, after the best monotone recalibration (CORP)."
+        "What rewards know beyond the mean success rate, after the best monotone recalibration (CORP). Noise increases "
+        "it."
     )
 
     def measure(self, rows: PrefixRows) -> UnderWeights:
