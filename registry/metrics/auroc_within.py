@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from prmcal.registry.contracts.measured import QuestionRatio
 from prmcal.registry.contracts.metric import Metric
@@ -55,7 +54,7 @@ class AUROCWithin(Metric):
 def _pairs(reward: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
     """Return the sums of y_i (1 - y_j) [r_i > r_j, or 1/2 if equal] and of y_i (1 - y_j) over pairs i != j."""
     # The weight of the rows below each row, and half of that of the rows with the same reward.
-    distinct = rankdata(reward, method="dense").astype(np.int64) - 1
+    distinct = np.unique(reward, return_inverse=True)[1]
     failures = np.bincount(distinct, weights=1 - y)
     below = np.cumsum(failures) - failures
     within = y * (1 - y)  # Pairs of a row with itself, which count as equal.

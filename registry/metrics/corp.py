@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from prmcal.registry.contracts.measured import UnderWeights, weighted_totals
 from prmcal.registry.contracts.metric import Metric
@@ -134,6 +133,8 @@ class _Scores:
 
         The sum of n (f - y)^2 is that of n y^2 - n f^2, because f is the mean of y within every block of equal f.
         """
+        from scipy.optimize import isotonic_regression  # It takes long to import, and plans do not need it.
+
         own = weights[self._question]
         n = np.add.reduceat(own * self._n, self._starts)
         k = np.add.reduceat(own * self._k, self._starts)
