@@ -179,6 +179,8 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
     "strategies": {
         "more than the pool": ("it works", r"Write np\.clip\(samples, 1, setting\.samples\)"),
         "reads more than it declares": ("it works", "Add 'scores' to its 'reads'"),
+        "stops by the truth": ("the truth decides no budget", r"Choose thresholds in tune\(\)"),
+        "a curve of one point": ("the curve begins", "Vary the argument that decides how many samples"),
         "reads as a text": ("reads are known", r'Write reads = \("scores",\), with the comma'),
         "reads what is not there": ("reads are known", 'Got reward. Write "rewards" instead'),
         "a pair": ("it works", r"Got tuple. Write `return Answered\(accuracy, samples\)`"),
