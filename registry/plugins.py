@@ -259,6 +259,7 @@ calibrators = Registry(
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
         "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
         "beta-binomial": "prmcal.registry.calibrators.heads.beta_binomial:BetaBinomial",
+        "beta-binomial-lora": "prmcal.registry.calibrators.beta_binomial_lora:BetaBinomialLora",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
         "ensemble": "prmcal.registry.calibrators.heads.ensemble:Ensemble",
         "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
