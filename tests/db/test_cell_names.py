@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from prmcal.db.cell_names import find_cell, numbered
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import UnknownCellError
