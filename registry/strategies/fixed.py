@@ -13,7 +13,7 @@ from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
-__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN"]
+__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN", "curve_counts"]
 
 _POINTS = 24
 
@@ -57,8 +57,7 @@ class FixedBudget(PoolStrategy):
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Return the results with 1 to N samples; see :meth:`prmcal.PoolStrategy.sweep`."""
-        counts = np.unique(np.rint(np.geomspace(1, setting.samples, _POINTS)).astype(np.int64))
-        return self._results(pool, counts)
+        return self._results(pool, curve_counts(setting.samples))
 
     def count(self, setting: Setting) -> int:
         """Return the number of samples.
@@ -119,3 +118,8 @@ class BestOfN(FixedBudget, RanksByScore):
     def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
         """Compute the expectation in closed form."""
         return best_of_n(self.scores_of(pool), pool.correct, counts), None
+
+
+def curve_counts(most: int) -> NDArray[np.int64]:
+    """Return the numbers of samples of a curve: at most 24 from 1 to `most`, in about equal ratios."""
+    return np.unique(np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64))
