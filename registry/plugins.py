@@ -284,6 +284,7 @@ strategies = Registry(
     "strategy",
     Strategy,
     {
+        "BEACON": "prmcal.registry.strategies.sequential.beacon:Beacon",
         "ESC": "prmcal.registry.strategies.sequential.agreement:EarlyStoppingSelfConsistency",
         "abstaining best-of-n": "prmcal.registry.strategies.abstaining:AbstainingBestOfN",
         "adaptive consistency": "prmcal.registry.strategies.sequential.agreement:AdaptiveConsistency",
