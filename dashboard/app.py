@@ -20,7 +20,16 @@ from prmcal.dashboard.controls.context import RUN, context_of
 from prmcal.dashboard.controls.navigation import choose_run, run_names, show_links
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views import calibration, compare, leaderboard, overview, runs, scaling, trajectories
+from prmcal.dashboard.views import (
+    calibration,
+    compare,
+    leaderboard,
+    league,
+    overview,
+    runs,
+    scaling,
+    trajectories,
+)
 from prmcal.dashboard.views.parts.progress import follow_run
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
@@ -43,6 +52,7 @@ _PAGES = {
     "leaderboard": (leaderboard, "Leaderboard"),
     "calibration": (calibration, "Calibration"),
     "scaling": (scaling, "Scaling"),
+    "league": (league, "League"),
     "compare": (compare, "Compare"),
     "trajectories": (trajectories, "Trajectories"),
     _RUNS: (runs, "Runs"),

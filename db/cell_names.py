@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.reader import Source, connection_of
 from prmcal.db.tables import Cell, Plugin
 from prmcal.errors import UnknownCellError
@@ -25,11 +26,12 @@ _NAMED = 3
 def cell_numbers() -> sa.Subquery:
     """Return a subquery with the short number of each cell: columns cell_id and number.
 
-    Numbers count the cells of the calibration leaderboard from 1, and continue with those of the scaling leaderboard.
+    Numbers count the cells of the calibration leaderboard from 1, and continue with those of the scaling leaderboard
+    and of the league.
     They follow the rows of the leaderboards, so they depend on the grid only. A run has all its cells from the start.
     """
     order = [
-        Cell.leaderboard,
+        sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
         *(place for kind in ("dataset", "llm", "prm", "strategy") for place in _places(kind)),
         Cell.target.nulls_first(),
         Cell.level.nulls_first(),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from prmcal.db.metrics import Leaderboard
 
 __all__ = ["cell_id"]
 
 
 def cell_id(
-    leaderboard: Literal["calibration", "scaling"],
+    leaderboard: Leaderboard,
     llm: str,
     dataset: str,
     *,

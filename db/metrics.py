@@ -1,10 +1,13 @@
-"""The metrics of the leaderboards: their names, titles, directions and meaning, in the order of columns.
+"""What readers see of the metrics of a run: names, titles, directions and meaning, in the order of columns.
 
-How they are computed belongs in ``prmcal.harness.metrics``; how they are shown belongs in :mod:`prmcal.db.text`.
+A run brings the descriptions of its metrics with it: see :mod:`prmcal.db.described`. Only the metrics that
+queries know by name, and those of strategies, are listed here. Calibration metrics are plugins and belong in
+``prmcal.registry.metrics``. How metrics are shown belongs in :mod:`prmcal.db.text`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,15 +16,17 @@ __all__ = [
     "COSTS",
     "COVERAGE_LEVELS",
     "MAIN_METRICS",
-    "METRICS",
     "RANKING_METRIC",
+    "SCALING",
     "Better",
     "Leaderboard",
     "Metric",
+    "Metrics",
+    "counting_terminal",
     "with_terminal",
 ]
 
-Leaderboard = Literal["calibration", "scaling"]
+Leaderboard = Literal["calibration", "scaling", "league"]
 Better = Literal["lower", "higher", "near zero"]
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
@@ -30,6 +35,7 @@ COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrat
 MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "calibration": ("brier_corrected", "adaptive_ce_corrected", "signed_error"),
     "scaling": ("accuracy", "budget_ratio", "pass_at_n"),
+    "league": ("area_gain", "accuracy_at_4", "accuracy_at_16", "saving_95"),
 }
 """The metrics of each leaderboard that are shown unless the reader chooses others."""
 
@@ -41,6 +47,18 @@ COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
 """The metrics that measure coverage, and the level beta of each."""
+
+
+LEAGUE_BUDGETS = (2, 4, 8, 16, 32, 64)
+"""The mean numbers of samples at which the league shows the accuracy of strategies."""
+
+LEAGUE_SHARE = 0.95
+"""The share of the accuracy of best-of-N whose cost the league shows."""
+
+
+def accuracy_at_name(budget: int) -> str:
+    """Return the name of the metric of the league that is the accuracy at a mean number of samples."""
+    return f"accuracy_at_{budget}"
 
 
 @dataclass(frozen=True)
@@ -66,98 +84,7 @@ class Metric:
     description: str
 
 
-_ALL = (
-    Metric(
-        "brier",
-        "Brier",
-        "calibration",
-        "lower",
-        "Mean squared difference between reward and success rate.",
-    ),
-    Metric(
-        "brier_corrected",
-        "Brier, corrected",
-        "calibration",
-        "lower",
-        "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance.",
-    ),
-    Metric(
-        "positive_brier",
-        "Positive Brier",
-        "calibration",
-        "lower",
-        "Brier score of overestimation only: rewards below the success rate count as 0.",
-    ),
-    Metric(
-        "ece",
-        "ECE",
-        "calibration",
-        "lower",
-        "Calibration error over bins of equal width, weighted by count. Noise increases it.",
-    ),
-    Metric(
-        "ece_corrected",
-        "ECE, corrected",
-        "calibration",
-        "lower",
-        "ECE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "adaptive_ce",
-        "Adaptive CE",
-        "calibration",
-        "lower",
-        "Calibration error over bins of equal mass. Noise increases it.",
-    ),
-    Metric(
-        "adaptive_ce_corrected",
-        "Adaptive CE, corrected",
-        "calibration",
-        "lower",
-        "Adaptive CE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "average_ce",
-        "Average CE",
-        "calibration",
-        "lower",
-        "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it.",
-    ),
-    Metric(
-        "average_ce_corrected",
-        "Average CE, corrected",
-        "calibration",
-        "lower",
-        "Average CE without the increase by noise. A value below 0 is shown as 0.",
-    ),
-    Metric(
-        "signed_error",
-        "Signed error",
-        "calibration",
-        "near zero",
-        "Mean of reward minus success rate: above 0 the PRM overestimates.",
-    ),
-    Metric(
-        "coverage_0.1",
-        "Coverage, beta 0.1",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (level 0.1, or a point estimate): 0.9 is ideal.",
-    ),
-    Metric(
-        "coverage_0.5",
-        "Coverage, beta 0.5",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (the median): 0.5 is ideal.",
-    ),
-    Metric(
-        "coverage_0.9",
-        "Coverage, beta 0.9",
-        "calibration",
-        None,
-        "How often the success probability is at least the reward (level 0.9, or a point estimate): 0.1 is ideal.",
-    ),
+SCALING = (
     Metric(
         "accuracy",
         "Accuracy",
@@ -207,7 +134,93 @@ _ALL = (
         None,
         "Mean tokens per question that the PRM reads.",
     ),
+    Metric(
+        "area",
+        "Accuracy over budgets",
+        "league",
+        "higher",
+        "Mean accuracy over budgets from 1 to N samples, where every doubling of the budget counts the same.",
+    ),
+    Metric(
+        "area_gain",
+        "Gain over fixed n",
+        "league",
+        None,
+        "Accuracy over budgets, minus that of best-of-n with the same number of samples for every question.",
+    ),
+    Metric(
+        "samples_to_95",
+        "Samples for 95%",
+        "league",
+        "lower",
+        "Mean samples with which it reaches 95% of the accuracy of best-of-N; N if it never does.",
+    ),
+    Metric(
+        "saving_95",
+        "Saving at 95%",
+        "league",
+        None,
+        "Share of samples that it saves at 95% of the accuracy of best-of-N, compared with the smallest fixed n.",
+    ),
+    *(
+        Metric(
+            accuracy_at_name(budget),
+            f"At {budget}",
+            "league",
+            "higher",
+            f"Accuracy with {budget} samples per question on average.",
+        )
+        for budget in LEAGUE_BUDGETS
+    ),
 )
+"""The metrics of the scaling leaderboard. Those of the calibration leaderboard are plugins."""
+
+
+class Metrics(Mapping[str, Metric]):
+    """The metrics of a run by name, in the order of columns.
+
+    Parameters
+    ----------
+    metrics : iterable of Metric
+    """
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._known = {metric.name: metric for metric in metrics}
+
+    def __getitem__(self, name: str) -> Metric:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def title(self, name: str) -> str:
+        """Return the title of a metric, also of one that the run does not describe."""
+        return self[name].title if name in self else name.replace("_", " ").capitalize()
+
+    def better(self, name: str) -> Better | None:
+        """Return which value of a metric wins; None if none does, or the run does not describe the metric."""
+        return self[name].better if name in self else None
+
+    def direction(self, name: str) -> str:
+        """Return which values of a metric are better, such as "lower is better"; empty if none are."""
+        better = self.better(name)
+        return f"{'closer to 0' if better == 'near zero' else better} is better" if better else ""
+
+    def description(self, name: str) -> str:
+        """Return what a metric measures; empty if the run does not describe it."""
+        return self[name].description if name in self else ""
+
+    def of(self, leaderboard: Leaderboard) -> list[Metric]:
+        """Return the metrics of a leaderboard."""
+        return [metric for metric in self.values() if metric.leaderboard == leaderboard]
+
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        """Return names in the order of columns, and then those that the run does not describe by the alphabet."""
+        given = set(names)
+        return [name for name in self if name in given] + sorted(given - self.keys())
 
 
 def with_terminal(name: str) -> str:
@@ -215,16 +228,11 @@ def with_terminal(name: str) -> str:
     return f"{name}_with_terminal"
 
 
-_WITH_TERMINAL = tuple(
-    replace(
+def counting_terminal(metric: Metric) -> Metric:
+    """Return what a calibration metric is called where it counts terminal prefixes."""
+    return replace(
         metric,
         name=with_terminal(metric.name),
         title=f"{metric.title}, with terminal",
         description=f"{metric.description} Prefixes that contain their final answer count too.",
     )
-    for metric in _ALL
-    if metric.leaderboard == "calibration"
-)
-
-METRICS = {metric.name: metric for metric in (*_ALL, *_WITH_TERMINAL)}
-"""All metrics by name, in the order of columns."""

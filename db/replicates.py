@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prmcal.db.metrics import METRICS
+from prmcal.db.metrics import Better
 from prmcal.db.statistics.paired_differences import Replicated
 from prmcal.errors import ArtifactError
 
@@ -49,7 +49,6 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     }
 
 
-def comparable(metric: str, measured: Replicated) -> Replicated:
+def comparable(measured: Replicated, better: Better | None) -> Replicated:
     """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""
-    near_zero = metric in METRICS and METRICS[metric].better == "near zero"
-    return measured.distance_from_zero() if near_zero else measured
+    return measured.distance_from_zero() if better == "near zero" else measured

@@ -26,6 +26,7 @@ from prmcal.db.tables import (
     Cell,
     Comparison,
     Dataset,
+    DescribedMetric,
     Job,
     JobInput,
     Plugin,
@@ -122,9 +123,9 @@ class Transaction:
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
         """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
 
-        The caller writes plugins, data sets and questions again.
+        The caller writes plugins, metrics, data sets and questions again.
         """
-        for described in (Plugin, Dataset, Question):
+        for described in (Plugin, DescribedMetric, Dataset, Question):
             self._connection.execute(sa.delete(described))
         known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
         old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)

@@ -2,8 +2,8 @@
 
 A name can come from a decorator, for instance in a file given with ``--plugin``, from the list of built-in plugins, or
 from an entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``,
-``prmcal.datasets``, ``prmcal.strategies``). Built-in and installed plugins are imported when they are first used.
-Nothing here imports torch.
+``prmcal.datasets``, ``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they
+are first used. Nothing here imports torch.
 """
 
 # mypy: disable-error-code="type-abstract"
@@ -36,6 +36,7 @@ from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
@@ -52,6 +53,8 @@ __all__ = [
     "llm",
     "llms",
     "load_plugin_file",
+    "metric",
+    "metrics",
     "prm",
     "prms",
     "strategies",
@@ -254,13 +257,20 @@ calibrators = Registry(
     Calibrator,
     {
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
+        "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
+        "beta-binomial": "prmcal.registry.calibrators.heads.beta_binomial:BetaBinomial",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
+        "ensemble": "prmcal.registry.calibrators.heads.ensemble:Ensemble",
         "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
         "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
+        "monotone-quantile": "prmcal.registry.calibrators.heads.monotone_quantile:MonotoneQuantile",
+        "platt": "prmcal.registry.calibrators.platt:PlattScaling",
         "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
+        "spline": "prmcal.registry.calibrators.spline:SplineCalibration",
         "temperature": "prmcal.registry.calibrators.temperature:TemperatureScaling",
         "uncalibrated": "prmcal.registry.calibrators.uncalibrated:Uncalibrated",
+        "venn-abers": "prmcal.registry.calibrators.venn_abers:VennAbers",
     },
 )
 datasets = Registry(
@@ -311,16 +321,35 @@ strategies = Registry(
     plural="strategies",
 )
 
+metrics = Registry(
+    "metric",
+    Metric,
+    {
+        "adaptive_ce": "prmcal.registry.metrics.bin_errors:AdaptiveCE",
+        "adaptive_ce_corrected": "prmcal.registry.metrics.bin_errors:CorrectedAdaptiveCE",
+        "average_ce": "prmcal.registry.metrics.bin_errors:AverageCE",
+        "average_ce_corrected": "prmcal.registry.metrics.bin_errors:CorrectedAverageCE",
+        "brier": "prmcal.registry.metrics.brier:Brier",
+        "brier_corrected": "prmcal.registry.metrics.brier:CorrectedBrier",
+        "coverage": "prmcal.registry.metrics.coverage:Coverage",
+        "ece": "prmcal.registry.metrics.bin_errors:ECE",
+        "ece_corrected": "prmcal.registry.metrics.bin_errors:CorrectedECE",
+        "positive_brier": "prmcal.registry.metrics.brier:PositiveBrier",
+        "signed_error": "prmcal.registry.metrics.brier:SignedError",
+    },
+)
+
 KINDS: dict[str, Registry[Any]] = {
     "llm": llms,
     "prm": prms,
     "calibrator": calibrators,
     "dataset": datasets,
     "strategy": strategies,
+    "metric": metrics,
 }
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
-strategy = strategies.register
+strategy, metric = strategies.register, metrics.register
 
 
 def load_plugin_file(path: Path) -> None:

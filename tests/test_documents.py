@@ -26,7 +26,7 @@ def example(marker: str) -> str:
     "marker",
     [
         '@prm("blunt")',
-        '@calibrator("platt")',
+        '@calibrator("my-platt")',
         '@strategy("careful")',
         '@strategy("narrowing search")',
     ],
@@ -65,9 +65,9 @@ def test_the_readmes_grid_can_be_planned(tmp_path: Path, prmcal: Prmcal) -> None
 
 
 def test_help_and_list_load_no_torch() -> None:
-    code = "import sys; sys.argv = ['prmcal', {!r}]\nfrom prmcal.harness.cli import main\n"
+    code = "import sys; sys.argv = ['prmcal', *{!r}.split()]\nfrom prmcal.harness.cli import main\n"
     code += "try: main()\nexcept SystemExit: pass\nsys.exit('torch' in sys.modules)"
-    for argument in ("--help", "list"):
+    for argument in ("--help", "list", "list calibrator"):
         subprocess.run(
             [sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True
         )

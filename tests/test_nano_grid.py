@@ -20,7 +20,7 @@ import yaml
 from tests.conftest import ROOT, command, environment
 
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
-CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "platt"]
+CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "my-platt"]
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "two tiers"]
 SEARCHES = ["beam search", "beam search + IAS-of-K", "beam search + IAS-of-M"]
 QUESTIONS = 4

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 from scipy.stats import beta
 
-from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 from prmcal.db.statistics.intervals import percentile_interval
-from prmcal.harness.metrics.bin_errors import ECE, AdaptiveCE, AverageCE, BinErrors, CorrectedCE
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.harness.metrics.measured import statistic_of
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.plugins import metrics
 
 QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 300, 500, 400_000
 FOLLOW_UPS, EXACT = 8, 10**12
 
-METRICS: tuple[tuple[str, Callable[[PrefixRows], BinErrors]], ...] = (
-    ("ECE", ECE),
-    ("Adaptive CE", AdaptiveCE),
-    ("Average CE", AverageCE),
-)
+METRICS = {"ECE": "ece", "Adaptive CE": "adaptive_ce", "Average CE": "average_ce"}
 # The log-odds of a calibrated reward are multiplied by the slope, and the shift is added.
 DISTORTIONS = (
     ("calibrated", 1.0, 0.0),
@@ -56,20 +52,27 @@ def prefixes(
     return PrefixRows(reward, random.binomial(FOLLOW_UPS, probability), counts, question)
 
 
-def measured(
-    kind: Callable[[PrefixRows], BinErrors], questions: int, worlds: int, slope: float, shift: float
-) -> str:
+def statistic(name: str, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic:
+    """Return the statistic of a metric."""
+    found = statistic_of(metrics.create(name), rows, bootstrap)
+    assert found is not None
+    return found
+
+
+def measured(kind: str, questions: int, worlds: int, slope: float, shift: float) -> str:
     """Return the biases and coverages of a metric as a line of text."""
-    truth = kind(prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)).value()
     bootstrap = Bootstrap(REPLICATES)
+    large = prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)
+    truth = statistic(kind, large, bootstrap).value()
     values: list[tuple[float, float, float]] = []
     ends: list[tuple[float, float]] = []
     within = np.zeros(2)
     for world in range(worlds):
         random = np.random.default_rng([world, questions])
-        metric = kind(prefixes(random, questions, slope, shift, False))
-        plain = estimate(metric, bootstrap)
-        corrected = estimate(CorrectedCE(metric, bootstrap), bootstrap)
+        drawn = prefixes(random, questions, slope, shift, False)
+        plain, corrected = (
+            estimate(statistic(each, drawn, bootstrap), bootstrap) for each in (kind, f"{kind}_corrected")
+        )
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high
         values.append((plain.value, 2 * plain.value - float(plain.replicates.mean()), corrected.value))
@@ -94,7 +97,7 @@ def main() -> None:
         "| coverage of the truth, percentiles -> corrected |"
     )
     print("| --- " * 10 + "|")
-    for name, kind in METRICS:
+    for name, kind in METRICS.items():
         for rewards, slope, shift in DISTORTIONS:
             for questions in QUESTIONS:
                 line = measured(kind, questions, worlds, slope, shift)

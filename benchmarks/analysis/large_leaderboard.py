@@ -13,8 +13,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ from playwright.sync_api import Browser, sync_playwright
 from prmcal.dashboard.serving.background import background_server
 from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
-from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.tables import Base, Cell, Dataset, Job, Plugin, Run
+from prmcal.db.tables import Base, Cell, Dataset, DescribedMetric, Job, Plugin, Run
 from prmcal.db.writer import Writer
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.site import write_site
 
 LLMS = tuple(f"llm-{number}" for number in range(10))
@@ -44,6 +46,7 @@ SORT = """() => {
   document.querySelector("#scaling").getBoundingClientRect();
   return performance.now() - start;
 }"""
+READING_AHEAD = 5  # seconds after which a server has read its leaderboards
 STRATEGY, TARGETS = "best-of-n + IAS", (0.9, 0.99)
 
 
@@ -70,6 +73,8 @@ def rows() -> Iterator[Base]:
     for kind, names in kinds.items():
         for place, name in enumerate(names):
             yield Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place)
+    for place, metric in enumerate(built_in_metrics()):
+        yield DescribedMetric(**asdict(metric), position=place)
     for dataset in DATASETS:
         yield Dataset(name=dataset, split="test", content_hash="h", questions=500, grader_version="1")
     yield Job(job_key="job", kind="calibration_metrics", split="test", parameters={}, status="done", shards=1)
@@ -91,7 +96,7 @@ def build(directory: Path) -> None:
     with engine_for(writer.path).begin() as connection:
         run = connection.exec_driver_sql
         run("SELECT setseed(0.5)")
-        for metric in METRICS.values():
+        for metric in built_in_metrics():
             run(
                 f"INSERT INTO results SELECT cell_id, '{metric.name}', NULL, v, v - 0.05, v + 0.05, 1000, 500 FROM "
                 f"(SELECT cell_id, random() AS v FROM cells WHERE leaderboard = '{metric.leaderboard}')"
@@ -121,13 +126,13 @@ def measure_queries(published: Path) -> None:
             catalog.leaderboard(published, name)
 
 
-def measure_pages(browser: Browser, address: str) -> None:
-    """Open page Leaderboard with an empty and with a full cache, and sort its table."""
-    for visit in ("first", "second"):
+def measure_pages(browser: Browser, address: str, visits: Sequence[str]) -> None:
+    """Open page Leaderboard as often as there are names of visits."""
+    for visit in visits:
         for table in ("Calibration", "Scaling"):
             page = browser.new_page(viewport={"width": 1280, "height": 1000})
             page.set_default_timeout(120_000)
-            with timed(f"page Leaderboard, {table}, {visit} visit"):
+            with timed(f"page Leaderboard, {table}, {visit}"):
                 page.goto(f"{address}/{PAGE}?table={table}")
                 page.locator(ROWS).first.wait_for()
             page.close()
@@ -157,7 +162,10 @@ def main() -> None:
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             with background_server(directory) as address:
-                measure_pages(browser, address)
+                measure_pages(browser, address, ("as the server starts", "second visit"))
+            with background_server(directory) as address:
+                time.sleep(READING_AHEAD)
+                measure_pages(browser, address, ("first visit",))
             measure_site(browser, directory, Path(name) / "site")
             browser.close()
 

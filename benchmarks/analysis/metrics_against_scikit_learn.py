@@ -13,8 +13,9 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.harness.metrics.calibration import calibration_metrics
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.harness.metrics.measured import statistic_of
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.plugins import metrics
 
 ROWS, QUESTIONS, BINS, REPLICATES, RESAMPLED = 20_000, 160, 10, 1000, 20
 
@@ -38,13 +39,17 @@ def main() -> None:
     reward = generator.random(ROWS)
     label = (generator.random(ROWS) < reward**2).astype(np.int64)
 
-    metrics = calibration_metrics(PrefixRows(reward, label, np.ones(ROWS, dtype=np.int64), question), BINS)
+    rows = PrefixRows(reward, label, np.ones(ROWS, dtype=np.int64), question)
+    bootstrap = Bootstrap(REPLICATES)
     peer = with_scikit_learn(label, reward)
     print(f"{ROWS} rows, {QUESTIONS} questions, {REPLICATES} replicates")
     print(f"{'metric':<14}{'here':>10}{'sklearn':>10}{'difference':>12}  95% interval")
     begun = time.perf_counter()
     for name, expected in peer.items():
-        found = estimate(metrics[name], Bootstrap(REPLICATES))
+        metric = metrics.create(name, **({} if name == "brier" else {"bins": BINS}))
+        measured = statistic_of(metric, rows, bootstrap)
+        assert measured is not None
+        found = estimate(measured, bootstrap)
         difference = abs(found.value - expected)
         print(
             f"{name:<14}{found.value:10.6f}{expected:10.6f}{difference:12.1e}  {found.low:.4f} to {found.high:.4f}"

@@ -25,14 +25,13 @@ from prmcal.harness.jobs.context import Context, successes_of
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
-from prmcal.harness.metrics.bin_errors import AdaptiveCE
-from prmcal.harness.metrics.calibration import brier_corrected
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.harness.metrics.measured import statistic_of
 from prmcal.harness.planning.again import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.plugins import calibrators
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.plugins import calibrators, metrics
 
 FITTED_SHARE, REFERENCE = 0.7, "isotonic"
 
@@ -120,8 +119,8 @@ def main(directory: Path, seeds: int, only_prm: str | None = None) -> None:
                 name,
                 str(len(found)),
                 f"{brier.value:.4f} [{brier.low:.4f}, {brier.high:.4f}]",
-                ", ".join(f"{brier_corrected(each).value():.4f}" for each in found),
-                f"{np.mean([AdaptiveCE(each).value() for each in found]):.4f}",
+                ", ".join(f"{statistic('brier_corrected', each).value():.4f}" for each in found),
+                f"{np.mean([statistic('adaptive_ce', each).value() for each in found]):.4f}",
                 f"{less.difference:.4f} [{less.low:.4f}, {less.high:.4f}]",
             ]
             print("| " + " | ".join(cells) + " |", flush=True)
@@ -133,11 +132,18 @@ def prefix_rows(held: pd.DataFrame, reward: NDArray[np.float64]) -> PrefixRows:
     return PrefixRows(reward, *columns)
 
 
+def statistic(name: str, rows: PrefixRows) -> Statistic:
+    """Return the statistic of a metric."""
+    found = statistic_of(metrics.create(name), rows, Bootstrap())
+    assert found is not None
+    return found
+
+
 def mean_brier(seeds: list[PrefixRows]) -> Statistic:
     """Return the corrected Brier score over all seeds. Each prefix counts once per seed."""
     columns = ("reward", "successes", "follow_ups", "question")
     together = [np.concatenate([getattr(rows, name) for rows in seeds]) for name in columns]
-    return brier_corrected(PrefixRows(*together))
+    return statistic("brier_corrected", PrefixRows(*together))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import pandas as pd
 
 from benchmarks.evidence.figures import Figures
 from benchmarks.evidence.shown import markdown, with_interval
-from prmcal.db.metrics import Leaderboard
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.terminal.size import UNLIMITED
 from prmcal.harness.terminal.tables import text_table
 
@@ -38,7 +39,7 @@ def _scaling_example(figures: Figures) -> str:
 
 
 def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
-    found = readable_leaderboard(rows, name, LEADERBOARDS[name].main_metrics)
+    found = readable_leaderboard(rows, name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics)
     lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 

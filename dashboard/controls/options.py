@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from prmcal.dashboard.controls.address import PAGE, bound
-from prmcal.db.metrics import METRICS, Metric
-from prmcal.db.text.presentation import metric_title
+from prmcal.db.metrics import Metric, Metrics
 
 __all__ = ["SELECT_WIDTH", "choose_metric", "choose_option", "choose_view"]
 
@@ -46,9 +45,9 @@ def choose_option(
     return chosen
 
 
-def choose_metric(label: str, names: Sequence[str], parameter: str) -> Metric:
-    """Let the reader choose one of these metrics by its title."""
+def choose_metric(label: str, names: Sequence[str], parameter: str, described: Metrics) -> Metric:
+    """Let the reader choose one of these metrics of the run by its title."""
     name = st.selectbox(
-        label, names, format_func=metric_title, width=SELECT_WIDTH, **bound(parameter, names, resets=())
+        label, names, format_func=described.title, width=SELECT_WIDTH, **bound(parameter, names, resets=())
     )
-    return METRICS[name]
+    return described[name]

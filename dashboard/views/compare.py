@@ -24,18 +24,16 @@ from prmcal.dashboard.text.formats import (
     with_line_breaks,
 )
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import LEADERBOARDS, metric_title
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
 __all__ = ["show"]
 
 _EXCERPT, _WORDS = 90, 9  # characters of a question, and words in a line
 _DIFFERENCE = "A \N{MINUS SIGN} B"
-# The chart shows metrics of similar size only.
-_CHARTED = {name for name, metric in METRICS.items() if metric.better} | {"budget_ratio"}
 
 
 def show(path: Path) -> None:
@@ -56,8 +54,9 @@ def show(path: Path) -> None:
         st.info(escaped(str(error)))
         return
     st.caption(found.paired_over)
-    _chart(found)
-    _table(found)
+    described: Metrics = ask(path, "metrics")
+    _chart(found, described)
+    _table(found, described)
     _questions(context_of(path), found)
 
 
@@ -69,7 +68,8 @@ def _finished(path: Path, table: Leaderboard) -> pd.DataFrame:
 def _pick_cells(path: Path, boards: dict[Leaderboard, pd.DataFrame]) -> tuple[str, str] | None:
     """Let the reader pick two cells. Return None if there is nothing to compare with the first."""
     table = _choose_leaderboard(boards)
-    cells, metric = boards[table], METRICS[LEADERBOARDS[table].main_metrics[0]]
+    cells, described = boards[table], ask(path, "metrics")
+    metric = described[LEADERBOARDS[table].main_metrics[0]]
     place = place_with(cells, context_of(path).wanted())
     first = pick_cell(
         cells,
@@ -100,11 +100,13 @@ def _choose_leaderboard(boards: dict[Leaderboard, pd.DataFrame]) -> Leaderboard:
     return chosen
 
 
-def _chart(found: CellComparison) -> None:
-    shown = [each for each in found.metrics if each.metric in _CHARTED]
+def _chart(found: CellComparison, described: Metrics) -> None:
+    # Metrics of similar size only.
+    charted = {name for name in described if described.better(name)} | {"budget_ratio"}
+    shown = [each for each in found.metrics if each.metric in charted]
     rows = pd.DataFrame(
         {
-            "metric": [metric_title(each.metric) for each in shown],
+            "metric": [described.title(each.metric) for each in shown],
             "difference": [each.difference for each in shown],
             "low": [each.low for each in shown],
             "high": [each.high for each in shown],
@@ -114,10 +116,10 @@ def _chart(found: CellComparison) -> None:
     draw(difference_chart(rows), compared(shown))
 
 
-def _table(found: CellComparison) -> None:
+def _table(found: CellComparison, described: Metrics) -> None:
     show_table(
         {
-            "Metric": [escaped(metric_title(each.metric)) for each in found.metrics],
+            "Metric": [escaped(described.title(each.metric)) for each in found.metrics],
             "A": [escaped(estimate(*each.a)) for each in found.metrics],
             "B": [escaped(estimate(*each.b)) for each in found.metrics],
             _DIFFERENCE: [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prmcal.db.html.table import MetricColumn, TableData, name_columns, places, texts
-from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import LEADERBOARDS, direction
+from prmcal.db.text.presentation import LEADERBOARDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ def differences_table(found: RunComparison, leaderboard: Leaderboard, first: str
         The names of the two runs.
     """
     both = found.both
-    metric = METRICS[found.metric]
+    metric = found.described
     real = both["p"] < SIGNIFICANCE
     difference = f"{first} minus {other}"
     if metric.better == "near zero":
@@ -37,7 +37,7 @@ def differences_table(found: RunComparison, leaderboard: Leaderboard, first: str
     return {
         "title": f"{LEADERBOARDS[leaderboard].title}: {metric.title}, {first} and {other}",
         "legend": (
-            f"{metric.title}: {direction(metric.name)}. Values with 95% intervals over questions. {_MARK}: the "
+            f"{metric.title}: {found.direction}. Values with 95% intervals over questions. {_MARK}: the "
             f"difference is significant (paired bootstrap, p < {SIGNIFICANCE} after Holm's correction). A difference "
             "without an interval could not be paired, because the runs have other questions or no artifacts."
         ),

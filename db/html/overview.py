@@ -20,7 +20,7 @@ from prmcal.db.text.readable import missing
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["overview_html", "overview_style"]
+__all__ = ["overview_html", "overview_style", "template"]
 
 _HERE = Path(__file__).parent
 # The colours of the heat map from much better to worse than uncalibrated. Black text has a contrast of at least 7 on
@@ -61,7 +61,7 @@ def overview_html(found: Overview, link: Callable[[str], str]) -> str:
     """
     columns = ranking_columns(found)
     calibrators = list(dict.fromkeys(found.cells["calibrator"]))
-    return _template().render(
+    return template("overview.html").render(
         purpose=PURPOSE,
         measured=measured(found),
         tiles=tiles(found),
@@ -86,7 +86,8 @@ def overview_style() -> str:
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of this folder."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -94,7 +95,7 @@ def _template() -> Template:
     )
     environment.filters["typeset"] = _typeset
     environment.filters["split_interval"] = _split_interval
-    return environment.get_template("overview.html")
+    return environment.get_template(name)
 
 
 def _typeset(text: str) -> str:

@@ -10,16 +10,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import METRICS, Leaderboard, Metric
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.statistics.standings import last_places, merit
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
     SYMBOLS,
-    direction,
     leaderboard_legend,
-    metric_title,
 )
 from prmcal.db.text.readable import missing
 
@@ -43,6 +41,7 @@ _MINUS = "\N{MINUS SIGN}"
 _NAMES = {
     "calibration": ("calibrator", "dataset", "llm", "prm"),
     "scaling": ("strategy", "calibrator", "target", "level", "dataset", "llm", "prm"),
+    "league": ("strategy", "calibrator", "level", "dataset", "llm", "prm"),
 }
 """The coordinates of each leaderboard, in the order of columns. The first one names the row."""
 
@@ -111,8 +110,11 @@ class TableData(TypedDict):
     counts: list[CountColumn]
 
 
-def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableData:
-    """Prepare a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it, for the browser."""
+def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics) -> TableData:
+    """Prepare a leaderboard, as :func:`prmcal.db.queries.leaderboard.leaderboard` returns it, for the browser.
+
+    `described` are the metrics of the run.
+    """
     text = LEADERBOARDS[leaderboard]
     measured = [name for name in frame.columns if f"{name}_low" in frame and frame[name].notna().any()]
     waiting = frame[frame["status"] != "done"]
@@ -126,7 +128,7 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard) -> TableDat
             for row, status, reason in zip(waiting.index, waiting["status"], waiting["reason"], strict=True)
         },
         "names": name_columns(frame, leaderboard),
-        "metrics": [_metric_column(frame, name, name in text.main_metrics) for name in measured],
+        "metrics": [_metric_column(frame, name, described, name in text.main_metrics) for name in measured],
         "counts": [_count_column(frame, "questions", "Questions"), _count_column(frame, "rows", text.rows)],
     }
 
@@ -172,11 +174,11 @@ def _name_column(names: pd.Series, name: str) -> NameColumn:
     }
 
 
-def _metric_column(frame: pd.DataFrame, name: str, main: bool) -> MetricColumn:
-    known = METRICS.get(name, Metric(name, metric_title(name), "calibration", None, ""))
+def _metric_column(frame: pd.DataFrame, name: str, described: Metrics, main: bool) -> MetricColumn:
+    better = described.better(name)
     value = frame[name].astype(float).where(frame["status"] == "done")
-    worth = -merit(value, known.better) if known.better else value
-    last = last_places(frame, name, known.better)
+    worth = -merit(value, better) if better else value
+    last = last_places(frame, name, better)
     standings = [
         "last" if cell in last else standing
         for cell, standing in zip(frame["cell_id"].tolist(), frame[f"{name}_standing"].tolist(), strict=True)
@@ -185,11 +187,11 @@ def _metric_column(frame: pd.DataFrame, name: str, main: bool) -> MetricColumn:
     marks = [SYMBOLS.get(standing, "") for standing in standings]
     return {
         "name": name,
-        "title": known.title,
-        "better": direction(name),
-        "description": known.description,
+        "title": described.title(name),
+        "better": described.direction(name),
+        "description": described.description(name),
         "main": main,
-        "first": "descending" if known.better == "higher" else "ascending",
+        "first": "descending" if better == "higher" else "ascending",
         "value": texts(value),
         "low": texts(frame[f"{name}_low"].astype(float)),
         "high": texts(frame[f"{name}_high"].astype(float)),

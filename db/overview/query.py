@@ -9,10 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from prmcal.db.cell_names import cell_numbers
-from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
+from prmcal.db.described import metrics
+from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC, Metrics
 from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places, relative_cut
 from prmcal.db.overview.gains import read_gains
-from prmcal.db.overview.ranking import rank_calibrators
+from prmcal.db.overview.ranking import rank_by_means
 from prmcal.db.overview.types import Overview, Quantity, Standing
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
@@ -42,7 +43,7 @@ def overview(
         Keep only places with these names.
     """
     with connection_of(source) as connection:
-        cells = _cells(connection)
+        cells, described = _cells(connection), metrics(connection)
         for name, values in (("llm", llm), ("prm", prm), ("dataset", dataset)):
             if values is not None:
                 cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
@@ -58,11 +59,11 @@ def overview(
         fits = _fit_seconds(connection, llm, prm)
         tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
-    shown = _with_values(calibration, results, compared, baseline)
+    shown = _with_values(calibration, results, compared, baseline, described)
     done = shown[shown["status"] == "done"]
     citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
     ranking = []
-    for name, rank in rank_calibrators(values).items():
+    for name, rank in rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
         base = values[values["calibrator"] == baseline]
         wins, ties, losses = _tests(name, compared)
@@ -99,6 +100,7 @@ def overview(
         most=gains.most,
         ranking=tuple(ranking),
         cells=shown,
+        metrics=described,
     )
 
 
@@ -170,10 +172,14 @@ def _errors(results: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, Quantity]:
 
 
 def _with_values(
-    cells: pd.DataFrame, results: pd.DataFrame, compared: pd.DataFrame, baseline: str | None
+    cells: pd.DataFrame,
+    results: pd.DataFrame,
+    compared: pd.DataFrame,
+    baseline: str | None,
+    described: Metrics,
 ) -> pd.DataFrame:
     measured = results[results["metric"] == RANKING_METRIC].reset_index(drop=True)
-    better = {RANKING_METRIC: METRICS[RANKING_METRIC].better}
+    better = {RANKING_METRIC: described.better(RANKING_METRIC)}
     measured["standing"] = standings(measured, compared, better)["standing"]
     columns = ["cell_id", "value", "low", "high", "standing"]
     shown = cells.merge(measured[columns], on="cell_id", how="left")

@@ -1,9 +1,9 @@
-"""Ranks of calibrators over places, with intervals from the bootstrap over questions."""
+"""Ranks over places, of calibrators or of strategies, with intervals from the bootstrap over questions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from prmcal.db.statistics.intervals import percentile_interval
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Rank", "rank_calibrators"]
+__all__ = ["Rank", "rank_by_means"]
 
 _BOOTSTRAP = Bootstrap(replicates=1000, seed=0)
 _TAIL = 0.025
@@ -24,7 +24,7 @@ _TAIL = 0.025
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a calibrator; see :class:`prmcal.db.overview.types.Standing` for its fields."""
+    """The rank of what competes; see :class:`prmcal.db.overview.types.Standing` for its fields."""
 
     places: int
     lowest: int
@@ -34,34 +34,38 @@ class Rank:
     rank_high: int
 
 
-def rank_calibrators(values: pd.DataFrame) -> dict[str, Rank]:
-    """Rank calibrators by the mean of their ranks at single places.
+def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
+    """Rank competitors by the mean of their ranks at single places.
 
-    All places of a data set are resampled with the same questions. At a place, the calibrator with the lowest mean has
+    All places of a data set are resampled with the same questions. At a place, the competitor with the lowest mean has
     rank 1, and equal ones share the mean of their ranks.
 
     Parameters
     ----------
     values : DataFrame
-        Columns dataset, llm, prm, calibrator, question_id and value (lower is better). Places with a single calibrator
-        are left out.
+        Columns dataset, llm, prm, question_id, value (lower is better), and one with the competitor. Places with a
+        single competitor are left out.
+    competitor : str
+        The name of this column, such as "calibrator". Its values can be sorted.
 
     Returns
     -------
-    dict of str to Rank
-        By calibrator, the lowest mean rank first. Calibrators with equal mean ranks are ordered by name.
+    dict
+        The ranks by competitor, the lowest mean rank first. Equal mean ranks are ordered by the mean value, and
+        then by name.
     """
-    ranks: dict[str, list[NDArray[np.float64]]] = {}
+    ranks: dict[Any, list[NDArray[np.float64]]] = {}
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0
     for _, here in values.groupby("dataset", sort=False):
-        for names, place in _ranks_of_places(here):
+        for names, place in _ranks_of_places(here, competitor):
             for name, column in zip(names, place.T, strict=True):
                 ranks.setdefault(name, []).append(column)
     if not ranks:
         return {}
     # The first row has the ranks of the questions as they are, and the others those of the resamples.
     means = {name: np.mean(columns, axis=0) for name, columns in ranks.items()}
-    order = sorted(means, key=lambda name: (means[name][0], name))
+    overall = values.groupby(competitor)["value"].mean()
+    order = sorted(means, key=lambda name: (means[name][0], overall[name], name))
     positions = _ranks(np.stack([means[name] for name in order], axis=1), "min")
     found = {}
     for index, name in enumerate(order):
@@ -80,10 +84,10 @@ def rank_calibrators(values: pd.DataFrame) -> dict[str, Rank]:
     return found
 
 
-def _ranks_of_places(here: pd.DataFrame) -> list[tuple[list[str], NDArray[np.float64]]]:
-    """Return for each place of a data set its calibrators, and their ranks: (1 + replicates, calibrators)."""
+def _ranks_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], NDArray[np.float64]]]:
+    """Return for each place of a data set its competitors, and their ranks: (1 + replicates, competitors)."""
     totals = here.pivot_table(
-        index="question_id", columns=[*PLACE, "calibrator"], values="value", sort=False, observed=True
+        index="question_id", columns=[*PLACE, competitor], values="value", sort=False, observed=True
     )
     counted = totals.notna().to_numpy(np.float64)
     sums = np.nan_to_num(totals.to_numpy(np.float64))
@@ -98,7 +102,7 @@ def _ranks_of_places(here: pd.DataFrame) -> list[tuple[list[str], NDArray[np.flo
     columns = totals.columns.to_frame(index=False)
     for _, place in columns.groupby(PLACE, sort=False):
         if len(place) > 1:
-            found.append((list(place["calibrator"]), _ranks(means[:, place.index], "average")))
+            found.append((list(place[competitor]), _ranks(means[:, place.index], "average")))
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prmcal.db.metrics import Metrics
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -131,6 +133,8 @@ class Overview:
         The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number,
         value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value
         divided by that of the baseline at the same place).
+    metrics : Metrics
+        The metrics of the run.
     """
 
     places: int
@@ -145,6 +149,7 @@ class Overview:
     most: int | None
     ranking: tuple[Standing, ...]
     cells: pd.DataFrame
+    metrics: Metrics
 
     def standing(self, calibrator: str | None) -> Standing | None:
         """Return the row of a calibrator; None if it has none."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from prmcal.db.cell_names import cell_numbers
+from prmcal.db.described import metrics
+from prmcal.db.league.query import league, league_points
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
@@ -54,7 +56,10 @@ __all__ = [
     "job_page",
     "jobs",
     "leaderboard",
+    "league",
+    "league_points",
     "measurements",
+    "metrics",
     "overview",
     "planned_shards",
     "plugins",

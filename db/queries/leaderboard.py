@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from prmcal.db.cell_names import cell_numbers
-from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
+from prmcal.db.described import metrics
+from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.standings import standings
 from prmcal.db.tables import Cell, Comparison, Result
@@ -76,16 +77,17 @@ def measurements(
         Result.metric, Result.value, Result.low, Result.high, Result.rows, Result.questions
     ).outerjoin(Result, sa.and_(Result.cell_id == Cell.cell_id, Cell.status == "done", same_level))
     with connection_of(source) as connection:
+        described = metrics(connection)
         found = frame(connection, query)
         compared = frame(connection, _comparisons(table)) if question_level is None else None
-    better = {metric.name: metric.better for metric in METRICS.values()}
+    better = {name: described.better(name) for name in described}
     standing = None if compared is None else standings(found, compared, better)
     for name in ("standing", "letters"):
         found[name] = None if standing is None else standing[name]
     for name, values in chosen.items():
         if values is not None:
             found = found[found[name].isin(list(values)) | found[name].isna()]
-    order = {name: place for place, name in enumerate(METRICS)}
+    order = {name: place for place, name in enumerate(described)}
     place = found["metric"].map(lambda name: order.get(name, len(order)))
     rows = found.assign(place=place).sort_values(["number", "place", "metric"], kind="stable")
     return rows.drop(columns="place").reset_index(drop=True)
@@ -110,11 +112,12 @@ def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: A
     """
     import pandas as pd
 
-    long = measurements(source, table, **filters)
+    with connection_of(source) as connection:
+        long, described = measurements(connection, table, **filters), metrics(connection)
     identity = ["cell_id", "number", *COORDINATES]
     wide = long.drop_duplicates("cell_id")[[*identity, "status", "reason"]].set_index("cell_id", drop=False)
     parts = [wide[identity]]
-    known = [metric.name for metric in METRICS.values() if metric.leaderboard == table]
+    known = [metric.name for metric in described.of(table)]
     for metric in [*known, *sorted(set(long["metric"].dropna()) - set(known))]:
         measured = long[long["metric"] == metric].set_index("cell_id")
         rows = measured[["value", "low", "high", "standing", "letters"]]

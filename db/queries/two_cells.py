@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.metrics import METRICS
+from prmcal.db.described import metrics
+from prmcal.db.metrics import Better, Metrics
 from prmcal.db.queries.common_questions import (
     common_prefixes,
     question_differences,
@@ -180,8 +181,9 @@ def compare_cells(path: Path, cell_a: str, cell_b: str, metric: str | None = Non
         first, second = (cell(connection, each, samples=0) for each in (cell_a, cell_b))
         _require_comparable(first.cell, second.cell)
         values_a, values_b = _values(first), _values(second)
-        names = _common_metrics(values_a, values_b, first.cell, second.cell, metric)
-        compared = _differences(connection, path.parent, first, second, names)
+        described = metrics(connection)
+        names = _common_metrics(values_a, values_b, first.cell, second.cell, metric, described)
+        compared = _differences(connection, path.parent, first, second, names, described)
         on_calibration = first.cell["leaderboard"] == "calibration"
         a, b = values_a[names[0]], values_b[names[0]]
         return CellComparison(
@@ -192,7 +194,7 @@ def compare_cells(path: Path, cell_a: str, cell_b: str, metric: str | None = Non
                     metric=name,
                     a=(values_a[name].value, values_a[name].low, values_a[name].high),
                     b=(values_b[name].value, values_b[name].low, values_b[name].high),
-                    from_zero=name in METRICS and METRICS[name].better == "near zero",
+                    from_zero=described.better(name) == "near zero",
                     **compared[name],
                 )
                 for name in names
@@ -235,9 +237,10 @@ def _common_metrics(
     first: Mapping[str, Any],
     second: Mapping[str, Any],
     chosen: str | None,
+    described: Metrics,
 ) -> list[str]:
     both = values_a.keys() & values_b.keys()
-    known = [name for name in METRICS if name in both] + sorted(both - METRICS.keys())
+    known = described.ordered(both)
     if chosen is None:
         if known:
             return known
@@ -256,7 +259,12 @@ def _common_metrics(
 
 
 def _differences(
-    connection: sa.Connection, directory: Path, first: CellDetail, second: CellDetail, metrics: list[str]
+    connection: sa.Connection,
+    directory: Path,
+    first: CellDetail,
+    second: CellDetail,
+    metrics: list[str],
+    described: Metrics,
 ) -> dict[str, dict[str, Any]]:
     """Return the differences by metric: stored comparisons if there are any, else from replicates."""
     cells = (first.cell["cell_id"], second.cell["cell_id"])
@@ -267,7 +275,7 @@ def _differences(
         measured_a, measured_b = _measured(connection, directory, (first, second), needed)
         for name in metrics:
             if name not in found:
-                found[name] = _paired(name, measured_a, measured_b, cells)
+                found[name] = _paired(name, measured_a, measured_b, cells, described.better(name))
     return found
 
 
@@ -350,6 +358,7 @@ def _paired(
     measured_a: Mapping[str, Replicated],
     measured_b: Mapping[str, Replicated],
     cells: tuple[str, str],
+    better: Better | None,
 ) -> dict[str, Any]:
     names = " and ".join(repr(each) for each in cells)
     if metric not in measured_a or metric not in measured_b:
@@ -367,7 +376,7 @@ def _paired(
             f"{names} cannot be paired, because they have {first.replicates.size} and {second.replicates.size} "
             f"bootstrap replicates. Run the grid again."
         )
-    found = replicated_difference(comparable(metric, first), comparable(metric, second))
+    found = replicated_difference(comparable(first, better), comparable(second, better))
     return {
         "difference": found.difference,
         "low": found.low,

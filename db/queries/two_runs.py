@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
+from prmcal.db.described import metrics
+from prmcal.db.metrics import COORDINATES, Leaderboard, Metric, Metrics
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import frame, reading
 from prmcal.db.replicates import comparable, read_replicates
@@ -31,8 +32,8 @@ class RunComparison:
 
     Attributes
     ----------
-    metric : str
-        The name of the metric.
+    described : Metric
+        The metric.
     both : DataFrame
         Cells that both runs have finished: cell_id and the columns of :data:`prmcal.db.metrics.COORDINATES`; value_a,
         low_a, high_a, value_b, low_b, high_b; difference (A - B), low, high and p, which is adjusted by Holm's
@@ -42,10 +43,20 @@ class RunComparison:
         Cells that only one run has finished: cell_id and the coordinates.
     """
 
-    metric: str
+    described: Metric
     both: pd.DataFrame
     only_a: pd.DataFrame
     only_b: pd.DataFrame
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric."""
+        return self.described.name
+
+    @property
+    def direction(self) -> str:
+        """Which of its values are better, such as "lower is better"."""
+        return Metrics([self.described]).direction(self.metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,7 @@ class _Run:
     cells: pd.DataFrame
     jobs: Mapping[str, Mapping[str, Any]]
     content: Mapping[tuple[str, str], str]
+    metrics: Metrics
 
 
 def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
@@ -77,15 +89,16 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
     metric = LEADERBOARDS[table].main_metrics[0]
     # One after the other: connections to two files are not open at the same time.
     a, b = _read(first, table, metric), _read(other, table, metric)
+    described = a.metrics.get(metric) or Metric(metric, a.metrics.title(metric), table, None, "")
     both = a.cells.merge(b.cells[["cell_id", "value", "low", "high"]], on="cell_id", suffixes=("_a", "_b"))
-    differences = [_difference(a, b, row, metric) for row in both.to_dict("records")]
+    differences = [_difference(a, b, row, described) for row in both.to_dict("records")]
     for place, name in enumerate(("difference", "low", "high", "p")):
         both[name] = [each[place] for each in differences]
     both["p"] = holm(both["p"].to_numpy(dtype=float))
     both["overlap"] = (both["low_a"] <= both["high_b"]) & (both["low_b"] <= both["high_a"])
     names = ["cell_id", *COORDINATES]
     return RunComparison(
-        metric,
+        described,
         both,
         a.cells.loc[~a.cells["cell_id"].isin(b.cells["cell_id"]), names].reset_index(drop=True),
         b.cells.loc[~b.cells["cell_id"].isin(a.cells["cell_id"]), names].reset_index(drop=True),
@@ -108,22 +121,29 @@ def _read(path: Path, table: Leaderboard, metric: str) -> _Run:
         jobs = {row["cell_id"]: row for row in frame(connection, query).to_dict("records")}
         datasets = frame(connection, sa.select(Dataset.name, Dataset.split, Dataset.content_hash))
         content = {(row.name, row.split): row.content_hash for row in datasets.itertuples(index=False)}
-    return _Run(path.parent, kept, jobs, content)
+        described = metrics(connection)
+    return _Run(path.parent, kept, jobs, content, described)
 
 
-def _difference(a: _Run, b: _Run, row: Mapping[str, Any], metric: str) -> tuple[float, float, float, float]:
+def _difference(
+    a: _Run, b: _Run, row: Mapping[str, Any], described: Metric
+) -> tuple[float, float, float, float]:
     """Return the difference with its interval and p value, which are NaN for cells that cannot be paired."""
     nan = float("nan")
     values = [row["value_a"], row["value_b"]]
-    if METRICS[metric].better == "near zero":
+    if described.better == "near zero":
         values = [abs(value) for value in values]
     alone = (values[0] - values[1], nan, nan, nan)
     jobs = [run.jobs.get(row["cell_id"], {}) for run in (a, b)]
     if not _same_questions(a, b, *jobs):
         return alone
     try:
-        first, second = (_replicates(run.folder, job)[metric] for run, job in zip((a, b), jobs, strict=True))
-        found = replicated_difference(comparable(metric, first), comparable(metric, second))
+        first, second = (
+            _replicates(run.folder, job)[described.name] for run, job in zip((a, b), jobs, strict=True)
+        )
+        found = replicated_difference(
+            comparable(first, described.better), comparable(second, described.better)
+        )
     except (ArtifactError, KeyError, ValueError):
         return alone
     return found.difference, found.low, found.high, found.p_value

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.db.tables.curves import CurveArea, CurvePoint, RiskPoint, SampleAccuracy
+from prmcal.db.tables.curves import CurveArea, CurvePoint, LeaguePoint, RiskPoint, SampleAccuracy
 from prmcal.db.tables.results import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
-from prmcal.db.tables.runs import Dataset, Job, JobInput, Plugin, Question, Run, SchemaVersion
+from prmcal.db.tables.runs import (
+    Dataset,
+    DescribedMetric,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+    Run,
+    SchemaVersion,
+)
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [
@@ -17,8 +26,10 @@ __all__ = [
     "CurveArea",
     "CurvePoint",
     "Dataset",
+    "DescribedMetric",
     "Job",
     "JobInput",
+    "LeaguePoint",
     "Plugin",
     "Question",
     "QuestionResult",

@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raise it with every change of a table. Files of another version are refused and can be rebuilt from artifacts."""
 
 

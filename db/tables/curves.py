@@ -6,7 +6,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base, identified_by
 
-__all__ = ["CurveArea", "CurvePoint", "RiskPoint", "SampleAccuracy"]
+__all__ = ["CurveArea", "CurvePoint", "LeaguePoint", "RiskPoint", "SampleAccuracy"]
 
 
 class CurvePoint(Base):
@@ -111,3 +111,29 @@ class SampleAccuracy(Base):
     )
 
     __mapper_args__ = identified_by(job_key, question_id, samples)
+
+
+class LeaguePoint(Base):
+    """A point of the curve of a strategy."""
+
+    __tablename__ = "league_points"
+    __table_args__ = (
+        {
+            "comment": "Curves of accuracy against samples of the strategies of the league, one for each of its cells."
+        },
+    )
+
+    cell_id: Mapped[str] = mapped_column(comment="Cell: cells.cell_id")
+    point: Mapped[int] = mapped_column(comment="Index on the curve, from 0; 0: one sample of each question")
+    samples: Mapped[float] = mapped_column(comment="Mean samples per question")
+    samples_low: Mapped[float | None] = mapped_column(comment="Lower end of its 95% interval")
+    samples_high: Mapped[float | None] = mapped_column(comment="Upper end of its 95% interval")
+    accuracy: Mapped[float] = mapped_column(comment="Share of questions that are answered correctly")
+    accuracy_low: Mapped[float | None] = mapped_column(comment="Lower end of its 95% interval")
+    accuracy_high: Mapped[float | None] = mapped_column(comment="Upper end of its 95% interval")
+    order_error: Mapped[float] = mapped_column(
+        comment="Largest standard error of an accuracy of the curve from a limited number of random orders; 0: exact"
+    )
+    questions: Mapped[int] = mapped_column(comment="Number of questions")
+
+    __mapper_args__ = identified_by(cell_id, point)

@@ -15,7 +15,7 @@ class Cell(Base):
 
     __tablename__ = "cells"
     __table_args__ = (
-        sa.CheckConstraint("leaderboard IN ('calibration', 'scaling')"),
+        sa.CheckConstraint("leaderboard IN ('calibration', 'scaling', 'league')"),
         sa.CheckConstraint("status IN ('done', 'failed', 'pending')"),
         {"comment": "Cells of the grid. A failed cell is a row with the reason."},
     )
@@ -23,7 +23,7 @@ class Cell(Base):
     cell_id: Mapped[str] = mapped_column(
         primary_key=True, comment="Readable identifier, the same in every run"
     )
-    leaderboard: Mapped[str] = mapped_column(comment="calibration or scaling")
+    leaderboard: Mapped[str] = mapped_column(comment="calibration, scaling or league")
     llm: Mapped[str] = mapped_column(comment="LLM: plugins.name")
     prm: Mapped[str | None] = mapped_column(comment="PRM: plugins.name; null if the strategy uses none")
     calibrator: Mapped[str | None] = mapped_column(
@@ -130,7 +130,7 @@ class Comparison(Base):
     __tablename__ = "comparisons"
     __table_args__ = ({"comment": "Paired comparisons of cells by bootstrap over their common questions."},)
 
-    leaderboard: Mapped[str] = mapped_column(primary_key=True, comment="calibration or scaling")
+    leaderboard: Mapped[str] = mapped_column(primary_key=True, comment="calibration, scaling or league")
     metric: Mapped[str] = mapped_column(primary_key=True, comment="Name of the metric")
     cell_a: Mapped[str] = mapped_column(primary_key=True, comment="First cell: cells.cell_id")
     cell_b: Mapped[str] = mapped_column(primary_key=True, comment="Second cell: cells.cell_id")

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base
 
-__all__ = ["Dataset", "Job", "JobInput", "Plugin", "Question", "Run", "SchemaVersion"]
+__all__ = ["Dataset", "DescribedMetric", "Job", "JobInput", "Plugin", "Question", "Run", "SchemaVersion"]
 
 
 class SchemaVersion(Base):
@@ -54,11 +54,13 @@ class Plugin(Base):
 
     __tablename__ = "plugins"
     __table_args__ = (
-        sa.CheckConstraint("kind IN ('llm', 'prm', 'calibrator', 'dataset', 'strategy')"),
+        sa.CheckConstraint("kind IN ('llm', 'prm', 'calibrator', 'dataset', 'strategy', 'metric')"),
         {"comment": "Plugins of the grid: the meaning of the names on the leaderboards."},
     )
 
-    kind: Mapped[str] = mapped_column(primary_key=True, comment="llm, prm, calibrator, dataset or strategy")
+    kind: Mapped[str] = mapped_column(
+        primary_key=True, comment="llm, prm, calibrator, dataset, strategy or metric"
+    )
     name: Mapped[str] = mapped_column(primary_key=True, comment="Name in the grid and on the leaderboards")
     plugin: Mapped[str] = mapped_column(comment="Registered name of the plugin")
     arguments: Mapped[dict[str, Any]] = mapped_column(comment="Constructor arguments")
@@ -69,6 +71,26 @@ class Plugin(Base):
     position: Mapped[int] = mapped_column(
         default=0, comment="Index in its list of the grid, from 0; rows are sorted by it"
     )
+
+
+class DescribedMetric(Base):
+    """What readers see of a metric."""
+
+    __tablename__ = "metrics"
+    __table_args__ = (
+        sa.CheckConstraint("leaderboard IN ('calibration', 'scaling', 'league')"),
+        sa.CheckConstraint("better IN ('lower', 'higher', 'near zero')"),
+        {"comment": "Metrics of the leaderboards: their titles, directions and meaning."},
+    )
+
+    name: Mapped[str] = mapped_column(primary_key=True, comment="Name of the metric: results.metric")
+    leaderboard: Mapped[str] = mapped_column(comment="calibration, scaling or league")
+    title: Mapped[str] = mapped_column(comment="Title of the column")
+    better: Mapped[str | None] = mapped_column(
+        comment="lower, higher or near zero: which value wins; null: none does by itself"
+    )
+    description: Mapped[str] = mapped_column(comment="What it measures")
+    position: Mapped[int] = mapped_column(comment="Index of the column, from 0; rows are sorted by it")
 
 
 class Dataset(Base):

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prmcal.db.metrics import MAIN_METRICS, METRICS, RANKING_METRIC
+from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
 from prmcal.db.overview.types import Overview, Quantity, Standing
 from prmcal.db.statistics.equal_cost import verdict
 from prmcal.db.text.formats import counted, duration, interval, number
-from prmcal.db.text.presentation import direction, metric_title
 from prmcal.db.text.readable import Readable
 
 __all__ = [
@@ -193,8 +192,8 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
         ),
         *(
             Column(
-                metric_title(metric),
-                f"{METRICS[metric].description} Mean over places; {direction(metric)}.",
+                found.metrics.title(metric),
+                f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
                 tuple(_estimate(each.errors[metric]) if metric in each.errors else "" for each in rows),
                 weight,
             )

@@ -1,6 +1,7 @@
 """How leaderboards are presented: titles, default columns, digits, marks and the words that explain them.
 
-The command line, the dashboard, the site and the report all read these, so that they say the same.
+The command line, the dashboard, the site and the report all read these, so that they say the same. The titles of
+metrics come with the run: see :mod:`prmcal.db.described`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prmcal.db.metrics import MAIN_METRICS, METRICS, Leaderboard, Metric
+from prmcal.db.metrics import MAIN_METRICS, Leaderboard
 from prmcal.db.statistics.standings import SIGNIFICANCE
 
 __all__ = [
@@ -19,10 +20,7 @@ __all__ = [
     "SECONDS_LEGEND",
     "SYMBOLS",
     "LeaderboardText",
-    "direction",
     "leaderboard_legend",
-    "metric_title",
-    "metrics_of",
     "standings_legend",
 ]
 
@@ -74,6 +72,12 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
         MAIN_METRICS["scaling"],
         "Trajectories",
     ),
+    "league": LeaderboardText(
+        "League",
+        "Strategies at equal cost: the accuracy of each over its whole range of budgets, and what it saves.",
+        MAIN_METRICS["league"],
+        "Trajectories",
+    ),
 }
 """The leaderboards by name."""
 
@@ -117,19 +121,3 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
         f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
         "significantly. A value without a mark or letter was not compared."
     )
-
-
-def metric_title(name: str) -> str:
-    """Return the title of a metric, also of one that :data:`prmcal.db.metrics.METRICS` does not have."""
-    return METRICS[name].title if name in METRICS else name.replace("_", " ").capitalize()
-
-
-def metrics_of(leaderboard: Leaderboard) -> list[Metric]:
-    """Return the metrics of a leaderboard, in the order of columns."""
-    return [metric for metric in METRICS.values() if metric.leaderboard == leaderboard]
-
-
-def direction(name: str) -> str:
-    """Return which values of a metric are better, such as "lower is better"; empty if none are."""
-    better = METRICS[name].better if name in METRICS else None
-    return f"{'closer to 0' if better == 'near zero' else better} is better" if better else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import COSTS, Leaderboard
+from prmcal.db.metrics import COSTS, SCALING, Leaderboard, Metrics
 from prmcal.db.text.formats import (
     amount,
     escape_latex,
@@ -22,7 +22,6 @@ from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
     MARKS,
-    metric_title,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +69,10 @@ class Readable:
 
 
 def readable_leaderboard(
-    frame: pd.DataFrame, leaderboard: Leaderboard, metrics: Sequence[str] | None = None
+    frame: pd.DataFrame,
+    leaderboard: Leaderboard,
+    described: Metrics,
+    metrics: Sequence[str] | None = None,
 ) -> Readable:
     """Return a leaderboard with intervals, marks, and the reasons of failed cells.
 
@@ -80,6 +82,8 @@ def readable_leaderboard(
         As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
     leaderboard : {"calibration", "scaling"}
         Which leaderboard it is.
+    described : Metrics
+        The metrics of the run, for their titles.
     metrics : sequence of str, optional
         Metrics to show. Default: all metrics of `frame`.
 
@@ -98,7 +102,7 @@ def readable_leaderboard(
         counts = [_count(row["questions"]), _count(row["rows"])]
         rows.append([*_identity(row, names), *values, *counts, row["status"]])
     failed = frame[frame["status"] == "failed"]["reason"].value_counts()
-    titles = [*map(metric_title, shown), "Questions", LEADERBOARDS[leaderboard].rows, "Status"]
+    titles = [*map(described.title, shown), "Questions", LEADERBOARDS[leaderboard].rows, "Status"]
     return Readable(
         [*_titles(names), *titles],
         rows,
@@ -123,7 +127,7 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
         ]
         for row in frame.to_dict("records")
     ]
-    titles = map(metric_title, ("accuracy", *costs))
+    titles = map(Metrics(SCALING).title, ("accuracy", *costs))
     return Readable([*_titles(names), *titles], rows, len(names), keys=(*names, "accuracy", *costs))
 
 

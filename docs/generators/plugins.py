@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import yaml
 
-from prmcal.db.metrics import METRICS, with_terminal
+from prmcal.db.metrics import with_terminal
 from prmcal.docs.generators.markdown import code, directive, table
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.shipped import shipped_grids
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS
@@ -23,13 +24,14 @@ _TITLES = {
     "calibrator": "Calibrators",
     "dataset": "Data sets",
     "strategy": "Strategies",
+    "metric": "Metrics",
 }
 
 
 def plugin_table(kind: str) -> str:
     """Return the table of the plugins of a kind."""
     rows = (
-        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), cls.citation]
+        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), _source(cls)]
         for name, cls in _plugins(kind)
     )
     return table(["name", "what it does", "source"], rows)
@@ -44,16 +46,17 @@ def plugin_details() -> str:
             parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
             parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}"))
             if cls.citation:
-                parts.append(f"Source: {cls.citation}\n")
+                parts.append(f"Source: {_source(cls)}\n")
     return "\n".join(parts)
 
 
 def metrics_table() -> str:
     """Return the table of all metrics. Those with terminal prefixes have the same meaning, so they are left out."""
-    with_terminals = {with_terminal(name) for name in METRICS}
+    described = built_in_metrics()
+    with_terminals = {with_terminal(each.name) for each in described}
     rows = (
         [each.title, code(each.name), each.leaderboard, each.better or "neither", each.description]
-        for each in METRICS.values()
+        for each in described
         if each.name not in with_terminals
     )
     return table(["metric", "name", "leaderboard", "better", "meaning"], rows)
@@ -87,6 +90,10 @@ def _plugins(kind: str) -> Iterator[tuple[str, type[Plugin]]]:
 def _anchor(kind: str, name: str) -> str:
     """Return the address of a plugin on the page of plugins. Plugins of two kinds may have the same name."""
     return f"{kind}-" + re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def _source(cls: type[Plugin]) -> str:
+    return f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
 
 
 def _summary(cls: type[Plugin]) -> str:

@@ -31,7 +31,7 @@ def cells(context: typer.Context, incomplete: str) -> list[str]:
 
 def tables(incomplete: str) -> list[str]:
     """Return the tables of the leaderboard."""
-    return _matching(("overview", "calibration", "scaling", "costs"), incomplete)
+    return _matching(("overview", "calibration", "scaling", "league", "costs"), incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
@@ -41,7 +41,7 @@ def formats(incomplete: str) -> list[str]:
 
 def kinds(incomplete: str) -> list[str]:
     """Return the kinds of plugins."""
-    return _matching(("llm", "prm", "calibrator", "dataset", "strategy"), incomplete)
+    return _matching(("llm", "prm", "calibrator", "dataset", "strategy", "metric"), incomplete)
 
 
 def _matching(known: tuple[str, ...], incomplete: str) -> list[str]:

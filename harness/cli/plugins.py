@@ -21,7 +21,7 @@ def list_plugins(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="llm, prm, calibrator, dataset or strategy.",
+            help="llm, prm, calibrator, dataset, strategy or metric.",
             autocompletion=complete.kinds,
         ),
     ] = None,
@@ -44,7 +44,7 @@ def check(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="llm, prm, calibrator, dataset or strategy. Needed if plugins of several kinds have the name.",
+            help="llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
         ),
     ] = None,
     argument: Annotated[

@@ -32,7 +32,7 @@ def leaderboard(
         str,
         typer.Option(
             metavar="TABLE",
-            help="overview, calibration, scaling or costs.",
+            help="overview, calibration, scaling, league or costs.",
             autocompletion=complete.tables,
         ),
     ] = "overview",
@@ -54,8 +54,8 @@ def leaderboard(
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
-    The overview ranks the calibrators over all places where they were measured. The other tables have a row for each
-    cell, which begins with its number. Every value has a 95% interval.
+    The overview ranks the calibrators over all places where they were measured, and the league ranks the strategies at
+    equal cost. The other tables have a row for each cell, which begins with its number. Every value has a 95% interval.
 
     Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
     wide unless the variable COLUMNS says otherwise.

@@ -92,6 +92,8 @@ def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
     yield "dataset", grid.calibration
     for spec in grid.distinct_strategies():
         yield "strategy", spec
+    for metric in grid.measurement.metrics:
+        yield "metric", metric
 
 
 def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.cell_names import cell_number, find_cell, numbered
-from prmcal.db.metrics import METRICS
-from prmcal.db.queries.catalog import cell
+from prmcal.db.metrics import Metrics
+from prmcal.db.queries.catalog import cell, metrics
 from prmcal.db.queries.provenance import CellDetail
 from prmcal.db.text.formats import amount
 from prmcal.db.text.readable import estimate, missing
@@ -65,7 +65,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
         head.append(wrapped(f"reason: {detail.cell['reason']}", width))
     parts = ["\n".join(head)]
     if len(detail.results):
-        parts.append(_results(detail.results, width))
+        parts.append(_results(detail.results, metrics(published), width))
     parts += [_plugins(detail, width), _data(detail, width), _jobs(detail.jobs, width)]
     parts += [
         wrapped(f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {row.question}", width)
@@ -76,8 +76,8 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _results(results: pd.DataFrame, width: int | None) -> str:
-    place = {name: index for index, name in enumerate(METRICS)}
+def _results(results: pd.DataFrame, described: Metrics, width: int | None) -> str:
+    place = {name: index for index, name in enumerate(described)}
     rows = sorted(
         results.to_dict("records"),
         key=lambda row: (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from prmcal.db.metrics import COSTS
+from prmcal.db.metrics import COSTS, Metrics
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.statistics.paired_differences import holm, replicated_difference
 from prmcal.db.tables import Comparison
@@ -22,7 +22,7 @@ from prmcal.harness.storage.store import Store
 __all__ = ["compare_groups"]
 
 
-def compare_groups(cells: Sequence[Cell], store: Store) -> list[Comparison]:
+def compare_groups(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Comparison]:
     """Compare all pairs within each group of finished cells.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the calibration
@@ -37,13 +37,15 @@ def compare_groups(cells: Sequence[Cell], store: Store) -> list[Comparison]:
     for cell in cells:
         if cell.labels.prm:
             groups[cell.leaderboard, cell.labels.llm, cell.labels.prm, cell.labels.dataset].append(cell)
-    return [row for group in groups.values() if len(group) > 1 for row in _compare_group(group, store)]
+    return [
+        row for group in groups.values() if len(group) > 1 for row in _compare_group(group, store, metrics)
+    ]
 
 
-def _compare_group(cells: Sequence[Cell], store: Store) -> list[Comparison]:
+def _compare_group(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Comparison]:
     measured = {
         cell.cell_id: {
-            name: comparable(name, each)
+            name: comparable(each, metrics.better(name))
             for name, each in read_replicates(_artifact(store, cell)).items()
             if name not in COSTS
         }

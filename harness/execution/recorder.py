@@ -7,12 +7,13 @@ readers every few seconds, or less often if this takes long.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.tables import Base, Dataset, JobInput, Plugin, Question, Run
+from prmcal.db.metrics import Metrics
+from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
@@ -43,7 +44,7 @@ _JOB_TABLES = {
     "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
     "search": ("searches",),
 }
-_CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins")
+_CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins", "league_points")
 
 
 class Recorder:
@@ -115,7 +116,7 @@ class Recorder:
     def end(self) -> None:
         """Write the remaining results, compare the cells, and mark the run as ended."""
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
-        comparisons = compare_groups(done, self.store)
+        comparisons = compare_groups(done, self.store, Metrics(self.plan.metrics))
         self._write(publish=False)
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
@@ -194,6 +195,10 @@ class Recorder:
             )
             for kind, plugins in self.plan.plugins.items()
             for position, plugin in enumerate(plugins)
+        ]
+        rows += [
+            DescribedMetric(**asdict(metric), position=position)
+            for position, metric in enumerate(self.plan.metrics)
         ]
         for data in self.plan.datasets:
             rows.append(

@@ -15,6 +15,8 @@ __all__ = ["compute"]
 def compute(shard: Shard[CalibratedParameters], context: Context) -> Output:
     """Return one row for each prefix and level. Prefixes that are too long for the PRM have no row.
 
+    The levels are those of the calibrator, and those that the grid asks for besides.
+
     The other trajectories are not needed: they have no success rates to compare with, and IAS reads the reward of the
     bare question, which all trajectories of a question share.
     """
@@ -26,8 +28,14 @@ def compute(shard: Shard[CalibratedParameters], context: Context) -> Output:
     rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
         features = features_of(context, shard, calibrator, rewards)
-        predicted = np.asarray(calibrator.predict(features), dtype=np.float64)
-        expected = (len(rewards), len(calibrator.levels))
+        levels = sorted({*calibrator.levels, *shard.parameters.levels})
+        asked = (
+            calibrator.predict_at(features, levels)
+            if shard.parameters.levels
+            else calibrator.predict(features)
+        )
+        predicted = np.asarray(asked, dtype=np.float64)
+        expected = (len(rewards), len(levels))
         require(
             predicted.shape == expected, f"it returned the shape {predicted.shape} instead of {expected}."
         )
@@ -37,6 +45,6 @@ def compute(shard: Shard[CalibratedParameters], context: Context) -> Output:
         require(bool((np.diff(predicted, axis=1) >= 0).all()), "its quantiles cross.")
     frames = [
         rewards[PREFIX].assign(level=level, reward=predicted[:, column])
-        for column, level in enumerate(calibrator.levels)
+        for column, level in enumerate(levels)
     ]
     return Output({"calibrated_rewards": pd.concat(frames, ignore_index=True)})

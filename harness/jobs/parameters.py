@@ -25,6 +25,7 @@ __all__ = [
     "GeneratingParameters",
     "HiddenParameters",
     "ImportedParameters",
+    "LeagueParameters",
     "MeasuringParameters",
     "Parameters",
     "PluginReference",
@@ -215,11 +216,27 @@ class FitParameters(CalibratorParameters):
     terminal: bool
 
 
+@dataclass(frozen=True)
 class CalibratedParameters(CalibratorParameters):
-    """Predict calibrated rewards with the fitted calibrator."""
+    """Predict calibrated rewards with the fitted calibrator.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
+        level.
+    """
 
     kind = "calibrated"
     version = 2
+    levels: tuple[float, ...] = ()
+
+    def stored(self) -> dict[str, Any]:
+        """Return the parameters as JSON data for the database, without levels if there are none."""
+        found = super().stored()
+        if not self.levels:
+            del found["levels"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -258,17 +275,18 @@ class SearchParameters(GeneratingParameters):
 
 @dataclass(frozen=True)
 class CalibrationMetricsParameters(MeasuringParameters):
-    """Compare calibrated rewards with success rates, in this number of bins.
+    """Compare calibrated rewards with success rates by these metrics, and in this number of bins for the diagram.
 
     With `terminal`, terminal prefixes count. Without it, every metric is computed both without and with them.
     """
 
     kind = "calibration_metrics"
-    version = 5
+    version = 6
     bins: int
     terminal: bool
     bootstrap: Resampling
     data: QuestionSlice
+    metrics: tuple[PluginReference, ...] = ()  # saved plans of version 5 have none
 
 
 @dataclass(frozen=True)
@@ -287,6 +305,18 @@ class StrategyParameters(MeasuringParameters):
     version = 2
     samples: int
     target: float | None
+    level: float | None
+    strategy: PluginReference
+    bootstrap: Resampling
+    data: QuestionSlice
+
+
+@dataclass(frozen=True)
+class LeagueParameters(MeasuringParameters):
+    """Compute the whole curve of a strategy, for budgets of up to N = `samples`, at a level beta if it has one."""
+
+    kind = "league"
+    samples: int
     level: float | None
     strategy: PluginReference
     bootstrap: Resampling
@@ -328,6 +358,8 @@ def _plain(value: Any) -> Any:
     """Return a field as JSON data; a half-open range becomes [start, stop]."""
     if isinstance(value, range):
         return [value.start, value.stop]
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
     if isinstance(value, PluginReference | Resampling | Sampling):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return value

@@ -91,7 +91,9 @@ def _calibrate(shard: Shard[SearchParameters], context: Context, prm: PRM) -> Ca
     if reference is None:
         return lambda prefixes, logits: (expit(logits), expit(logits))
     calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
-    columns = [calibrator.levels.index(each) for each in (_MEDIAN, shard.parameters.level or _MEDIAN)]
+    both = (_MEDIAN, shard.parameters.level or _MEDIAN)
+    levels = sorted(set(both))
+    columns = [levels.index(each) for each in both]
 
     def calibrate(
         prefixes: Sequence[Prefix], logits: NDArray[np.float64]
@@ -100,7 +102,7 @@ def _calibrate(shard: Shard[SearchParameters], context: Context, prm: PRM) -> Ca
         readable = np.flatnonzero(~np.isnan(logits))
         if len(readable):
             features = _features(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
-            predicted = np.asarray(calibrator.predict(features), dtype=np.float64)
+            predicted = np.asarray(calibrator.predict_at(features, levels), dtype=np.float64)
             require(not np.isnan(predicted).any(), "its calibrator returned NaN.")
             rewards[readable] = predicted[:, columns]
         return rewards[:, 0], rewards[:, 1]

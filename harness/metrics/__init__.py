@@ -1,4 +1,5 @@
-"""The formulas of the metrics: calibration errors, coverage, curves, selective answering.
+"""What is computed from metrics and curves: statistics of metrics, reliability bins, curves, selective answering.
 
-Intervals and comparisons belong in `prmcal.db.statistics`, the formulas of strategies in `prmcal.registry.strategies`.
+Calibration metrics belong in `prmcal.registry.metrics`, intervals and comparisons in `prmcal.db.statistics`, the
+formulas of strategies in `prmcal.registry.strategies`.
 """

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.bins import bin_edges, bin_index
 from prmcal.db.statistics.bootstrap import Ratio, question_totals
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.contracts.rows import PrefixRows
 
 __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]
 

@@ -30,6 +30,7 @@ from prmcal.db.statistics.intervals import (
     percentile_interval,
 )
 from prmcal.db.statistics.spending import Curve
+from prmcal.harness.metrics.league import area_of
 from prmcal.registry.strategies.budgets import adaptive_samples
 from prmcal.registry.strategies.exact import best_of_n
 
@@ -126,14 +127,9 @@ def _curve(table: NDArray[np.float64], samples: NDArray[Any], cost_rule: Interva
 
 
 def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
-    """Return the areas of curves: (curves, points) gives (curves,). Exact if accuracy is linear between points."""
+    """Return the areas of curves with points in any order: (curves, points) gives (curves,)."""
     # Sort by cost, and by accuracy if costs are equal, so that the value does not depend on the given order.
     order = np.lexsort((accuracy, samples), axis=-1)
     cost = np.take_along_axis(samples, order, axis=-1)
     gain = np.take_along_axis(accuracy, order, axis=-1)
-    left, right = cost[..., :-1], cost[..., 1:]
-    wide = right > left
-    slope = np.divide(np.diff(gain, axis=-1), right - left, out=np.zeros_like(left), where=wide)
-    parts = (gain[..., :-1] - slope * left) * np.log(right / left) + slope * (right - left)
-    areas: NDArray[np.float64] = np.where(wide, parts, 0.0).sum(axis=-1) / np.log(maximum)
-    return areas
+    return area_of(cost, gain, maximum)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -145,7 +146,7 @@ class Run:
             ``<metric>``, ``<metric>_low`` and ``<metric>_high`` (95% interval), ``<metric>_standing`` ("best", "tied",
             "worse" or missing) and ``<metric>_letters`` (cells of a group that share a letter do not differ
             significantly); then rows, questions, status and reason. Metrics are described in
-            :data:`prmcal.db.metrics.METRICS`. The table of costs has the same first columns, and then the costs.
+            :attr:`metrics`. The table of costs has the same first columns, and then the costs.
 
         Raises
         ------
@@ -163,6 +164,17 @@ class Run:
             if names is not None:
                 found = found[found[name].isin(names) | found[name].isna()]
         return found.reset_index(drop=True)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """The metrics of both leaderboards, in the order of columns.
+
+        Columns name, title, leaderboard, better ("lower", "higher", "near zero" or None) and description.
+        """
+        import pandas as pd
+
+        found = catalog.metrics(self._published).values()
+        return pd.DataFrame([asdict(each) for each in found])
 
     @property
     def cells(self) -> pd.DataFrame:

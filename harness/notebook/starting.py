@@ -140,6 +140,7 @@ def _require_files(grid: GridSpec) -> None:
         "calibrator": grid.calibrators,
         "dataset": [*grid.datasets, grid.calibration],
         "strategy": grid.strategies,
+        "metric": grid.measurement.metrics,
     }
     for kind, specs in named.items():
         registry = KINDS[kind]

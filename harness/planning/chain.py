@@ -30,6 +30,7 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
 
 __all__ = [
+    "asked_levels",
     "calibrated_job",
     "fit_job",
     "hidden_job",
@@ -159,12 +160,21 @@ def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) 
     return make_job(labels, [shard], [*_sources(calibrator, scored), success])
 
 
+def asked_levels(grid: GridSpec, calibrator: Calibrator) -> tuple[float, ...]:
+    """Return the levels of the grid that a calibrator of any level has to predict besides its own, ascending."""
+    return tuple(sorted(set(grid.scaling.levels) - set(calibrator.levels))) if calibrator.any_level else ()
+
+
 def calibrated_job(
-    calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+    grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
 ) -> Job[CalibratedParameters]:
-    """Predict the rewards of scored trajectories with a fitted calibrator."""
-    parameters = CalibratedParameters(*_reading(calibrator, scored))
-    shard = _read(parameters, calibrator, scored, {}, {"fit": fit.refs})
+    """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels that the grid asks for.
+
+    Only a calibrator of any level has levels in its key: those that are not its own.
+    """
+    asked = asked_levels(grid, calibrator.built)
+    parameters = CalibratedParameters(*_reading(calibrator, scored), asked)
+    shard = _read(parameters, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
 

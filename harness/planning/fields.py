@@ -9,16 +9,43 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.storage.keys import content_key
 from prmcal.registry.contracts.ranges import Share
 
-__all__ = ["Arguments", "Bins", "Chosen", "Entries", "FollowUps", "Name", "Number", "Replicates", "Seed"]
-__all__ += ["Shares", "StrategyName", "Text"]
+__all__ = [
+    "Arguments",
+    "Bins",
+    "Chosen",
+    "Entries",
+    "FollowUps",
+    "MetricName",
+    "Name",
+    "Number",
+    "Replicates",
+]
+__all__ += ["Seed", "Shares", "StrategyName", "Text"]
 
 _MOST = 1_000_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+
+
+def _free_column(name: str) -> str:
+    taken = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
+    ending = next((end for end in _ENDINGS if name.endswith(end)), "")
+    if name in taken or ending:
+        raise ValueError(
+            f"leaderboards have other columns {f'that end in {ending}' if ending else 'of this name'}"
+        )
+    return name
+
+
+_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
+_ENDINGS = ("_low", "_high", "_standing", "_letters", with_terminal(""))
+MetricName = Annotated[Name, AfterValidator(_free_column)]
+"""The name of a column. Its interval, standing and letters are columns of their own."""
 Text = Annotated[str, Field(max_length=200)]
 """A name that plugins give: of a plugin, or of a split."""
 Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None

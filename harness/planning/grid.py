@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import PluginReference
@@ -17,6 +17,7 @@ from prmcal.harness.planning.fields import (
     Chosen,
     Entries,
     FollowUps,
+    MetricName,
     Name,
     Number,
     Replicates,
@@ -36,6 +37,7 @@ __all__ = [
     "CalibratorSpec",
     "DatasetSpec",
     "GridSpec",
+    "MetricSpec",
     "PluginSpec",
     "SamplingSpec",
     "ShardSpec",
@@ -128,6 +130,13 @@ class StrategySpec(PluginSpec):
         )
 
 
+class MetricSpec(PluginSpec):
+    """A calibration metric and its name, which is that of its column."""
+
+    name: MetricName
+    """The name of the column: letters, digits and `. _ + -`."""
+
+
 class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
 
@@ -171,6 +180,20 @@ class SamplingSpec(_Spec):
         return Sampling(self.temperature, self.top_p, self.max_tokens, tuple(self.stop))
 
 
+AnySpec = TypeVar("AnySpec", bound=PluginSpec)
+
+
+def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
+    names = Counter(spec.name for spec in specs)
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise ValueError(f"the name '{min(twice)}' is used twice; give each entry its own name")
+    return specs
+
+
+MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidator(_unique_names)]
+
+
 class MeasurementSpec(_Spec):
     """How calibration is measured on the test questions.
 
@@ -190,6 +213,8 @@ class MeasurementSpec(_Spec):
     """The number of bins of the calibration errors."""
     replicates: Replicates = 2000
     """The number of bootstrap replicates."""
+    metrics: MetricEntries = []
+    """Metrics to measure besides the built-in ones: metrics of your own, or built-in ones with other arguments."""
 
 
 class ScalingSpec(_Spec):
@@ -200,10 +225,8 @@ class ScalingSpec(_Spec):
     targets: Shares = [0.99]
     """The target probabilities C of strategies with IAS."""
     levels: Shares = [0.1]
-    """The quantile levels beta of strategies that read calibrated rewards. A point estimate is used for every level."""
-
-
-AnySpec = TypeVar("AnySpec", bound=PluginSpec)
+    """The quantile levels beta of strategies that read calibrated rewards: any, if the calibrator predicts any level.
+    A point estimate is used for every level."""
 
 
 class ShardSpec(_Spec):
@@ -219,14 +242,6 @@ class ShardSpec(_Spec):
 
 def _is_chosen(name: str, chosen: Chosen) -> bool:
     return chosen is None or name in chosen
-
-
-def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
-    names = Counter(spec.name for spec in specs)
-    twice = [name for name, count in names.items() if count > 1]
-    if twice:
-        raise ValueError(f"the name '{min(twice)}' is used twice; give each entry its own name")
-    return specs
 
 
 def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
@@ -278,6 +293,8 @@ class GridSpec(_Spec):
     """The settings of strategies."""
     strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
     """The strategies. All of them use the same pool of samples, except searches, which generate again."""
+    league: bool = False
+    """If true, the whole curve of every strategy is computed, so that strategies are compared at equal cost."""
     shards: ShardSpec = ShardSpec()
     """The size of the units of work."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeGuard, TypeVar
 
@@ -11,6 +11,7 @@ from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import (
     CalibrationMetricsParameters,
     CurvesParameters,
+    LeagueParameters,
     MeasuringParameters,
     Parameters,
     Resampling,
@@ -22,6 +23,7 @@ from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, build_plugin
 from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.plugins import strategies
@@ -31,6 +33,7 @@ __all__ = [
     "calibration_metrics_job",
     "curves_job",
     "is_search",
+    "league_job",
     "search_job",
     "search_results_job",
     "strategy_job",
@@ -39,14 +42,26 @@ __all__ = [
 Measuring = TypeVar("Measuring", bound=MeasuringParameters)
 
 
-def calibration_metrics_job(grid: GridSpec, calibrated: Calibrated) -> Job[CalibrationMetricsParameters]:
-    """Compare calibrated rewards with success rates."""
+def calibration_metrics_job(
+    grid: GridSpec, calibrated: Calibrated, metrics: Sequence[GridPlugin[Metric]]
+) -> Job[CalibrationMetricsParameters]:
+    """Compare calibrated rewards with success rates by some metrics."""
     sampled, bins, terminal = calibrated.scored.sampled, grid.measurement.bins, grid.measurement.terminal
     return _measuring_job(
         calibrated.labels,
         sampled.data,
-        CalibrationMetricsParameters(bins, terminal, _resampling(grid, sampled.data), sampled.data.whole),
-        {"bins": bins, "terminal": terminal},
+        CalibrationMetricsParameters(
+            bins,
+            terminal,
+            _resampling(grid, sampled.data),
+            sampled.data.whole,
+            tuple(each.reference for each in metrics),
+        ),
+        {
+            "bins": bins,
+            "terminal": terminal,
+            "metrics": [[each.name, each.identity] for each in metrics],
+        },
         {"calibrated": calibrated.rewards, "success": sampled.success},
     )
 
@@ -79,6 +94,22 @@ def strategy_job(
         ),
         {"samples": samples, "target": target, "level": inputs.level, "strategy": strategy.identity},
         inputs.roles(strategy.built),
+    )
+
+
+def league_job(
+    grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[Strategy]
+) -> Job[LeagueParameters]:
+    """Compute the whole curve of a strategy, beside that of best-of-n with the scores of a PRM."""
+    if inputs.scored is None:
+        raise ValueError("A league needs the scores of a PRM.")
+    data, samples = inputs.sampled.data, grid.scaling.samples
+    return _measuring_job(
+        inputs.labels,
+        data,
+        LeagueParameters(samples, inputs.level, strategy.reference, _resampling(grid, data), data.whole),
+        {"samples": samples, "level": inputs.level, "strategy": strategy.identity},
+        {**inputs.roles(strategy.built), "score": inputs.scored.scores},
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
+    FitParameters,
     HiddenParameters,
     ImportedParameters,
     Parameters,
@@ -20,11 +21,14 @@ from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.contracts.strategy import OnceFor, Strategy
+from prmcal.registry.contracts.strategy import OnceFor, PoolStrategy, Strategy
 
-__all__ = ["Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard"]
+__all__ = ["OF_TRAJECTORIES", "Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard"]
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
+
+OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))
+"""What a strategy may read that needs calibrated rewards of all trajectories."""
 
 
 def make_shard(
@@ -106,12 +110,23 @@ class Scored:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Scored trajectories with the rewards of a calibrator. `fit` is the job that fitted the calibrator."""
+    """Scored trajectories with the rewards of a calibrator.
+
+    Attributes
+    ----------
+    fit : Job
+        The job that fitted the calibrator.
+    rewards : Job
+        The rewards of the prefixes of measured trajectories.
+    pool_rewards : Job or None
+        The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them.
+    """
 
     scored: Scored
     calibrator: GridPlugin[Calibrator]
-    fit: Job[Parameters]
+    fit: Job[FitParameters]
     rewards: Job[CalibratedParameters]
+    pool_rewards: Job[CalibratedParameters] | None = None
 
     @property
     def labels(self) -> Labels:
@@ -121,9 +136,13 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class StrategyInputs:
-    """What a strategy can read: trajectories, their scores if any, rewards if any, and at a level beta if any."""
+    """What a strategy can read: trajectories, their scores if any, rewards if any, and at a level beta if any.
+
+    `tuning` is the same of the calibration questions.
+    """
 
     sampled: Sampled
+    tuning: StrategyInputs | None = None
     scored: Scored | None = None
     calibrated: Calibrated | None = None
     level: float | None = None
@@ -141,23 +160,30 @@ class StrategyInputs:
 
     def at(self, once_for: OnceFor) -> StrategyInputs:
         """Return the part of these inputs that a strategy which is run once for `once_for` can read."""
+        tuning = self.tuning.at(once_for) if self.tuning else None
         match once_for:
             case "data":
-                return StrategyInputs(self.sampled)
+                return StrategyInputs(self.sampled, tuning)
             case "prm":
-                return StrategyInputs(self.sampled, self.scored)
+                return StrategyInputs(self.sampled, tuning, self.scored)
             case "calibrator":
-                return StrategyInputs(self.sampled, self.scored, self.calibrated)
+                return StrategyInputs(self.sampled, tuning, self.scored, self.calibrated)
             case "level":
                 return self
 
     def roles(self, strategy: Strategy) -> dict[str, Job[Parameters]]:
         """Return the jobs whose artifacts the strategy reads, by role."""
         found: dict[str, Job[Parameters]] = {"rollout": self.sampled.rollout}
-        if self.scored is not None and "scores" in strategy.reads:
+        reads = set(strategy.reads)
+        if self.scored is not None and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
             found["score"] = self.scored.scores
-        if self.calibrated is not None and "rewards" in strategy.reads:
-            found["calibrated"] = self.calibrated.rewards
-        if "success" in strategy.reads:
+        if self.calibrated is not None:
+            if reads & {"rewards", "question_rewards"}:
+                found["calibrated"] = self.calibrated.rewards
+            if reads & OF_TRAJECTORIES and self.calibrated.pool_rewards is not None:
+                found["pool_rewards"] = self.calibrated.pool_rewards
+        if "success" in reads:
             found["success"] = self.sampled.success
+        if self.tuning is not None and isinstance(strategy, PoolStrategy) and strategy.tuned:
+            found |= {f"tuning_{role}": job for role, job in self.tuning.roles(strategy).items()}
         return found

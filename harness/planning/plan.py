@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from prmcal.db.cells import cell_id
+from prmcal.db.metrics import Leaderboard, Metric
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.keys import ArtifactRef
@@ -23,14 +24,14 @@ class Cell:
 
     Attributes
     ----------
-    leaderboard : {"calibration", "scaling"}
+    leaderboard : {"calibration", "scaling", "league"}
     strategy : str
         Empty on the calibration leaderboard.
     target, level : float or None
         The target probability C and the level beta, if the strategy has one.
     """
 
-    leaderboard: Literal["calibration", "scaling"]
+    leaderboard: Leaderboard
     labels: Labels
     job: Job[Parameters]
     strategy: str = ""
@@ -115,6 +116,8 @@ class Plan:
         The plugins of each kind, in the order of the grid.
     datasets : tuple of PlannedQuestions
         The splits in use, with their questions.
+    metrics : tuple of Metric
+        What readers see of the metrics of both leaderboards, in the order of columns.
     absent : tuple of str
         Models and data that are not on this machine and that the plan does without.
     model_seconds : mapping of ArtifactRef to float, optional
@@ -126,6 +129,7 @@ class Plan:
     cells: tuple[Cell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin, ...]]
     datasets: tuple[PlannedQuestions, ...]
+    metrics: tuple[Metric, ...] = ()
     absent: tuple[str, ...] = ()
     model_seconds: Mapping[ArtifactRef, float] | None = None
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, repr=False, compare=False)

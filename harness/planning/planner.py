@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.parameters import FitParameters, Parameters, SearchParameters
+from prmcal.harness.jobs.job import Job, Labels
+from prmcal.harness.jobs.parameters import (
+    CalibratedParameters,
+    FitParameters,
+    HiddenParameters,
+    Parameters,
+    SearchParameters,
+)
 from prmcal.harness.planning.chain import (
+    asked_levels,
     calibrated_job,
     fit_job,
     hidden_job,
@@ -22,19 +30,22 @@ from prmcal.harness.planning.measurements import (
     calibration_metrics_job,
     curves_job,
     is_search,
+    league_job,
     search_job,
     search_results_job,
     strategy_job,
 )
-from prmcal.harness.planning.parts import Calibrated, Sampled, Scored, StrategyInputs
+from prmcal.harness.planning.metrics import described_metrics
+from prmcal.harness.planning.parts import OF_TRAJECTORIES, Calibrated, Sampled, Scored, StrategyInputs
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
 
 __all__ = ["build_plan"]
 
@@ -66,6 +77,7 @@ class _Planner:
         self.jobs: list[Job[Parameters]] = []
         self.cells: list[Cell] = []
         self.searches: dict[str, Job[SearchParameters]] = {}
+        self.hidden: dict[str, Job[HiddenParameters]] = {}
 
     def plan(self) -> Plan:
         for llm in self.resolved.llms:
@@ -78,27 +90,40 @@ class _Planner:
                 for kind, plugins in self.resolved.plugins.items()
             },
             datasets=tuple(each.planned for each in self.resolved.datasets),
+            metrics=described_metrics(
+                [(each.name, each.built) for each in self.resolved.metrics],
+                [
+                    sorted({*calibrator.built.levels, *asked_levels(self.grid, calibrator.built)})
+                    for calibrator in self.resolved.calibrators
+                ],
+                self.grid.measurement.terminal,
+            ),
             absent=self.resolved.absent,
         )
 
     def _plan_llm(self, llm: GridPlugin[LLM]) -> None:
         calibration = self._calibration(llm)
+        tuning = StrategyInputs(calibration)
         tests = []
         for data in self.resolved.tests:
             measurement, samples = self.grid.measurement, self.grid.scaling.samples
             sampled = self._sampled(llm, data, samples, measurement.measured, measurement.follow_ups)
             tests.append(sampled)
-            self._strategies(StrategyInputs(sampled))
+            self._strategies(StrategyInputs(sampled, tuning))
         for prm in self.resolved.prms:
             fitted = self._scored(prm, calibration)
+            tuning = StrategyInputs(calibration, scored=fitted)
             tested = [self._scored(prm, sampled) for sampled in tests]
             for scored in tested:
-                self._strategies(StrategyInputs(scored.sampled, scored))
+                inputs = StrategyInputs(scored.sampled, tuning, scored)
+                self._strategies(inputs)
+                self._league(inputs)
                 self._add(curves_job(self.grid, scored))
             for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self._add(fit_job(self.grid, calibrator, fitted))
+                known = self._tuning(calibrator, fitted, fit)
                 for scored in tested:
-                    self._test(calibrator, scored, fit)
+                    self._test(calibrator, scored, fit, known)
 
     def _calibration(self, llm: GridPlugin[LLM]) -> Sampled:
         """Plan the trajectories that calibrators are fitted to, with their success rates."""
@@ -124,38 +149,110 @@ class _Planner:
             hidden = self._add(hidden_job(sampled, prm, scores))
         return Scored(sampled, prm, scores, hidden)
 
-    def _test(self, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]) -> None:
+    def _tuning(
+        self, calibrator: GridPlugin[Calibrator], fitted: Scored, fit: Job[FitParameters]
+    ) -> StrategyInputs:
+        """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
+        inputs = StrategyInputs(fitted.sampled, scored=fitted)
+        reading = [
+            strategy
+            for strategy in self.resolved.strategies
+            if isinstance(strategy.built, PoolStrategy)
+            and strategy.built.tuned
+            and PER_CALIBRATOR.union({"rewards"}).intersection(strategy.built.reads)
+        ]
+        if not any(
+            self._runs(strategy, replace(fitted.labels, dataset="", calibrator=calibrator.name))
+            for strategy in reading
+        ):
+            return inputs
+        rewards = self._add(calibrated_job(self.grid, calibrator, fitted, fit))
+        return replace(inputs, calibrated=Calibrated(fitted, calibrator, fit, rewards, rewards))
+
+    def _test(
+        self,
+        calibrator: GridPlugin[Calibrator],
+        scored: Scored,
+        fit: Job[FitParameters],
+        tuning: StrategyInputs,
+    ) -> None:
         """Plan everything that is measured of a calibrator on one data set."""
-        rewards = self._add(calibrated_job(calibrator, scored, fit))
+        rewards = self._add(calibrated_job(self.grid, calibrator, scored, fit))
         calibrated = Calibrated(scored, calibrator, fit, rewards)
-        metrics = self._add(calibration_metrics_job(self.grid, calibrated))
+        metrics = self._add(calibration_metrics_job(self.grid, calibrated, self.resolved.metrics))
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
         self._add(curves_job(self.grid, scored, calibrated))
+        calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
         for level in [None, *self._levels(calibrator.built)]:
-            self._strategies(StrategyInputs(scored.sampled, scored, calibrated, level))
+            known = replace(tuning, level=level)
+            inputs = StrategyInputs(scored.sampled, known, scored, calibrated, level)
+            self._strategies(inputs)
+            self._league(inputs)
+
+    def _pool_rewards(self, calibrated: Calibrated) -> Job[CalibratedParameters] | None:
+        """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
+        scored, samples = calibrated.scored, self.grid.scaling.samples
+        if not any(
+            OF_TRAJECTORIES.intersection(strategy.built.reads) and self._runs(strategy, calibrated.labels)
+            for strategy in self.resolved.strategies
+        ):
+            return None
+        if scored.sampled.measured == samples:
+            return calibrated.rewards
+        hidden = None
+        if calibrated.calibrator.built.reads == "hidden":
+            hidden = self._hidden_of_all(scored)
+        every = Scored(replace(scored.sampled, measured=samples), scored.prm, scored.scores, hidden)
+        return self._add(calibrated_job(self.grid, calibrated.calibrator, every, calibrated.fit))
+
+    def _hidden_of_all(self, scored: Scored) -> Job[HiddenParameters]:
+        """Plan the hidden states of all trajectories of the pool, once for all calibrators."""
+        if scored.scores.key not in self.hidden:
+            every = replace(scored.sampled, measured=self.grid.scaling.samples)
+            self.hidden[scored.scores.key] = self._add(hidden_job(every, scored.prm, scored.scores))
+        return self.hidden[scored.scores.key]
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
-        if calibrator.levels == (0.5,):
+        if calibrator.levels == (0.5,) and not calibrator.any_level:
             return [0.5]
         missing = [level for level in self.grid.scaling.levels if level not in calibrator.levels]
-        if missing:
+        if missing and not calibrator.any_level:
             raise GridError(
                 f"'scaling.levels' contains beta = {missing[0]}, which the calibrator '{calibrator.plugin_name}' does "
-                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}."
+                f"not predict. It predicts: {', '.join(map(str, calibrator.levels))}. "
+                "`prmcal list calibrator` shows the calibrators that predict any level."
             )
         return list(self.grid.scaling.levels)
 
     def _strategies(self, inputs: StrategyInputs) -> None:
         """Plan every strategy that is run once for these inputs, with every target C if it has one."""
-        labels = inputs.labels
         for strategy in self.resolved.strategies:
-            if inputs.suits(strategy.built) and self.grid.runs(
-                strategy.name, labels.dataset, labels.prm, labels.calibrator
-            ):
+            if inputs.suits(strategy.built) and self._runs(strategy, inputs.labels):
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
-                    self.cells.append(Cell("scaling", labels, job, strategy.name, target, inputs.level))
+                    self.cells.append(
+                        Cell("scaling", inputs.labels, job, strategy.name, target, inputs.level)
+                    )
+
+    def _league(self, inputs: StrategyInputs) -> None:
+        """Plan the curve of every strategy that has one for these inputs, with a PRM."""
+        if not self.grid.league or inputs.scored is None:
+            return
+        for strategy in self.resolved.strategies:
+            built = strategy.built
+            wanted = inputs.suits(built) or (built.once_for == "data" and inputs.calibrated is None)
+            if (
+                isinstance(built, PoolStrategy)
+                and built.in_league
+                and wanted
+                and self._runs(strategy, inputs.labels)
+            ):
+                job = self._add(league_job(self.grid, inputs, strategy))
+                self.cells.append(Cell("league", inputs.labels, job, strategy.name, None, inputs.level))
+
+    def _runs(self, strategy: GridPlugin[Strategy], labels: Labels) -> bool:
+        return self.grid.runs(strategy.name, labels.dataset, labels.prm, labels.calibrator)
 
     def _strategy(
         self, inputs: StrategyInputs, strategy: GridPlugin[Strategy], target: float | None

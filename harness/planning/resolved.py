@@ -12,18 +12,20 @@ from prmcal.errors import GridError
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.metrics import metric_specs
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.excerpts import shown
 from prmcal.registry.models.checkpoints import is_on_this_machine
-from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms, strategies
+from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
 __all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "absent_checkpoint", "build_plugin", "resolve"]
 
@@ -133,6 +135,7 @@ class ResolvedGrid:
     prms: tuple[GridPlugin[PRM], ...]
     calibrators: tuple[GridPlugin[Calibrator], ...]
     strategies: tuple[GridPlugin[Strategy], ...]
+    metrics: tuple[GridPlugin[Metric], ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
 
@@ -163,6 +166,7 @@ class ResolvedGrid:
             calibrators.kind: self.calibrators,
             datasets.kind: tuple(used.values()),
             strategies.kind: self.strategies,
+            metrics.kind: self.metrics,
         }
 
 
@@ -186,6 +190,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
         calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
         strategies=tuple(build_plugin(strategies, spec) for spec in grid.distinct_strategies()),
+        metrics=tuple(build_plugin(metrics, spec) for spec in metric_specs(grid)),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
     )

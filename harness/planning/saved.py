@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from prmcal.db.metrics import Metric
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import write_atomically
@@ -50,6 +52,7 @@ def write_plan(
         "grid": content_key(grid),
         "plugins": {kind: [asdict(each) for each in plugins] for kind, plugins in plan.plugins.items()},
         "datasets": [_questions_data(each) for each in plan.datasets],
+        "metrics": [asdict(each) for each in plan.metrics],
         "jobs": list(_jobs_data(plan, model_seconds)),
         "cells": list(_cells_data(plan)),
     }
@@ -157,6 +160,8 @@ def _data(value: Any) -> Any:
         return [value.start, value.stop]
     if is_dataclass(value):
         return {name: _data(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, tuple):
+        return [_data(each) for each in value]
     return value
 
 
@@ -166,10 +171,12 @@ def _typed(annotation: Any, data: Any) -> Any:
         return None
     if annotation is range:
         return range(*data)
+    if get_origin(annotation) is tuple:
+        return tuple(_typed(get_args(annotation)[0], each) for each in data)
     cls: Any = next((each for each in (annotation, *get_args(annotation)) if is_dataclass(each)), None)
     if cls is not None:
         return cls(**{name: _typed(_fields(cls)[name], value) for name, value in data.items()})
-    return tuple(data) if get_origin(annotation) is tuple else data
+    return data
 
 
 @cache
@@ -210,7 +217,11 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         PlannedQuestions(**{**each, "questions": tuple(Question(*row) for row in each["questions"])})
         for each in content["datasets"]
     )
-    return Plan(tuple(jobs), tuple(cells), plugins, datasets, model_seconds=seconds)
+    # Earlier versions of prmcal had the built-in metrics only, and did not write them down.
+    described = (
+        tuple(Metric(**each) for each in content["metrics"]) if "metrics" in content else built_in_metrics()
+    )
+    return Plan(tuple(jobs), tuple(cells), plugins, datasets, described, model_seconds=seconds)
 
 
 def _shards(

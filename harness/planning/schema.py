@@ -40,6 +40,8 @@ def grid_schema() -> dict[str, Any]:
         properties[key]["items"] = {"$ref": f"#/definitions/{kind}"}
         entries[kind] = _entry(models[model], kind)
     entries["calibration"] = _entry(models["CalibrationSpec"], "dataset")
+    entries["metric"] = _entry(models["MetricSpec"], "metric")
+    models["MeasurementSpec"]["properties"]["metrics"]["items"] = {"$ref": "#/definitions/metric"}
     for key in ("sampling", "measurement", "scaling", "shards"):
         entries[key] = models[properties[key]["$ref"].rpartition("/")[2]]
     for key in ("calibration", "sampling", "measurement", "scaling", "shards"):

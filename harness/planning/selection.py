@@ -57,7 +57,9 @@ def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
         if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
     ]
     absent = _absent(plan, jobs)
-    return Plan(tuple(jobs), tuple(cells), plan.plugins, plan.datasets, absent, plan.model_seconds)
+    return Plan(
+        tuple(jobs), tuple(cells), plan.plugins, plan.datasets, plan.metrics, absent, plan.model_seconds
+    )
 
 
 def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.metrics import Metrics
 from prmcal.db.queries.reported import REPORTED_TABLES, reported
 from prmcal.db.text.formats import number
-from prmcal.db.text.presentation import COORDINATE_TITLES, metric_title
+from prmcal.db.text.presentation import COORDINATE_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,15 +27,16 @@ class PaperTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def paper_tables() -> list[PaperTable]:
-    """Return the tables of the paper."""
+def paper_tables(described: Metrics) -> list[PaperTable]:
+    """Return the tables of the paper. `described` are the metrics of a run, for their titles."""
     numbers = reported()
     return [
-        _paper_table(title, numbers[numbers["table"] == label]) for label, title in REPORTED_TABLES.items()
+        _paper_table(title, numbers[numbers["table"] == label], described)
+        for label, title in REPORTED_TABLES.items()
     ]
 
 
-def _paper_table(title: str, numbers: pd.DataFrame) -> PaperTable:
+def _paper_table(title: str, numbers: pd.DataFrame, described: Metrics) -> PaperTable:
     used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
     metrics = list(dict.fromkeys(numbers["metric"]))
     found: dict[tuple[str, ...], dict[str, str]] = {}
@@ -44,7 +46,7 @@ def _paper_table(title: str, numbers: pd.DataFrame) -> PaperTable:
         found.setdefault(place, {})[row["metric"]] = value
     return PaperTable(
         title=title,
-        heads=(*(COORDINATE_TITLES[name] for name in used), *(metric_title(metric) for metric in metrics)),
+        heads=(*(COORDINATE_TITLES[name] for name in used), *(described.title(metric) for metric in metrics)),
         rows=tuple(
             (*place, *(values.get(metric, _DASH) for metric in metrics)) for place, values in found.items()
         ),

@@ -17,8 +17,11 @@ from urllib.parse import quote
 
 from prmcal.db.html import asset
 from prmcal.db.html.differences import differences_table
+from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.html.table import leaderboard_table, table_json
+from prmcal.db.league.query import league
+from prmcal.db.league.types import League
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
@@ -53,6 +56,7 @@ class _Run:
     published: Path
     about: dict[str, Any]
     overview: Overview
+    league: League
     frames: dict[Leaderboard, pd.DataFrame]
 
 
@@ -134,7 +138,7 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
         frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
-        return _Run(name, page, prefix, published, about, overview(source), frames)
+        return _Run(name, page, prefix, published, about, overview(source), league(source), frames)
 
 
 def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
@@ -145,7 +149,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
             name,
             LEADERBOARDS[name].title,
             LEADERBOARDS[name].description,
-            table_json(leaderboard_table(frame, name)),
+            table_json(leaderboard_table(frame, name, run.overview.metrics)),
         )
         for name, frame in run.frames.items()
         if len(frame)
@@ -157,9 +161,10 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         about=run.about,
         others=found if len(found) > 1 else (),
         overview=Markup(overview_html(run.overview, _link)),
+        league=Markup(league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=figures,
-        papers=paper_tables(),
+        papers=paper_tables(run.overview.metrics),
     )
 
 

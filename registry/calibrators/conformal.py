@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -51,6 +52,8 @@ class ConformalBound(Calibrator):
         What the wrapped calibrator reads.
     levels : tuple of float
         The levels of the wrapped calibrator, and `level`.
+    any_level : bool
+        Whether the wrapped calibrator predicts any level. Then this one does too.
     correction_ : float
         Q. It is 1, and the bound is 0, if too few questions are held out for the level: K < (1 - level) / level.
         ``fit`` reports this.
@@ -82,9 +85,10 @@ class ConformalBound(Calibrator):
     all random draws, if p > 0. With ``covers="success_rate"`` it holds up to the noise of the success rates, as in the
     paper.
 
-    **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level.
-    Where it exceeds the reward of the next higher level, it is lowered to that. Rewards of lower levels are lowered to
-    the bound.
+    **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level,
+    which is `level` itself if the wrapped calibrator predicts any level. Where it exceeds the reward of the next higher
+    one of `levels`, it is lowered to that. Rewards of lower levels are lowered to the bound, and rewards of higher
+    levels are raised to it.
     """
 
     citation = "Romano et al. (2019), NeurIPS, arXiv:1905.03222"
@@ -119,6 +123,11 @@ class ConformalBound(Calibrator):
     def levels(self) -> tuple[float, ...]:  # type: ignore[override]
         """The levels of the wrapped calibrator and of the bound, ascending."""
         return tuple(sorted({*self.wrapped.levels, self.level}))
+
+    @property
+    def any_level(self) -> bool:  # type: ignore[override]
+        """Whether the wrapped calibrator predicts any level."""
+        return self.wrapped.any_level
 
     @property
     def training_passes(self) -> int:
@@ -178,7 +187,8 @@ class ConformalBound(Calibrator):
         self.held_out_ = len(np.unique(groups[held]))
         self.correction_ = 1.0
         if len(held):
-            scores = self._nearest(self.wrapped.predict(features[held])) - self._labels(k[held], n[held])
+            rewards = self.wrapped.predict_at(features[held], [self._nearest])[:, 0]
+            scores = rewards - self._labels(k[held], n[held])
             self.correction_ = _corrected(scores, groups[held], self._score_level)
         if not _enough(self.held_out_, self._score_level):
             self.support.report(
@@ -188,14 +198,30 @@ class ConformalBound(Calibrator):
 
     def predict(self, features: Any) -> NDArray[np.float64]:
         """Return the bound and the rewards of the wrapped calibrator, of shape (rows, levels)."""
+        return self.predict_at(features, self.levels)
+
+    def predict_at(self, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Return the bound at `level`, and the rewards of the wrapped calibrator at other levels.
+
+        See :meth:`prmcal.Calibrator.predict_at`.
+        """
         self.check_fitted()
-        rewards = self.wrapped.predict(features)
+        self.check_levels(levels)
         known = self.wrapped.levels
-        bound = np.clip(self._nearest(rewards) - self.correction_, 0.0, 1.0)
-        higher = [rewards[:, column] for column, level in enumerate(known) if level > self.level]
-        lower = [rewards[:, column] for column, level in enumerate(known) if level < self.level]
-        bound = np.minimum(bound, higher[0]) if higher else bound
-        return np.stack([*(np.minimum(each, bound) for each in lower), bound, *higher], axis=1)
+        others = [level for level in levels if level != self.level]
+        needed = sorted({*others, *known, *([self.level] if self.any_level else [])})
+        rewards = self.wrapped.predict_at(features, needed)
+        at = {level: rewards[:, place] for place, level in enumerate(needed)}
+        bound = np.clip(at[self._nearest] - self.correction_, 0.0, 1.0)
+        higher = [level for level in known if level > self.level]
+        bound = np.minimum(bound, at[higher[0]]) if higher else bound
+        columns = [
+            bound
+            if level == self.level
+            else (np.minimum if level < self.level else np.maximum)(at[level], bound)
+            for level in levels
+        ]
+        return np.stack(columns, axis=1)
 
     def save(self, folder: Path) -> None:
         """Write the correction to `folder`, and the wrapped calibrator to a subfolder."""
@@ -231,11 +257,12 @@ class ConformalBound(Calibrator):
         chosen = np.random.default_rng(self.seed).permutation(numbers)[:count]
         return np.isin(groups, chosen)
 
-    def _nearest(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The rewards of the wrapped calibrator at the level nearest to `level`."""
-        distances = np.abs(np.asarray(self.wrapped.levels) - self.level)
-        nearest: NDArray[np.float64] = rewards[:, int(np.argmin(distances))]
-        return nearest
+    @property
+    def _nearest(self) -> float:
+        """The level of the wrapped calibrator from which the bound starts: the nearest one to `level`."""
+        if self.any_level:
+            return self.level
+        return min(self.wrapped.levels, key=lambda level: abs(level - self.level))
 
 
 def _enough(questions: int, level: float) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import inspect
 import json
 import tempfile
 from dataclasses import replace
@@ -12,18 +11,18 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.features import (
-    CalibrationData,
     calibration_data,
     extremes,
     joined,
     scores_of,
     tied,
 )
-from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.conformance.fitting import fit_to, fitted_to, predicted_by, predicted_twice_by
+from prmcal.registry.conformance.levels import check_any_level, check_quantiles_are_ordered
+from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.calibrator import Calibrator
 
 __all__ = ["CHECKS", "DECLARATIONS"]
@@ -60,84 +59,9 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
     )
 
 
-def _fitted(plugin: Calibrator, data: CalibrationData) -> Calibrator:
-    return _fit(copy.deepcopy(plugin), data)
-
-
-def _fit(plugin: Calibrator, data: CalibrationData) -> Calibrator:
-    """Fit, and check what every fit must do: return self, name its attributes, and leave the arguments alone."""
-    grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
-    before = dict(vars(plugin))
-    returned = plugin.fit(data.features, data.k, data.n, **grouping)
-    expect(
-        returned is plugin,
-        f"fit() must return self. Got {type(returned).__name__}. Write `return self` in its last line.",
-    )
-    own = vars(plugin)
-    changed = [
-        name
-        for name in inspect.signature(type(plugin)).parameters
-        if name in before and own.get(name) is not before[name]
-    ]
-    expect(
-        not changed,
-        f"fit() must not change the argument '{''.join(changed[:1])}'. Store the result as "
-        f"self.{''.join(changed[:1])}_.",
-    )
-    lost = [
-        name
-        for name in own
-        if name not in before
-        and not name.startswith("_")
-        and not name.endswith("_")
-        and not hasattr(type(plugin), name)
-    ]
-    expect(
-        not lost or type(plugin).save is not Calibrator.save,
-        f"fit() sets self.{''.join(lost[:1])}, which save() leaves out: names of fitted attributes must end in an "
-        f"underscore. Write self.{''.join(lost[:1])}_ in fit() and in predict().",
-    )
-    return plugin
-
-
-def _predict(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.float64]:
-    """Predictions, after a check of their shape and range."""
-    rewards = fitted.predict(features)
-    shape = (len(features), len(fitted.levels))
-    got = getattr(rewards, "shape", type(rewards).__name__)
-    found = str(got).replace(f"({len(features)},", "(rows,")
-    remedy = (
-        "Write `return rewards[:, None]`."
-        if got == shape[:1]
-        else f"Return one column for each of levels = {fitted.levels}."
-        if isinstance(got, tuple)
-        else "Write `return np.asarray(rewards)` with this shape."
-    )
-    expect(
-        got == shape,
-        f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}. {remedy}",
-        cause=f"predict() must return an array of shape (rows, levels). Got {found}. {remedy}",
-    )
-    expect_array("the result of predict()", rewards, "a float type", np.floating)
-    remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
-    expect(
-        bool(np.isfinite(rewards).all()),
-        f"predict() must return finite numbers {situation}. Got {rewards.min()}. {remedy}",
-        cause=f"predict() must return finite numbers. {remedy}",
-    )
-    low, high = rewards.min(), rewards.max()
-    remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
-    expect(
-        low >= 0 and high <= 1,
-        f"Rewards must be in [0, 1] {situation}. Got {low} to {high}. {remedy}",
-        cause=f"Rewards must be in [0, 1]. {remedy}",
-    )
-    return rewards
-
-
 def check_fit_returns_self(plugin: Calibrator) -> None:
     """``fit`` returns the calibrator, so that calls can be chained."""
-    _fitted(plugin, calibration_data(plugin))
+    fitted_to(plugin, calibration_data(plugin))
 
 
 def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
@@ -156,56 +80,25 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     """Predictions have one column per level and are in [0, 1], also at the ends of the scale, and are not random."""
-    fitted = _fitted(plugin, calibration_data(plugin))
-    _repeated(fitted, calibration_data(plugin, 50, seed=1).features)
-    _predict(fitted, extremes(plugin), "at the ends of the scale")
-
-
-def _repeated(fitted: Calibrator, features: Any) -> NDArray[np.float64]:
-    """Predictions, after a check that they are the same each time."""
-    first, again = (_predict(fitted, features, "for new rows") for _ in range(2))
-    gap = np.abs(first - again).max()
-    remedy = "Draw no random numbers in predict()."
-    expect(
-        gap == 0,
-        f"predict() must return the same for the same rows each time. It differs by up to {gap:.3g}. {remedy}",
-        cause=f"predict() must return the same for the same rows each time. {remedy}",
-    )
-    return first
-
-
-def check_quantiles_are_ordered(plugin: Calibrator) -> None:
-    """A higher level never has a lower reward, and the levels are used."""
-    fitted = _fitted(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    rises = np.diff(_predict(fitted, features, "for new rows"), axis=1)
-    expect(
-        not (rises < 0).any(),
-        f"Rewards must not decrease from one level to the next. They do in {(rises < 0).any(axis=1).sum()} rows. Write "
-        "`return np.sort(rewards, axis=1)`, or fit levels that cannot cross.",
-    )
-    unused = ~(rises > 0).any(axis=0)
-    expect(
-        not unused.any(),
-        f"Different levels must have different rewards. Those of {np.array(fitted.levels)[:-1][unused].tolist()} and "
-        "of the next level are equal in all rows. Use 'levels' in predict(), or write levels = (0.5,).",
-    )
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    predicted_twice_by(fitted, calibration_data(plugin, 50, seed=1).features)
+    predicted_by(fitted, extremes(plugin), "at the ends of the scale")
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     """A fit does not depend on an earlier fit, and is not random."""
     data = calibration_data(plugin)
     features = calibration_data(plugin, 50, seed=1).features
-    once = _fitted(plugin, data)
-    first = _repeated(once, features)
-    other = _fitted(plugin, calibration_data(plugin, 60, seed=2))
-    gap = np.abs(_predict(once, features, "for new rows") - first).max()
+    once = fitted_to(plugin, data)
+    first = predicted_twice_by(once, features)
+    other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
+    gap = np.abs(predicted_by(once, features, "for new rows") - first).max()
     expect(
         gap == 0,
         f"Two calibrators must not share what they fitted. A fit of one changed predictions of another by up to "
         f"{gap:.3g}. Set attributes of self in fit(), and do not change a list or dict of the class.",
     )
-    gap = np.abs(first - _predict(_fit(other, data), features, "after a second fit")).max()
+    gap = np.abs(first - predicted_by(fit_to(other, data), features, "after a second fit")).max()
     expect(
         gap == 0,
         f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}. Set "
@@ -217,7 +110,7 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     """``fit`` and ``predict`` do not change their arguments."""
     data = calibration_data(plugin)
     given = copy.deepcopy(data)
-    _fitted(plugin, given).predict(given.features)
+    fitted_to(plugin, given).predict(given.features)
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("features", scores_of(data.features), scores_of(given.features)),
         ("states", getattr(data.features, "states", None), getattr(given.features, "states", None)),
@@ -235,11 +128,11 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
     """The reward of a prefix does not depend on what else is predicted with it."""
-    fitted = _fitted(plugin, calibration_data(plugin))
+    fitted = fitted_to(plugin, calibration_data(plugin))
     features = calibration_data(plugin, 20, seed=1).features
-    together = _repeated(fitted, features)
+    together = predicted_twice_by(fitted, features)
     alone = np.concatenate(
-        [_predict(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
+        [predicted_by(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
     )
     gap = np.abs(together - alone).max()
     expect(
@@ -253,7 +146,7 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     """Equal features get equal rewards, even if all features are equal."""
     data = calibration_data(plugin)
     features, ties = tied(data.features)
-    rewards = _predict(_fitted(plugin, replace(data, features=features)), features, "for tied features")
+    rewards = predicted_by(fitted_to(plugin, replace(data, features=features)), features, "for tied features")
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
@@ -263,15 +156,15 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
             "the features only, not on the position of the row.",
         )
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
-    _predict(_fitted(plugin, replace(data, features=constant)), constant, "for equal features")
+    predicted_by(fitted_to(plugin, replace(data, features=constant)), constant, "for equal features")
 
 
 def check_fit_to_one_row(plugin: Calibrator) -> None:
     """A fit to a single prefix works."""
     data = calibration_data(plugin, 1)
-    fitted = _fitted(plugin, data)
-    _predict(fitted, data.features, "after a fit to one row")
-    _predict(fitted, extremes(plugin), "after a fit to one row")
+    fitted = fitted_to(plugin, data)
+    predicted_by(fitted, data.features, "after a fit to one row")
+    predicted_by(fitted, extremes(plugin), "after a fit to one row")
 
 
 def check_fit_to_equal_labels(plugin: Calibrator) -> None:
@@ -282,12 +175,12 @@ def check_fit_to_equal_labels(plugin: Calibrator) -> None:
         (data.n, "after a fit to successes only"),
     ):
         features = joined(data.features, extremes(plugin))
-        _predict(_fitted(plugin, replace(data, k=labels)), features, name)
+        predicted_by(fitted_to(plugin, replace(data, k=labels)), features, name)
 
 
 def check_save_and_load(plugin: Calibrator) -> None:
     """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
-    fitted = _fitted(plugin, calibration_data(plugin))
+    fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
     if type(plugin).save is Calibrator.save:
         _require_state(fitted)
@@ -306,9 +199,9 @@ def check_save_and_load(plugin: Calibrator) -> None:
         isinstance(loaded, Calibrator),
         f"load() must return self. Got {type(loaded).__name__}. Write `return self` in its last line.",
     )
-    before = _predict(fitted, features, "for new rows")
+    before = predicted_by(fitted, features, "for new rows")
     try:
-        after = _predict(loaded, features, "after load()")
+        after = predicted_by(loaded, features, "after load()")
     except AttributeError as error:
         lost = error.name or "?"
         raise AssertionError(
@@ -349,8 +242,8 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     """Labels without relation to the features are not predicted, even if they were fitted to."""
     data = calibration_data(plugin)
     permuted = np.random.default_rng(3).permutation(data.k)
-    fitted = _fitted(plugin, replace(data, k=permuted))
-    rewards = _predict(fitted, data.features, "for permuted labels")
+    fitted = fitted_to(plugin, replace(data, k=permuted))
+    rewards = predicted_by(fitted, data.features, "for permuted labels")
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])
@@ -369,6 +262,7 @@ CHECKS = (
     check_prediction_needs_a_fit,
     check_predictions_are_repeatable_and_in_range,
     check_quantiles_are_ordered,
+    check_any_level,
     check_a_second_fit_forgets_the_first,
     check_inputs_are_not_changed,
     check_rows_are_independent,

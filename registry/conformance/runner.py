@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 
 from prmcal.errors import PrmcalError
-from prmcal.registry.conformance import calibrator, dataset, llm, plugin, prm, search, strategy
+from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin, prm, search, strategy
 from prmcal.registry.conformance.explanations import explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
@@ -43,6 +44,7 @@ _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
     PRM: (prm.DECLARATIONS, prm.CHECKS),
     PoolStrategy: (strategy.DECLARATIONS, strategy.CHECKS),
     SearchStrategy: (search.DECLARATIONS, search.CHECKS),
+    Metric: (metric.DECLARATIONS, metric.CHECKS),
 }
 NOT_RUN = "They are run when what the class declares is right."
 """The message of a check that was skipped because a declaration is wrong."""
@@ -91,7 +93,8 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
         if isinstance(plugin_, contract):
             return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
     raise TypeError(
-        f"Only an LLM, a PRM, a calibrator, a data set or a strategy can be checked. Got {plugin_!r} instead; "
+        "Only an LLM, a PRM, a calibrator, a data set, a strategy or a metric can be checked. "
+        f"Got {plugin_!r} instead; "
         "If this is a class, build the plugin first."
     )
 

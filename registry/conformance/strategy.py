@@ -223,6 +223,21 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         )
 
 
+def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
+    """The numbers of samples do not depend on which trajectories are right, unless `reads` names success rates."""
+    if "success" in plugin.reads:
+        return
+    arrays = _arrays()
+    turned = {**arrays, "correct": ~arrays["correct"]}
+    first, second = (_answer(plugin, each).samples for each in (arrays, turned))
+    expect(
+        bool(np.allclose(first, second)),
+        "The numbers of samples must not depend on 'correct', which nobody knows while sampling. Other grades changed "
+        f"them by up to {np.abs(first - second).max():.2f}. Decide by scores, rewards and answers. Choose thresholds "
+        "in tune(), which gets the calibration questions.",
+    )
+
+
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
     """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
     arrays = _arrays()
@@ -272,6 +287,7 @@ CHECKS = (
     check_the_order_of_the_pool_does_not_matter,
     check_accuracy_does_not_exceed_pass_at_samples,
     check_all_wrong_and_all_right_questions,
+    check_the_truth_decides_no_budget,
     check_too_long_questions_are_answered,
     check_a_higher_target_costs_no_less,
     check_the_curve_begins_below_its_end,

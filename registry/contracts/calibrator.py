@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -39,12 +40,16 @@ class Calibrator(Plugin, ABC):
     levels : tuple of float
         The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
         which is used for every level.
+    any_level : bool
+        Whether ``predict_at`` predicts every level in (0, 1), and not only `levels`. A grid may then ask for any
+        ``scaling.levels``.
     """
 
     reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
     grouped: ClassVar[bool] = False
     support: FitSupport = FitSupport()
     levels: tuple[float, ...] = (0.5,)
+    any_level: bool = False
 
     @abstractmethod
     def fit(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
@@ -66,6 +71,41 @@ class Calibrator(Plugin, ABC):
     @abstractmethod
     def predict(self, features: Any) -> NDArray[np.float64]:
         """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels."""
+
+    def predict_at(self, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+        """Return the calibrated rewards at some levels. Override it, and set `any_level`, if every level is possible.
+
+        At the levels in `levels` of the calibrator, they equal those of ``predict`` to the bit. The reward at one level
+        does not depend on the other levels that are asked for.
+
+        Parameters
+        ----------
+        features : ndarray of shape (rows,), HiddenStates or ScoredPrefixes
+            As for ``predict``.
+        levels : sequence of float
+            Levels beta, ascending in (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (rows, levels)
+            In [0, 1]. They do not decrease along the levels. A point estimate is the same at every level.
+
+        Raises
+        ------
+        PluginFailedError
+            If the calibrator does not predict one of the levels.
+        """
+        self.check_levels(levels)
+        columns = [self.levels.index(level) if level in self.levels else 0 for level in levels]
+        return np.asarray(self.predict(features), dtype=np.float64)[:, columns]
+
+    def check_levels(self, levels: Sequence[float]) -> None:
+        """Raise PluginFailedError if it does not predict one of the levels."""
+        missing = [level for level in levels if level not in self.levels]
+        if missing and self.levels != (0.5,) and not self.any_level:
+            raise PluginFailedError(
+                f"It does not predict the level {missing[0]:g}. It predicts: {', '.join(map(str, self.levels))}."
+            )
 
     @property
     def training_passes(self) -> int:

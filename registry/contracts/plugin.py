@@ -10,7 +10,7 @@ __all__ = ["Plugin"]
 
 
 class Plugin:
-    """The base of LLM, PRM, Calibrator, Dataset and Strategy.
+    """The base of LLM, PRM, Calibrator, Dataset, Strategy and Metric.
 
     Constructor arguments are data that YAML can hold. ``__init__`` only stores them under their own names. Everything
     else is computed when it is needed, so that building a plugin costs nothing.
@@ -22,6 +22,9 @@ class Plugin:
     citation : str
         Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
         if it was not.
+    known_by : str
+        How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
+        not a reproduction". The documentation and `prmcal list calibrator` show it.
     packages : tuple of str
         Packages that it imports and that prmcal does not require. `prmcal doctor` checks them.
     checkpoint : str
@@ -37,6 +40,7 @@ class Plugin:
 
     version: ClassVar[str] = "1"
     citation: ClassVar[str] = ""
+    known_by: ClassVar[str] = ""
     packages: ClassVar[tuple[str, ...]] = ()
     checkpoint: str = ""
     key_variable: str | None = None

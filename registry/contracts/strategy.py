@@ -126,6 +126,11 @@ class PoolStrategy(Strategy):
 
     tuned: bool = False
 
+    @property
+    def in_league(self) -> bool:
+        """Whether it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``."""
+        return self.targeted or type(self).sweep is not PoolStrategy.sweep
+
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Choose what is to be chosen from data. Nothing may ever be chosen from the pool that ``answer`` receives.
 

@@ -48,6 +48,11 @@ class AbstainingBestOfN(RanksByScore):
         self.risk = risk
         self.samples = samples
 
+    @property
+    def in_league(self) -> bool:
+        """It is not compared by accuracy at equal cost, since it may give no answer."""
+        return False
+
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Keep the calibration questions, from which the bound of each n is chosen."""
         self.known_ = (self.scores_of(pool), pool.correct)

@@ -36,15 +36,24 @@ class OracleIAS(RanksByScore):
         return best_of_own(pool, samples, self.scores_of(pool))
 
 
-class RandomBudget(RanksByScore):
+class _OfEqualCost(RanksByScore):
+    """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
+
+    reads = ("scores", "rewards")
+    targeted = True
+
+    @property
+    def in_league(self) -> bool:
+        """A curve of it would say nothing new."""
+        return False
+
+
+class RandomBudget(_OfEqualCost):
     """Best-of-n + IAS with its budgets assigned to the questions at random.
 
     The mean cost is that of best-of-n + IAS. The difference in accuracy shows the value of knowing which questions are
     hard. Every question is equally likely to get each budget, so its cost and accuracy are means over all budgets.
     """
-
-    reads = ("scores", "rewards")
-    targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
@@ -53,15 +62,12 @@ class RandomBudget(RanksByScore):
         return _mixed(pool, self.scores_of(pool), counts, times / times.sum(), samples)
 
 
-class FixedOfEqualCost(RanksByScore):
+class FixedOfEqualCost(_OfEqualCost):
     """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
 
     If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
     mean.
     """
-
-    reads = ("scores", "rewards")
-    targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""

@@ -49,11 +49,14 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.dataset import Dataset
     from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
     from prmcal.registry.contracts.llm import LLM
+    from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
+    from prmcal.registry.contracts.metric import Metric
     from prmcal.registry.contracts.pool import Pool
     from prmcal.registry.contracts.prm import PRM
+    from prmcal.registry.contracts.rows import PrefixRows
     from prmcal.registry.contracts.search import SearchStrategy
     from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
-    from prmcal.registry.plugins import calibrator, dataset, llm, prm, strategy
+    from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
     from prmcal.registry.prms.transformers import TransformersPRM
 
 __version__ = "0.2.0.dev0"
@@ -61,6 +64,7 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "LLM",
     "PRM",
+    "AbsoluteSum",
     "Answered",
     "Calibrator",
     "ClusterSettings",
@@ -70,11 +74,15 @@ __all__ = [
     "GenerationRequest",
     "GridSpec",
     "HiddenStates",
+    "Known",
+    "Metric",
     "Pool",
     "PoolStrategy",
     "Prefix",
+    "PrefixRows",
     "PrefixScores",
     "Question",
+    "QuestionRatio",
     "Run",
     "Sampling",
     "ScoredPrefixes",
@@ -82,10 +90,12 @@ __all__ = [
     "SearchStrategy",
     "Setting",
     "TransformersPRM",
+    "UnderWeights",
     "__version__",
     "calibrator",
     "dataset",
     "llm",
+    "metric",
     "open_run",
     "prm",
     "run",
@@ -95,6 +105,7 @@ __all__ = [
 _HOME = {
     "LLM": "prmcal.registry.contracts.llm",
     "PRM": "prmcal.registry.contracts.prm",
+    "AbsoluteSum": "prmcal.registry.contracts.measured",
     "Answered": "prmcal.registry.contracts.strategy",
     "Calibrator": "prmcal.registry.contracts.calibrator",
     "ClusterSettings": "prmcal.harness.cluster.settings",
@@ -105,10 +116,14 @@ _HOME = {
     "GridSpec": "prmcal.harness.planning.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",
+    "Known": "prmcal.registry.contracts.measured",
+    "Metric": "prmcal.registry.contracts.metric",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
+    "PrefixRows": "prmcal.registry.contracts.rows",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
+    "QuestionRatio": "prmcal.registry.contracts.measured",
     "Run": "prmcal.harness.notebook.opened",
     "Sampling": "prmcal.registry.contracts.data",
     "ScoredPrefixes": "prmcal.registry.contracts.features",
@@ -116,9 +131,11 @@ _HOME = {
     "SearchStrategy": "prmcal.registry.contracts.search",
     "Setting": "prmcal.registry.contracts.strategy",
     "TransformersPRM": "prmcal.registry.prms.transformers",
+    "UnderWeights": "prmcal.registry.contracts.measured",
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",
+    "metric": "prmcal.registry.plugins",
     "open_run": "prmcal.harness.notebook.opened",
     "prm": "prmcal.registry.plugins",
     "run": "prmcal.harness.notebook.starting",

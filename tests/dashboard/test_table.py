@@ -23,6 +23,8 @@ from tests.db import factory
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
 
+from tests.measured import DESCRIBED
+
 
 def leaderboard(address: str, **state: str) -> str:
     """The address of page Leaderboard in a state."""
@@ -171,7 +173,7 @@ def test_a_value_that_rounds_to_zero_has_no_sign_and_a_missing_one_no_place(run_
     stored["signed_error"] = [-0.0004, 0.2, float("nan")]
     (column,) = (
         metric
-        for metric in leaderboard_table(stored, "calibration")["metrics"]
+        for metric in leaderboard_table(stored, "calibration", DESCRIBED)["metrics"]
         if metric["name"] == "signed_error"
     )
     assert (column["value"], column["place"]) == (["0.000", "0.200", None], [0, 1, None])

@@ -22,6 +22,7 @@ from tests.db.parquet_files import (
     trajectory_file,
     write_parquet,
 )
+from tests.measured import described_rows
 
 LLMS = ("weak", "strong")
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
@@ -99,6 +100,7 @@ def _descriptions() -> list[Base]:
             rows.append(
                 Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position)
             )
+    rows += described_rows()
     for name in DATASETS:
         rows.append(
             Dataset(
@@ -320,3 +322,16 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
         transaction.record(fixed)
         path = sample_accuracies_file(directory / _FILES / key / "sample_accuracies.parquet")
         transaction.load("sample_accuracies", [path], job_key=f"{key}-fixed")
+        points = {
+            "point": [0, 1],
+            "samples": [1.0, 4.0],
+            "samples_low": [1.0, 3.0],
+            "samples_high": [1.0, 5.0],
+            "accuracy": [0.5, 0.7],
+            "accuracy_low": interval["low"],
+            "accuracy_high": interval["high"],
+            "order_error": [0.0, 0.0],
+            "questions": [100, 100],
+        }
+        path = write_parquet(directory / _FILES / key / "league_points.parquet", points)
+        transaction.load("league_points", [path], cell_id=cell_id("league", llm, dataset, prm="qwen"))

@@ -17,7 +17,7 @@ from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.overview.averages import PLACE, mean_over_places, relative_cut
 from prmcal.db.overview.gains import against_equal_cost
 from prmcal.db.overview.query import overview
-from prmcal.db.overview.ranking import rank_calibrators
+from prmcal.db.overview.ranking import rank_by_means
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.text.overview import measured, ranking_columns, ranking_table, tiles
@@ -105,7 +105,7 @@ def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
 
 def test_ranks_are_those_of_every_place() -> None:
     values = values_of(7, none=0.2, good=0.001, best=0.0)
-    found = rank_calibrators(values)
+    found = rank_by_means(values, "calibrator")
     means = values.groupby([*PLACE, "calibrator"])["value"].mean().unstack()
     ranks = pd.DataFrame(rankdata(means, axis=1), columns=means.columns)
     assert {name: each.mean_rank.value for name, each in found.items()} == ranks.mean().to_dict()
@@ -121,13 +121,13 @@ def test_ranks_are_those_of_every_place() -> None:
 def test_equal_calibrators_share_their_ranks() -> None:
     values = values_of(8, good=0.1)
     both = pd.concat([values, values.assign(calibrator="same")])
-    found = rank_calibrators(both)
+    found = rank_by_means(both, "calibrator")
     assert [each.mean_rank.value for each in found.values()] == [1.5, 1.5]
     assert [(each.rank_low, each.rank_high, each.lowest) for each in found.values()] == [(1, 1, 4), (1, 2, 4)]
 
 
 def test_a_place_with_one_calibrator_has_no_ranks() -> None:
-    assert rank_calibrators(values_of(9, good=0.1)) == {}
+    assert rank_by_means(values_of(9, good=0.1), "calibrator") == {}
 
 
 def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.metrics import COORDINATES, METRICS, Leaderboard
+from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
     MARKS,
     SYMBOLS,
-    direction,
     leaderboard_legend,
-    metric_title,
 )
 from prmcal.db.text.readable import readable_leaderboard
 from tests.db import factory
+from tests.measured import DESCRIBED
 
 
 def test_every_coordinate_has_a_title_in_the_order_of_columns() -> None:
@@ -27,7 +26,7 @@ def test_every_coordinate_has_a_title_in_the_order_of_columns() -> None:
 
 def test_main_metrics_belong_to_their_leaderboard() -> None:
     for name, text in LEADERBOARDS.items():
-        assert {METRICS[metric].leaderboard for metric in text.main_metrics} == {name}
+        assert {DESCRIBED[metric].leaderboard for metric in text.main_metrics} == {name}
 
 
 def test_a_legend_explains_every_mark() -> None:
@@ -37,9 +36,10 @@ def test_a_legend_explains_every_mark() -> None:
 
 
 def test_directions_and_titles_are_words() -> None:
+    direction, title = DESCRIBED.direction, DESCRIBED.title
     assert (direction("brier"), direction("signed_error")) == ("lower is better", "closer to 0 is better")
     assert (direction("budget_ratio"), direction("of_a_plugin")) == ("", "")
-    assert (metric_title("adaptive_ce"), metric_title("of_a_plugin")) == ("Adaptive CE", "Of a plugin")
+    assert (title("adaptive_ce"), title("of_a_plugin")) == ("Adaptive CE", "Of a plugin")
 
 
 @pytest.mark.parametrize("name", ["calibration", "scaling"])
@@ -48,7 +48,7 @@ def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
 ) -> None:
     frame = catalog.leaderboard(published, name)
     main = LEADERBOARDS[name].main_metrics
-    found = readable_leaderboard(frame, name, main)
+    found = readable_leaderboard(frame, name, DESCRIBED, main)
     assert found.head[: found.names] == [
         "#",
         *(COORDINATE_TITLES[each] for each in COORDINATES if frame[each].notna().any()),
@@ -56,17 +56,17 @@ def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
     assert [row[0] for row in found.rows] == [f"#{number}" for number in frame["number"]]
     assert len(found.keys) == len(found.head)
     assert found.head[found.names :] == [
-        *map(metric_title, main),
+        *map(DESCRIBED.title, main),
         "Questions",
         LEADERBOARDS[name].rows,
         "Status",
     ]
-    assert len(readable_leaderboard(frame, name).head) > len(found.head)
+    assert len(readable_leaderboard(frame, name, DESCRIBED).head) > len(found.head)
 
 
 def test_marks_letters_and_reasons_are_shown(published: Path) -> None:
     frame = catalog.leaderboard(published, "calibration")
-    found = readable_leaderboard(frame, "calibration", ["brier"])
+    found = readable_leaderboard(frame, "calibration", DESCRIBED, ["brier"])
     by_cell = dict(zip(frame["cell_id"], found.rows, strict=True))
     best = frame[frame["brier_standing"] == "best"].iloc[0]
     low, high = best["brier_low"], best["brier_high"]

@@ -16,6 +16,7 @@ from prmcal.db.tables import Cell, Comparison, Result
 from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
+from tests.measured import described_rows
 
 WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
 
@@ -80,6 +81,7 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
 
 def test_a_run_that_has_just_begun_has_rows_without_values(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
+    writer.record(described_rows())
     assert catalog.leaderboard(writer.path).empty
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "calibrator": "c", "dataset": "d"}
     writer.record([Cell(cell_id="x", status="pending", job_key="j", **here)])
@@ -114,6 +116,7 @@ def test_the_best_is_what_the_metric_calls_better(
     tmp_path: Path, metric: str, values: dict[str, float], p_adjusted: float, best: str | None
 ) -> None:
     writer = Writer(database_path(tmp_path))
+    writer.record(described_rows())
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "dataset": "d", "status": "done"}
     writer.record([Cell(cell_id=name, calibrator=name, **here) for name in values])
     for name, value in values.items():

@@ -18,7 +18,6 @@ import pytest
 import typer
 import yaml
 
-from prmcal.db.metrics import METRICS
 from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.extension import PARTS
 from prmcal.docs.generators.grid_file import grid_reference, type_in_words
@@ -26,6 +25,7 @@ from prmcal.harness.cli.app import app
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal, environment
+from tests.measured import DESCRIBED
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
 FILES = re.compile(r"runs/|mine\.yaml|my_plugins\.py")
@@ -122,7 +122,7 @@ def test_what_exists_is_on_the_pages(built: Path) -> None:
     for registry in KINDS.values():
         for name, target in registry.names().items():
             assert not target.startswith("prmcal.") or f"\n{name}\n" in supported
-    assert all(metric.description in supported for metric in list(METRICS.values())[:10])
+    assert all(metric.description in supported for metric in list(DESCRIBED.values())[:10])
     listed = commands_reference()
     group: Any = typer.main.get_command(app)
     assert all(f"## `prmcal {name}`" in listed for name in group.commands)
@@ -193,7 +193,7 @@ def test_the_tutorials_work_as_they_are_printed(tmp_path: Path, prmcal: Prmcal) 
         for whole, small in {
             "runs/nano": "runs/mine",
             "nano-prm": "my-prm",
-            "quantile-lora": "platt",
+            "quantile-lora": "my-platt",
         }.items():
             line = line.replace(whole, small)
         words = [str(tmp_path / each) if FILES.match(each) else each for each in shlex.split(line)[1:]]

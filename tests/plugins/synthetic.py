@@ -157,3 +157,19 @@ class Spread(Calibrator):
         spread = (features - self.bias_)[:, None] + np.array([-0.2, 0.0, 0.2])
         rewards: NDArray[np.float64] = np.clip(spread, 0, 1)
         return rewards
+
+
+@calibrator("any-spread")
+class AnySpread(Spread):
+    """The same spread, at every level."""
+
+    any_level = True
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.predict_at(features, self.levels)
+
+    def predict_at(self, features: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+        rewards: NDArray[np.float64] = np.clip(
+            (features - self.bias_)[:, None] + (np.array(levels) - 0.5) / 2, 0, 1
+        )
+        return rewards

@@ -20,7 +20,7 @@ from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.reader import fingerprint
 
-__all__ = ["show_board"]
+__all__ = ["prepare_board", "show_board"]
 
 _KEY = "leaderboard_table"
 _STATE = ("sort", "search", "columns", "page", "row", *FILTERS.values())
@@ -87,6 +87,11 @@ def show_board(path: Path, leaderboard: Leaderboard) -> None:
     )
 
 
+def prepare_board(path: Path, leaderboard: Leaderboard) -> None:
+    """Compute the data of the table, into the cache of the server."""
+    _data(str(path), fingerprint(path), leaderboard)
+
+
 def _write_address() -> None:
     chosen: dict[str, list[str]] = st.session_state[_KEY]["chosen"] or {}
     write_address(chosen)
@@ -104,5 +109,5 @@ def _component() -> Callable[..., Any]:
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _data(path: str, fingerprint: tuple[int, int, int] | None, leaderboard: Leaderboard) -> str:
-    cells = ask(Path(path), "leaderboard", table=leaderboard)
-    return table_json(leaderboard_table(cells, leaderboard))
+    cells, described = ask(Path(path), "leaderboard", table=leaderboard), ask(Path(path), "metrics")
+    return table_json(leaderboard_table(cells, leaderboard, described))

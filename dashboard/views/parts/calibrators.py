@@ -13,15 +13,14 @@ from prmcal.dashboard.charts.style import Series, colour_scale, draw, series_of,
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
-from prmcal.dashboard.data import ask_cells
+from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
 from prmcal.dashboard.text.captions import RELIABILITY
 from prmcal.dashboard.text.findings import best_and_worst, covered
 from prmcal.dashboard.text.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import COVERAGE_LEVELS, METRICS
+from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import metrics_of
 
 __all__ = ["show_calibrators"]
 
@@ -35,19 +34,22 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     if done.empty:
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
+    described: Metrics = ask(path, "metrics")
     series = series_of(grid.calibrator, set(done["calibrator"]))
     left, right = st.columns(2)
     with left:
         st.header("Reliability curves")
         draw(
             reliability_curves(ask_cells(path, "reliability", done), series),
-            best_and_worst(METRICS["brier"], done) if "brier" in done else "Brier scores were not measured.",
+            best_and_worst(described["brier"], done)
+            if "brier" in done
+            else "Brier scores were not measured.",
         )
         st.caption(RELIABILITY)
     with right:
         st.header("Coverage of quantiles")
         _coverage(done, series)
-    _comparison(done, grid)
+    _comparison(done, grid, described)
 
 
 def _coverage(done: pd.DataFrame, series: Series) -> None:
@@ -81,10 +83,10 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
     )
 
 
-def _comparison(done: pd.DataFrame, grid: GridNames) -> None:
+def _comparison(done: pd.DataFrame, grid: GridNames, described: Metrics) -> None:
     st.header("Comparison of calibrators")
-    known = [metric.name for metric in metrics_of("calibration") if metric.better]
-    metric = choose_metric("Metric", known, "metric")
+    known = [each.name for each in described.of("calibration") if each.better]
+    metric = choose_metric("Metric", known, "metric", described)
     measured = done.dropna(subset=[metric.name])
     rows = interval_rows(measured, metric.name).assign(group="")
     colours = colour_scale(grid.calibrator, set(measured["calibrator"]))

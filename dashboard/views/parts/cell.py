@@ -28,7 +28,7 @@ from prmcal.dashboard.text.formats import (
 from prmcal.dashboard.views.parts.provenance import show_provenance
 from prmcal.dashboard.views.parts.status import show_status
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import METRICS
+from prmcal.db.metrics import Metrics
 from prmcal.db.queries.provenance import CellDetail
 
 __all__ = ["show_cell"]
@@ -46,7 +46,7 @@ def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     show_status(detail.cell)
     if detail.cell["status"] == "done":
         _diagrams(path, cells, detail, grid)
-        _metrics(detail)
+        _metrics(detail, ask(path, "metrics"))
     show_provenance(detail)
 
 
@@ -102,17 +102,17 @@ def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridName
     )
 
 
-def _metrics(detail: CellDetail) -> None:
+def _metrics(detail: CellDetail, described: Metrics) -> None:
     results = detail.results
     overall = results[results["question_level"].isna()].set_index("metric")
-    overall = overall.loc[[name for name in METRICS if name in overall.index]]
+    overall = overall.loc[described.ordered(overall.index)]
     st.header("Metrics")
     show_table(
         {
-            "Metric": [METRICS[name].title for name in overall.index],
+            "Metric": [described.title(name) for name in overall.index],
             "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
             "Questions": integers(overall["questions"]),
             "Prefixes": integers(overall["rows"]),
-            "Definition": [with_line_breaks(METRICS[name].description, _WORDS) for name in overall.index],
+            "Definition": [with_line_breaks(described.description(name), _WORDS) for name in overall.index],
         }
     )

@@ -14,8 +14,8 @@ from prmcal.dashboard.controls.selection import GridNames, filter_by
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import MISSING, coordinates, numbers
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.metrics import COSTS
-from prmcal.db.text.presentation import COORDINATE_TITLES, SECONDS_LEGEND, metric_title
+from prmcal.db.metrics import COSTS, Metrics
+from prmcal.db.text.presentation import COORDINATE_TITLES, SECONDS_LEGEND
 from prmcal.db.text.readable import readable_costs
 
 __all__ = ["show_costs"]
@@ -35,9 +35,10 @@ def show_costs(path: Path, grid: GridNames) -> None:
         st.info("No cell matches the filters in the sidebar.")
         return
     columns = coordinates(cells, *COORDINATE_TITLES)
-    columns[metric_title("accuracy")] = numbers(cells["accuracy"])
+    described: Metrics = ask(path, "metrics")
+    columns[described.title("accuracy")] = numbers(cells["accuracy"])
     for name in ("samples", *COSTS, "seconds"):
-        columns[metric_title(name)] = [
+        columns[described.title(name)] = [
             _cost(value, total) for value in cells[f"{name}_total" if total else name]
         ]
     show_table(rows_of_page(pd.DataFrame(columns)))

@@ -18,7 +18,7 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.standings import SIGNIFICANCE
-from prmcal.db.text.presentation import LEADERBOARDS, metric_title
+from prmcal.db.text.presentation import LEADERBOARDS
 
 __all__ = ["show_differences"]
 
@@ -80,7 +80,7 @@ def _both(found: RunComparison, name: str) -> None:
     # The largest differences first. Cells that cannot be paired come last.
     size = found.both["difference"].abs()
     shown = rows_of_page(found.both.loc[size.sort_values(ascending=False, kind="stable").index])
-    title = metric_title(found.metric)
+    title = found.described.title
     show_table(
         {
             "Cell": names(shown["cell_id"]),

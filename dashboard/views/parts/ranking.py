@@ -15,13 +15,13 @@ from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.cells import interval_rows
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views.parts.board import show_board
-from prmcal.db.metrics import METRICS, Leaderboard
+from prmcal.dashboard.views.parts.board import prepare_board, show_board
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.reader import fingerprint
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
 
-__all__ = ["show_ranking"]
+__all__ = ["read_ahead", "show_ranking"]
 
 _CHARTS_IN_A_ROW = 2
 
@@ -38,13 +38,28 @@ def show_ranking(path: Path, grid: GridNames, table: Leaderboard) -> None:
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
-            _charts(cells[cells["status"] == "done"], table, grid)
+            _charts(cells[cells["status"] == "done"], table, grid, ask(path, "metrics"))
+
+
+def read_ahead(path: Path) -> None:
+    """Compute what the page shows of both leaderboards of a published database, into the cache of the server.
+
+    Raises
+    ------
+    DatabaseError
+        If the database is missing or damaged.
+    """
+    for table in LEADERBOARDS:
+        if not ask(path, "leaderboard", table=table).empty:
+            prepare_board(path, table)
+            _files(str(path), fingerprint(path), table)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _files(path: str, fingerprint: tuple[int, int, int] | None, table: Leaderboard) -> dict[str, str | bytes]:
-    cells = ask(Path(path), "leaderboard", table=table)
-    return files_of(cells, readable_leaderboard(cells, table, LEADERBOARDS[table].main_metrics))
+    cells, described = ask(Path(path), "leaderboard", table=table), ask(Path(path), "metrics")
+    shown = LEADERBOARDS[table].main_metrics
+    return files_of(cells, readable_leaderboard(cells, table, described, shown))
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -55,10 +70,11 @@ def _summary(cells: pd.DataFrame) -> None:
         st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
 
 
-def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames) -> None:
-    measured = [name for name in METRICS if name in cells and cells[name].notna().any()]
+def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames, described: Metrics) -> None:
+    measured = [name for name in described if name in cells and cells[name].notna().any()]
     main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
-    metric = choose_metric("Metric", [*main, *(name for name in measured if name not in main)], "chart")
+    names = [*main, *(name for name in measured if name not in main)]
+    metric = choose_metric("Metric", names, "chart", described)
     rows = interval_rows(cells, metric.name)
     if rows.empty:
         st.info(f"No cell has a value for {metric.title}.")

@@ -13,8 +13,9 @@ from prmcal.dashboard.controls.selection import KINDS
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import MISSING, escaped, estimate, integer, number
 from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.metrics import Metrics
 from prmcal.db.queries.reported import REPORTED_TABLES
-from prmcal.db.text.presentation import COORDINATE_TITLES, metric_title
+from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.readable import Readable
 
 __all__ = ["show_reported"]
@@ -37,7 +38,7 @@ def show_reported(path: Path) -> None:
         **bound("paper", list(REPORTED_TABLES)),
     )
     reported = ask(path, "beside_measured", table=table)
-    readable = _readable(reported)
+    readable = _readable(reported, ask(path, "metrics"))
     columns = [[escaped(each) or MISSING for each in column] for column in zip(*readable.rows, strict=True)]
     show_table(dict(zip(readable.head, columns, strict=True)))
     measured = int(reported["measured"].notna().sum())
@@ -48,13 +49,13 @@ def show_reported(path: Path) -> None:
     show_downloads(f"reported-{table}", files_of(reported, readable))
 
 
-def _readable(reported: pd.DataFrame) -> Readable:
+def _readable(reported: pd.DataFrame, described: Metrics) -> Readable:
     """Return the numbers as text, without the columns that are empty."""
     used = [kind for kind in KINDS if reported[kind].notna().any()]
     rows = [
         [
             *(row[kind] if isinstance(row[kind], str) else "" for kind in used),
-            metric_title(row["metric"]),
+            described.title(row["metric"]),
             number(row["value"], row["digits"]),
             "" if pd.isna(row["measured"]) else estimate(row["measured"], row["low"], row["high"]),
             "" if pd.isna(row["questions"]) else integer(row["questions"]),

@@ -1,8 +1,9 @@
-"""``prmcal leaderboard``: the overview, both leaderboards and the costs, as text, JSON, CSV or Markdown.
+"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown.
 
 choice     the cells and columns that the reader asks for
 board      cells as a table of the terminal
 ranking    the overview as text of the terminal
+entries    the league as text of the terminal
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from prmcal.db.league.frame import league_frame
+from prmcal.db.league.query import league
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
+from prmcal.db.queries import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.text.league import league_table
 from prmcal.db.text.overview import ranking_table
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend
 from prmcal.db.text.readable import readable_costs, readable_leaderboard
 from prmcal.errors import PrmcalError
 from prmcal.harness.commands.leaderboard.board import board_text
 from prmcal.harness.commands.leaderboard.choice import check_filters, chosen_metrics, only
+from prmcal.harness.commands.leaderboard.entries import league_text
 from prmcal.harness.commands.leaderboard.ranking import overview_text
 from prmcal.harness.commands.output import FORMATS, exported, one_of
 from prmcal.harness.storage.folder import RunFolder
@@ -48,7 +54,7 @@ def render_leaderboard(
     ----------
     directory : Path
         The output folder of a run.
-    table : {"overview", "calibration", "scaling", "costs"}
+    table : {"overview", "calibration", "scaling", "league", "costs"}
     output_format : {"table", "json", "csv", "markdown"}
         ``table`` leaves out columns that the terminal has no space for.
     filters : mapping of str to sequence of str, optional
@@ -72,6 +78,8 @@ def render_leaderboard(
     check_filters(published, kept)
     if table == "overview":
         return _overview(directory, published, kept, columns, output_format, width)
+    if table == "league":
+        return _league(directory, published, kept, columns, output_format, width)
     if table == "costs":
         frame = costs(published, **kept)
         if output_format in ("csv", "json"):
@@ -85,12 +93,38 @@ def render_leaderboard(
     frame = leaderboard(published, name, **kept)
     if output_format in ("csv", "json"):
         return exported(only(frame, columns), output_format)
-    everything = readable_leaderboard(frame, name)
+    described = catalog.metrics(published)
+    everything = readable_leaderboard(frame, name, described)
     metrics = chosen_metrics(everything.keys, columns, [each for each in frame if f"{each}_low" in frame])
     if output_format == "markdown":
-        return readable_leaderboard(frame, name, metrics).markdown() if columns else everything.markdown()
-    found = readable_leaderboard(frame, name, metrics if columns else LEADERBOARDS[name].main_metrics)
+        return (
+            readable_leaderboard(frame, name, described, metrics).markdown()
+            if columns
+            else everything.markdown()
+        )
+    shown = metrics if columns else LEADERBOARDS[name].main_metrics
+    found = readable_leaderboard(frame, name, described, shown)
     return board_text(found, leaderboard_legend(MARKS), columns=columns, width=width)
+
+
+def _league(
+    directory: Path,
+    published: Path,
+    filters: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    output_format: str,
+    width: int | None,
+) -> str:
+    if columns and output_format not in ("csv", "json"):
+        raise PrmcalError(
+            "--columns applies to the league only with --format csv or json. --wide shows all of its columns."
+        )
+    found = league(published, **filters)
+    if output_format in ("csv", "json"):
+        return exported(only(league_frame(found), columns), output_format)
+    if output_format == "markdown":
+        return league_table(found).markdown()
+    return league_text(found, directory, width)
 
 
 def _overview(
@@ -105,11 +139,11 @@ def _overview(
         if kind in filters:
             raise PrmcalError(
                 f"--{kind} does not apply to the overview, which ranks all calibrators. "
-                "Choose a table: --table calibration, scaling or costs."
+                "Choose a table: --table calibration, scaling, league or costs."
             )
     if columns:
         raise PrmcalError(
-            "--columns does not apply to the overview. Choose a table: --table calibration, scaling or costs. "
+            "--columns does not apply to the overview. Choose a table: --table calibration, scaling, league or costs. "
             "--wide shows all columns of the overview."
         )
     found = overview(published, **filters)

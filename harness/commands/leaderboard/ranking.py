@@ -52,7 +52,7 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
 def _next(found: Overview, directory: Path) -> list[str]:
     """Return the commands that show more. They are not wrapped, so that they can be copied."""
     folder = shlex.quote(str(directory))
-    commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, costs"]
+    commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs"]
     pair = _first_pair(found)
     if pair:
         commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {folder}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,20 +10,20 @@ import numpy as np
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic
 from prmcal.errors import DataError
-from prmcal.harness.jobs.context import Context, Output, successes_of
+from prmcal.harness.jobs.context import Context, Output, plugin_guard, successes_of
 from prmcal.harness.jobs.features import PREFIX, require_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
-from prmcal.harness.jobs.parameters import CalibrationMetricsParameters
+from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, PluginReference
 from prmcal.harness.metrics.binned import (
     ReliabilityBins,
     SignedErrorBins,
     reliability_bins,
     signed_error_bins,
 )
-from prmcal.harness.metrics.calibration import calibration_metrics
-from prmcal.harness.metrics.coverage import coverage_metrics
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.harness.metrics.measured import statistic_of
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.plugins import metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +36,8 @@ _MEDIAN = 0.5
 def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
     """Return all metrics over the prefixes of the measured trajectories.
 
-    Coverage is computed at each level, the other metrics for the median. Terminal prefixes are left out, unless the
-    grid counts them. If they are left out, the metrics with them have names of their own.
+    Terminal prefixes are left out, unless the grid counts them. If they are left out, the metrics with them have names
+    of their own.
     """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
     joined = rewards.merge(successes_of(context, shard), on=PREFIX, validate="many_to_one")
@@ -46,47 +46,70 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
-    bins, bootstrap = shard.parameters.bins, bootstrap_of(shard)
-    chosen = joined if shard.parameters.terminal else without_terminal(joined, "measurement")
-    metrics = _metrics(chosen, bins, bootstrap)
-    if not shard.parameters.terminal:
-        metrics |= {with_terminal(name): metric for name, metric in _metrics(joined, bins, bootstrap).items()}
-    results, replicates = metric_tables(metrics, bootstrap)
-    rows = _prefix_rows(chosen[chosen["level"] == _MEDIAN])
+    parameters, bootstrap = shard.parameters, bootstrap_of(shard)
+    chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"))
+    measured = _measured(parameters.metrics, chosen, bootstrap)
+    if not parameters.terminal:
+        everything = _measured(parameters.metrics, _prefix_rows(joined), bootstrap)
+        measured |= {with_terminal(name): statistic for name, statistic in everything.items()}
+    results, replicates = metric_tables(measured, bootstrap)
     return Output(
         {
             "results": results,
-            "question_results": _question_results(metrics),
+            "question_results": _question_results(measured),
             "replicates": replicates,
-            "reliability_bins": _bins_table(reliability_bins(rows, bins)),
-            "signed_error_bins": _bins_table(signed_error_bins(rows)),
+            "reliability_bins": _bins_table(reliability_bins(chosen, parameters.bins)),
+            "signed_error_bins": _bins_table(signed_error_bins(chosen)),
         }
     )
 
 
-def _metrics(joined: pd.DataFrame, bins: int, bootstrap: Bootstrap) -> dict[str, Statistic]:
-    levels = {level: joined[joined["level"] == level] for level in np.unique(joined["level"])}
-    by_level = {level: _prefix_rows(table) for level, table in levels.items()}
-    terminal = levels[_MEDIAN]["terminal"].to_numpy(bool)
-    return calibration_metrics(by_level[_MEDIAN], bins, bootstrap) | coverage_metrics(by_level, terminal)
+def _measured(
+    references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap
+) -> dict[str, Statistic]:
+    """Return the metrics by their columns. A metric that is not defined for the rows has none."""
+    found: dict[str, Statistic] = {}
+    for reference in references:
+        with plugin_guard("metric", reference.name, "measure"):
+            metric = reference.build(metrics)
+            # All levels of a point estimate have the same rows, so they are measured once.
+            by_rows: dict[PrefixRows, Statistic | None] = {}
+            for column, level in metric.columns(reference.name, rows.levels).items():
+                own = rows if level is None else rows.at(level)
+                if own not in by_rows:
+                    by_rows[own] = statistic_of(metric, own, bootstrap)
+                statistic = by_rows[own]
+                if statistic is not None:
+                    found[column] = statistic
+    return found
 
 
-def _question_results(metrics: Mapping[str, Statistic]) -> pd.DataFrame:
+def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
     """Return the linearised values of the questions, by which calibrators are ranked over several cells."""
     import pandas as pd
 
-    ranking = metrics[RANKING_METRIC]
+    ranking = measured[RANKING_METRIC]
     assert isinstance(ranking, Ratio)
     columns = {"question_id": ranking.question_ids, "metric": RANKING_METRIC, "value": ranking.linearised()}
     return pd.DataFrame(columns)
 
 
-def _prefix_rows(table: pd.DataFrame) -> PrefixRows:
+def _prefix_rows(joined: pd.DataFrame) -> PrefixRows:
+    """Return the prefixes with the rewards of all levels, which have one row per prefix and level."""
+    levels = [float(level) for level in np.unique(joined["level"])]
+    tables = {level: joined[joined["level"] == level] for level in levels}
+    median = tables[_MEDIAN]
+    prefixes = median[PREFIX].reset_index(drop=True)
+    if not all(prefixes.equals(table[PREFIX].reset_index(drop=True)) for table in tables.values()):
+        raise DataError("The calibrator predicts other prefixes at one level than at another. Run it again.")
     return PrefixRows(
-        table["reward"].to_numpy(np.float64),
-        table["successes"].to_numpy(np.int64),
-        table["follow_ups"].to_numpy(np.int64),
-        table["question_id"].to_numpy(),
+        median["reward"].to_numpy(np.float64),
+        median["successes"].to_numpy(np.int64),
+        median["follow_ups"].to_numpy(np.int64),
+        median["question_id"].to_numpy(),
+        median["terminal"].to_numpy(bool),
+        tuple(levels),
+        np.stack([table["reward"].to_numpy(np.float64) for table in tables.values()], axis=1),
     )
 
 

@@ -16,8 +16,8 @@ from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.measurement.pools import bare_rewards
 from prmcal.harness.jobs.measurement.results import bootstrap_of
-from prmcal.harness.jobs.measurement.strategy import bare_rewards
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis, graded_trajectories, last_scores
 from prmcal.harness.jobs.parameters import CurvesParameters
 from prmcal.harness.metrics.curves import (
@@ -44,9 +44,9 @@ def compute(shard: Shard[CurvesParameters], context: Context) -> Output:
     table = accuracy_table(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
         return Output(_fixed(trajectories, table, bootstrap_of(shard)))
+    calibrated = context.table(shard, "calibrated", "calibrated_rewards")
     rewards = {
-        level: bare_rewards(shard, context, trajectories, level)
-        for level in np.unique(context.table(shard, "calibrated", "calibrated_rewards")["level"])
+        level: bare_rewards(calibrated, trajectories, level) for level in np.unique(calibrated["level"])
     }
     return Output(_adaptive(trajectories, table, rewards, bootstrap_of(shard)))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, Statistic, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, QuestionMean, Ratio, Statistic, estimate
 from prmcal.db.statistics.intervals import IntervalRule
-from prmcal.harness.jobs.context import Output
+from prmcal.harness.jobs.context import Output, plugin_guard
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
 from prmcal.harness.jobs.parameters import MeasuringParameters
@@ -52,11 +52,11 @@ def metric_tables(
     import pandas as pd
 
     groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
-    estimates = {
-        (level, name): estimate(metric, bootstrap)
-        for level, group in groups
-        for name, metric in group.items()
-    }
+    estimates: dict[tuple[int | None, str], Estimate] = {}
+    for level, group in groups:
+        for name, metric in group.items():
+            with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
+                estimates[level, name] = estimate(metric, bootstrap)
     results = pd.DataFrame(
         {
             "metric": [name for _, name in estimates],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,23 +13,22 @@ from prmcal.db.statistics.intervals import bounded_interval, known_interval, ske
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool
 from prmcal.harness.jobs.measurement.results import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.measurement.trajectories import (
     GradedTrajectories,
     QuestionAxis,
     graded_trajectories,
-    last_scores,
     scored_tokens,
 )
 from prmcal.harness.jobs.parameters import Parameters, StrategyParameters
-from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-__all__ = ["bare_rewards", "budgets", "compute", "success_rates"]
+__all__ = ["budgets", "check_answered", "compute"]
 
 
 def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
@@ -42,8 +40,11 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
         strategy = parameters.strategy.build(strategies)
         if not isinstance(strategy, PoolStrategy):
             raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
-        answered = strategy.answer(_pool(shard, context, trajectories, strategy.reads), setting)
-        _check(answered, len(trajectories.question_ids), setting.samples)
+        if strategy.tuned:
+            strategy.tune(tuning_pool(shard, context, strategy.reads, parameters.level), setting)
+        pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level)
+        answered = strategy.answer(pool, setting)
+        check_answered(answered, len(trajectories.question_ids), setting.samples)
     accuracy = np.minimum(answered.accuracy, 1.0)
     metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
     metrics |= budgets(trajectories, answered, setting.samples)
@@ -111,71 +112,16 @@ def _tokens(axis: QuestionAxis, answered: Answered, per_sample: NDArray[np.float
     return metric
 
 
-def _pool(
-    shard: Shard[StrategyParameters],
-    context: Context,
-    trajectories: GradedTrajectories,
-    reads: Sequence[str],
-) -> Pool:
-    """Return the pool with what the strategy reads."""
-    level = shard.parameters.level
-    rewards = None
-    if level is not None and "rewards" in reads:
-        rewards = bare_rewards(shard, context, trajectories, level)
-    return Pool(
-        trajectories.correct,
-        trajectories.answers,
-        scores=last_scores(shard, context) if "scores" in reads else None,
-        rewards=rewards,
-        success=(
-            success_rates(context.table(shard, "success", "successes"), trajectories)
-            if "success" in reads
-            else None
-        ),
-    )
-
-
-def bare_rewards(
-    shard: Shard[Parameters], context: Context, axis: QuestionAxis, level: float
-) -> NDArray[np.float64]:
-    """Return the calibrated reward of each bare question at a level; NaN where it is too long for the PRM."""
-    rewards = context.table(shard, "calibrated", "calibrated_rewards")
-    at_level = np.isclose(rewards["level"], level)
-    return _by_question(rewards[(rewards["step"] == 0) & at_level], "reward", axis)
-
-
-def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
-    """Return the share of correct ones among the follow-ups of each bare question; NaN where there are none.
-
-    The follow-ups at step 0 of all measured trajectories are summed, since the bare question is their common prefix.
-    They are not the trajectories of the pool, on which a strategy is judged.
-
-    Parameters
-    ----------
-    successes : DataFrame
-        The table of success counts, with one row for each prefix and block of follow-ups.
-    axis : QuestionAxis
-        The questions of the result.
-    """
-    bare = successes[successes["step"] == 0]
-    sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)
-    rates: NDArray[np.float64] = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
-    return rates
-
-
-def _by_question(table: pd.DataFrame, column: str, axis: QuestionAxis) -> NDArray[np.float64]:
-    first = table.groupby("question_id")[column].first()
-    values: NDArray[np.float64] = first.reindex(axis.question_ids).to_numpy(np.float64)
-    return values
-
-
-def _check(answered: Answered, questions: int, most: int) -> None:
+def check_answered(answered: Answered, questions: int, most: int) -> None:
+    """Raise a PluginFailedError unless the results of a strategy meet the contract. `most` is N."""
     require(isinstance(answered, Answered), "it must return an Answered.")
     named = {
         "accuracy": (answered.accuracy, 1),
         "samples": (answered.samples, most),
         "pass_at_samples": (answered.pass_at_samples, 1),
         "estimated_from": (answered.estimated_from, most),
+        "order_error": (answered.order_error, 1),
+        "abstained": (answered.abstained, 1),
     }
     for name, (values, upper) in named.items():
         if values is None:

@@ -18,7 +18,14 @@ from prmcal.registry.contracts.data import Question
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GradedTrajectories", "QuestionAxis", "graded_trajectories", "last_scores", "scored_tokens"]
+__all__ = [
+    "GradedTrajectories",
+    "QuestionAxis",
+    "graded_trajectories",
+    "last_scores",
+    "scored_tokens",
+    "tuning_trajectories",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,8 @@ class GradedTrajectories(QuestionAxis):
     correct : ndarray of shape (questions, M), bool
     answers : ndarray of shape (questions, M), int64
         The final answers as numbers: equal if their texts are equal; -1 if there is none.
+    steps : ndarray of shape (questions, M), int64
+        T, the number of steps of each trajectory.
     tokens : ndarray of shape (questions, M), float64
         Tokens that were generated for each trajectory.
     prompt_tokens : ndarray of shape (questions,), float64
@@ -60,24 +69,45 @@ class GradedTrajectories(QuestionAxis):
 
     correct: NDArray[np.bool_]
     answers: NDArray[np.int64]
+    steps: NDArray[np.int64]
     tokens: NDArray[np.float64]
     prompt_tokens: NDArray[np.float64]
 
 
 def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
-    """Return the trajectories of the rollout that a shard reads."""
+    """Return the trajectories of the test questions that a shard reads."""
     table = context.table(shard, "rollout", "trajectories")
-    correct = _matrix(table, "correct")
-    ids = correct.index.to_numpy()
+    fewest = table.groupby("question_id")["trajectory"].count()
+    if fewest.nunique() > 1:
+        raise DataError(
+            "Some questions have fewer trajectories than others. Delete the output folder and run again."
+        )
+    ids = np.sort(table["question_id"].unique())
+    return _graded(table, QuestionAxis.of(context.questions(shard.parameters.data), ids))
+
+
+def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
+    """Return the trajectories of the calibration questions that a shard reads under this role.
+
+    In published data, some questions have fewer trajectories than others. Then each has as many as the fewest.
+    """
+    table = context.table(shard, role, "trajectories")
+    fewest = int(table.groupby("question_id")["trajectory"].count().min())
+    ids = np.sort(table["question_id"].unique())
+    return _graded(table[table["trajectory"] < fewest], QuestionAxis(ids, np.full(len(ids), np.nan)))
+
+
+def _graded(table: pd.DataFrame, axis: QuestionAxis) -> GradedTrajectories:
     answered = table["answer"].where(table["verdict"] != "unparsed")
     numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
     return GradedTrajectories(
-        question_ids=ids,
-        question_levels=QuestionAxis.of(context.questions(shard.parameters.data), ids).question_levels,
-        correct=correct.to_numpy(dtype=bool),
+        question_ids=axis.question_ids,
+        question_levels=axis.question_levels,
+        correct=_matrix(table, "correct").to_numpy(dtype=bool),
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
+        steps=_matrix(table, "steps").to_numpy(dtype=np.int64),
         tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
-        prompt_tokens=_prompt_tokens(table, ids),
+        prompt_tokens=_prompt_tokens(table, axis.question_ids),
     )
 
 
@@ -98,12 +128,23 @@ def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis
     return tokens
 
 
-def last_scores(shard: Shard[Parameters], context: Context) -> NDArray[np.float64]:
+def last_scores(
+    shard: Shard[Parameters], context: Context, role: str = "score", trajectories: int | None = None
+) -> NDArray[np.float64]:
     """Return the PRM's logit of every whole trajectory, of shape (questions, M). NaN: too long for the PRM.
 
     Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers.
+
+    Parameters
+    ----------
+    role : str
+        The input with the scores.
+    trajectories : int, optional
+        How many trajectories of each question to return; by default all.
     """
-    rewards = context.table(shard, "score", "rewards").sort_values("step")
+    rewards = context.table(shard, role, "rewards").sort_values("step")
+    if trajectories is not None:
+        rewards = rewards[rewards["trajectory"] < trajectories]
     whole = rewards.drop_duplicates(["question_id", "trajectory"], keep="last")
     scores: NDArray[np.float64] = _matrix(whole, "logit").to_numpy(dtype=np.float64)
     return scores
@@ -111,8 +152,4 @@ def last_scores(shard: Shard[Parameters], context: Context) -> NDArray[np.float6
 
 def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
     matrix = table.pivot(index="question_id", columns="trajectory", values=column)
-    if matrix.isna().any(axis=None) and column == "correct":
-        raise DataError(
-            "Some questions have fewer trajectories than others. Delete the output folder and run again."
-        )
     return matrix.sort_index(axis=0).sort_index(axis=1)

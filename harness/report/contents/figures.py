@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import METRICS, RANKING_METRIC
+from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.formats import number
-from prmcal.db.text.presentation import LEADERBOARDS, direction, metric_title
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.report.evidence.read import Evidence
 from prmcal.harness.report.evidence.values import Group, RewardErrors, Value
 from prmcal.harness.report.exhibits.multiples import crowded, listed, small_multiples
@@ -83,17 +83,19 @@ def figure_3_main_metric(evidence: Evidence) -> Chart | None:
     """Make Figure 3 with the calibration error that the leaderboard shows; None if it was not measured."""
     shown = LEADERBOARDS["calibration"].main_metrics
     metric = next(
-        (name for name in shown if METRICS[name].better == "lower" and name != RANKING_METRIC), None
+        (name for name in shown if evidence.described.better(name) == "lower" and name != RANKING_METRIC),
+        None,
     )
     if metric is None or metric not in evidence.metrics:
         return None
-    title = f"Figure 3, with another metric: {metric_title(metric)}"
+    title = f"Figure 3, with another metric: {evidence.described.title(metric)}"
     return _compared(evidence, f"figure-3-{metric.replace('_', '-')}", title, metric)
 
 
 def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     from matplotlib.lines import Line2D
 
+    shown = evidence.described.title(metric)
     values = {
         (group, calibrator): evidence.value(group, calibrator, metric)
         for group in evidence.groups
@@ -126,15 +128,15 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     row_height = 0.35 + 0.155 * len(evidence.calibrators)
     pictures = small_multiples(evidence, draw, row_height=row_height, handles=handles)
     for picture in pictures:
-        picture.supxlabel(f"{metric_title(metric)} ({direction(metric)})")
+        picture.supxlabel(f"{shown} ({evidence.described.direction(metric)})")
     return Chart(
         name,
         title,
-        f"{metric_title(metric)} of each calibrator on the test questions, with its 95% interval over "
+        f"{shown} of each calibrator on the test questions, with its 95% interval over "
         "questions. Filled: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Hollow: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. {_counts(values.values())} All panels have the same axes.",
-        f"{metric_title(metric)} of {', '.join(evidence.calibrators)} with 95% intervals for {listed(evidence)}.",
+        f"{shown} of {', '.join(evidence.calibrators)} with 95% intervals for {listed(evidence)}.",
         pictures,
         notes,
     )

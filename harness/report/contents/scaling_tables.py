@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
-from prmcal.db.text.presentation import LEADERBOARDS, metric_title
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.report.contents.published import beside_published
 from prmcal.harness.report.contents.tables import legend
 from prmcal.harness.report.evidence.read import Evidence
@@ -86,8 +85,8 @@ def _panel(
     columns += [(label, each) for label in heads for each in calibrators[label]]
     return Panel(
         name=metric.replace("_", "-"),
-        title=metric_title(metric),
-        description=METRICS[metric].description,
+        title=evidence.described.title(metric),
+        description=evidence.described.description(metric),
         heads=(
             *(((("", tuple(fixed))),) if fixed else ()),
             *((label, calibrators[label]) for label in heads),

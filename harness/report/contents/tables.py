@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
-    direction,
-    metric_title,
     standings_legend,
 )
 from prmcal.harness.report.contents.published import beside_published
@@ -132,8 +129,8 @@ def _side_by_side(evidence: Evidence, metric: str) -> Panel:
     }
     return Panel(
         name=metric.replace("_", "-"),
-        title=metric_title(metric),
-        description=_description(metric),
+        title=evidence.described.title(metric),
+        description=_description(evidence, metric),
         coordinates=tuple(COORDINATE_TITLES[name] for name in ("dataset", "llm")),
         heads=tuple((prm, shown) for prm, shown in columns.items() if shown),
         rows=tuple(
@@ -148,9 +145,11 @@ def _panel(evidence: Evidence, metrics: Sequence[str]) -> Panel:
     alone = metrics[0] if len(metrics) == 1 else ""
     return Panel(
         name=alone.replace("_", "-"),
-        title=metric_title(alone) if alone else "",
-        description=_description(alone),
-        heads=tuple(("" if alone else metric_title(metric), evidence.calibrators) for metric in metrics),
+        title=evidence.described.title(alone) if alone else "",
+        description=_description(evidence, alone),
+        heads=tuple(
+            ("" if alone else evidence.described.title(metric), evidence.calibrators) for metric in metrics
+        ),
         rows=tuple(
             Row(
                 labels_of(group),
@@ -165,11 +164,10 @@ def _panel(evidence: Evidence, metrics: Sequence[str]) -> Panel:
     )
 
 
-def _description(metric: str) -> str:
-    if metric not in METRICS:
-        return ""
-    better = direction(metric)
-    return f"{METRICS[metric].description}{f' {better.capitalize()}.' if better else ''}"
+def _description(evidence: Evidence, metric: str) -> str:
+    described = evidence.described
+    better = described.direction(metric)
+    return f"{described.description(metric)}{f' {better.capitalize()}.' if better else ''}"
 
 
 def legend(rows: str, group: str) -> str:

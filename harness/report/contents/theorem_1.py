@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from prmcal.db.metrics import METRICS
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.harness.report.contents.scaling_tables import strategies_of_paper
 from prmcal.harness.report.evidence.read import Evidence
@@ -91,7 +90,7 @@ def theorem_1(evidence: Evidence) -> Table | None:
         "pass@N_IAS is at or above the promise. Not kept: it is below. Open: the promise lies within the interval. "
         "Below each value is its 95% interval over questions; n is the number of trajectories (for the "
         "coverage: of prefixes) / questions. Calibrators with a point estimate predict no quantile and are left out.",
-        (_promise_panel(promises), *_coverage_panel(evidence, promises)),
+        (_promise_panel(evidence, promises), *_coverage_panel(evidence, promises)),
         remarks=(_summary(evidence, promises), _REASONS),
     )
 
@@ -147,7 +146,7 @@ def _verdict(promised: float, low: float | None, high: float | None) -> str | No
     return "kept" if low >= promised else "not kept" if high < promised else "open"
 
 
-def _promise_panel(promises: Sequence[_Promise]) -> Panel:
+def _promise_panel(evidence: Evidence, promises: Sequence[_Promise]) -> Panel:
     rows = []
     for each in promises:
         promised = Value(
@@ -168,7 +167,7 @@ def _promise_panel(promises: Sequence[_Promise]) -> Panel:
     return Panel(
         name="promise",
         title="Promised and measured",
-        description=METRICS[_PASS].description,
+        description=evidence.described.description(_PASS),
         coordinates=_titles("target", "level"),
         heads=(("", ("Promised", "pass@N_IAS", "pass@N, full budget")),),
         rows=tuple(rows),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prmcal.db.metrics import METRICS
+from prmcal.db.metrics import Metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
 from prmcal.db.queries import catalog
@@ -18,7 +18,6 @@ from prmcal.db.reader import reading
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.bootstrap import Ratio
 from prmcal.db.statistics.standings import standings
-from prmcal.db.text.presentation import metric_title
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence.scaling import ScalingEvidence, read_scaling
 from prmcal.harness.report.evidence.values import Group, RewardErrors, Value, value_of
@@ -46,6 +45,8 @@ class Evidence:
         Names in the order of the grid.
     metrics : tuple of str
         The measured metrics, in the order of the leaderboard.
+    described : Metrics
+        The metrics of the run, for their titles and directions.
     uncalibrated : str or None
         Name of the calibrator that leaves rewards unchanged; None if the grid has none.
     registered : dict of str to str
@@ -70,6 +71,7 @@ class Evidence:
     llms: tuple[str, ...]
     calibrators: tuple[str, ...]
     metrics: tuple[str, ...]
+    described: Metrics
     uncalibrated: str | None
     registered: dict[str, str]
     errors: dict[Group, RewardErrors]
@@ -90,7 +92,7 @@ class Evidence:
         """Return the results of some calibrators. Their standings are among themselves."""
         kept = tuple(calibrators)
         found = self.found[self.found["calibrator"].isin(kept)].reset_index(drop=True)
-        better = {metric.name: metric.better for metric in METRICS.values()}
+        better = {name: self.described.better(name) for name in self.described}
         found["standing"] = standings(found, self.compared, better)["standing"]
         return replace(self, calibrators=kept, found=found)
 
@@ -104,7 +106,7 @@ class Evidence:
             "pending": "Pending: the run is not finished.",
             "missing": "The grid has no such cell.",
         }
-        reason = reasons.get(status, f"The calibrator '{calibrator}' has no {metric_title(metric)}.")
+        reason = reasons.get(status, f"The calibrator '{calibrator}' has no {self.described.title(metric)}.")
         return Value(group, calibrator, metric, status, reason=" ".join(reason.split()))
 
     @cached_property
@@ -135,7 +137,7 @@ def read_evidence(published: Path) -> Evidence:
         If the database has no calibration results.
     """
     with reading(published) as source:
-        found = catalog.measurements(source, "calibration")
+        found, described = catalog.measurements(source, "calibration"), catalog.metrics(source)
         named, ran, compared = catalog.plugins(source), catalog.runs(source), catalog.comparisons(source)
         scaling, splits, baselines = (
             read_scaling(source),
@@ -157,7 +159,8 @@ def read_evidence(published: Path) -> Evidence:
         prms=used["prm"],
         llms=used["llm"],
         calibrators=used["calibrator"],
-        metrics=_metrics_in_order(found),
+        metrics=tuple(described.ordered(found["metric"].dropna())),
+        described=described,
         uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
         registered=registered,
         errors=_errors(errors),
@@ -176,12 +179,6 @@ def _in_order(named: pd.DataFrame, found: pd.DataFrame, kind: str) -> tuple[str,
     labels = set(found[kind].dropna())
     known = [name for name in named[named["kind"] == kind]["name"] if name in labels]
     return (*known, *sorted(labels - set(known)))
-
-
-def _metrics_in_order(found: pd.DataFrame) -> tuple[str, ...]:
-    measured = set(found["metric"].dropna())
-    known = [name for name in METRICS if name in measured]
-    return (*known, *sorted(measured - set(known)))
 
 
 def _errors(errors: pd.DataFrame) -> dict[Group, RewardErrors]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +10,11 @@ from scipy.special import expit, logit
 
 from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.harness.metrics.bin_errors import ECE, AdaptiveCE, AverageCE, BinErrors, CorrectedCE
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.contracts.rows import PrefixRows
+from tests.measured import statistic, value
 
 QUESTIONS, FOLLOW_UPS = 60, 8
-METRICS: list[Callable[[PrefixRows], BinErrors]] = [ECE, AdaptiveCE, AverageCE]
+METRICS = ("ece", "adaptive_ce", "average_ce")
 
 
 def calibrated(seed: int, shift: float = 0.0) -> PrefixRows:
@@ -30,12 +28,14 @@ def calibrated(seed: int, shift: float = 0.0) -> PrefixRows:
     return PrefixRows(expit(logit(expected) + shift), random.binomial(n, p), n, question)
 
 
-@pytest.mark.parametrize("kind", METRICS)
-def test_noise_is_no_calibration_error(kind: Callable[[PrefixRows], BinErrors]) -> None:
+@pytest.mark.parametrize("name", METRICS)
+def test_noise_is_no_calibration_error(name: str) -> None:
     plain, corrected, covered = [], [], 0
     for seed in range(100):
-        bootstrap, metric = Bootstrap(200, seed), kind(calibrated(seed))
-        with_noise, found = estimate(metric, bootstrap), estimate(CorrectedCE(metric, bootstrap), bootstrap)
+        bootstrap, rows = Bootstrap(200, seed), calibrated(seed)
+        with_noise, found = (
+            estimate(statistic(each, rows, bootstrap), bootstrap) for each in (name, f"{name}_corrected")
+        )
         assert with_noise.low <= with_noise.value <= with_noise.high
         assert 0 <= found.low <= found.value <= min(found.high, with_noise.value)
         plain.append(with_noise.value)
@@ -47,13 +47,12 @@ def test_noise_is_no_calibration_error(kind: Callable[[PrefixRows], BinErrors]) 
     )  # of 100; 97.5 are expected, and a plain interval of percentiles would never contain 0
 
 
-@pytest.mark.parametrize("kind", METRICS)
-def test_a_large_error_stays_and_its_interval_contains_the_truth(
-    kind: Callable[[PrefixRows], BinErrors],
-) -> None:
+@pytest.mark.parametrize("name", METRICS)
+def test_a_large_error_stays_and_its_interval_contains_the_truth(name: str) -> None:
     rows = [calibrated(seed, shift=2.0) for seed in range(100)]
-    truth = np.mean([kind(each).value() for each in rows])  # All bins have errors far above the noise.
-    found = [estimate(CorrectedCE(kind(each), Bootstrap(200)), Bootstrap(200)) for each in rows]
+    truth = np.mean([value(name, each) for each in rows])  # All bins have errors far above the noise.
+    bootstrap = Bootstrap(200)
+    found = [estimate(statistic(f"{name}_corrected", each, bootstrap), bootstrap) for each in rows]
     assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.01)
     assert sum(each.low <= truth <= each.high for each in found) >= 87
 
@@ -83,5 +82,5 @@ def test_the_ends_are_in_order_for_any_noise(terms: list[float], noise: list[flo
 
 def test_one_question_has_no_noise_to_remove() -> None:
     rows = PrefixRows(np.array([0.2, 0.9]), np.array([4, 4]), np.array([8, 8]), np.zeros(2, dtype=int))
-    found = estimate(CorrectedCE(ECE(rows), Bootstrap(10)), Bootstrap(10))
-    assert found.value == ECE(rows).value() and np.isnan(found.low)
+    found = estimate(statistic("ece_corrected", rows, Bootstrap(10)), Bootstrap(10))
+    assert found.value == value("ece", rows) and np.isnan(found.low)

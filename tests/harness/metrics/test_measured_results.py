@@ -13,7 +13,7 @@ import pytest
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement import search_results, strategy
-from prmcal.harness.jobs.measurement.strategy import success_rates
+from prmcal.harness.jobs.measurement.pools import success_rates
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
 from prmcal.harness.jobs.parameters import (
     PluginReference,
@@ -128,6 +128,7 @@ def answered(store: Store, name: str, targeted: bool = True) -> Output:
         correct=correct,
         answer=np.where(correct, "1", "0"),
         verdict=np.where(correct, "correct", "incorrect"),
+        steps=1,
         tokens=random.integers(20, 60, len(every)),
         prompt_tokens=8,
     )

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate
 from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
-from prmcal.harness.metrics.bin_errors import AdaptiveCE
-from prmcal.harness.metrics.calibration import calibration_metrics
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.contracts.rows import PrefixRows
+from tests.measured import published_metrics, statistic
 
 
 def overconfident_rows(offset: float, questions: int = 40, seed: int = 0) -> PrefixRows:
@@ -50,7 +49,7 @@ def test_interval_of_a_mean_is_that_of_the_central_limit_theorem() -> None:
 
 
 def test_seed_decides_the_replicates_and_the_intervals_of_percentiles() -> None:
-    metrics = calibration_metrics(overconfident_rows(0.1))
+    metrics = published_metrics(overconfident_rows(0.1))
     for name, metric in metrics.items():
         first, second, other = (estimate(metric, Bootstrap(200, seed=seed)) for seed in (4, 4, 5))
         assert np.array_equal(first.replicates, second.replicates), name
@@ -109,10 +108,10 @@ def test_every_resample_draws_as_many_questions_as_there_are() -> None:
 def test_adaptive_error_does_not_depend_on_how_replicates_are_chunked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    metric = AdaptiveCE(overconfident_rows(0.1), 10)
+    metric = statistic("adaptive_ce", overconfident_rows(0.1))
     weights = Bootstrap(30, seed=6).weights(40)
     whole = metric.values(weights)
-    monkeypatch.setattr("prmcal.harness.metrics.bin_errors._CHUNK_ELEMENTS", 7 * 800)
+    monkeypatch.setattr("prmcal.registry.metrics.bin_errors._CHUNK_ELEMENTS", 7 * 800)
     np.testing.assert_array_equal(metric.values(weights.copy()), whole)
 
 
@@ -151,7 +150,7 @@ def test_a_real_difference_is_found_and_pairing_finds_it() -> None:
 
 
 def test_comparison_is_antisymmetric_and_a_cell_equals_itself() -> None:
-    first, second = (calibration_metrics(overconfident_rows(offset)) for offset in (0.2, 0.05))
+    first, second = (published_metrics(overconfident_rows(offset)) for offset in (0.2, 0.05))
     bootstrap = Bootstrap(300, seed=2)
     for name in first:
         forth, back = (
@@ -185,7 +184,7 @@ def test_only_the_same_questions_are_compared() -> None:
 
 
 def test_one_question_has_a_difference_but_no_p_value() -> None:
-    first, second = (calibration_metrics(overconfident_rows(offset, questions=1)) for offset in (0.1, 0.3))
+    first, second = (published_metrics(overconfident_rows(offset, questions=1)) for offset in (0.1, 0.3))
     for name in first:
         alone = paired_difference(first[name], second[name], Bootstrap(10))
         assert alone.difference == first[name].value() - second[name].value()

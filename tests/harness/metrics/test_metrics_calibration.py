@@ -14,19 +14,13 @@ from sklearn.metrics import brier_score_loss
 
 from prmcal.db.statistics.bins import bin_edges, bin_index
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.harness.metrics.bin_errors import ECE, AdaptiveCE, AverageCE
+from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
-from prmcal.harness.metrics.calibration import (
-    brier,
-    brier_corrected,
-    calibration_metrics,
-    positive_brier,
-    signed_error,
-)
-from prmcal.harness.metrics.rows import PrefixRows
 from prmcal.registry.calibrators.histogram import HistogramBinning
-from prmcal.registry.plugins import calibrators
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.plugins import calibrators, metrics
 from tests.arrays import Floats, Ints
+from tests.measured import published_metrics, statistic, value
 from tests.registry.create import create_as
 
 FEW = Bootstrap(20)
@@ -56,13 +50,13 @@ def random_rows(draw: st.DrawFn) -> PrefixRows:
 
 def test_worked_example() -> None:
     rows = make_rows([0.0, 0.5, 1.0], [0.0, 1.0, 0.0])
-    assert brier(rows).value() == pytest.approx(1.25 / 3)
-    assert positive_brier(rows).value() == pytest.approx(1 / 3)
-    assert ECE(rows, 2).value() == pytest.approx(1 / 6)
-    assert AverageCE(rows, 2).value() == pytest.approx(0.125)
-    assert signed_error(rows).value() == pytest.approx(1 / 6)
+    assert value("brier", rows) == pytest.approx(1.25 / 3)
+    assert value("positive_brier", rows) == pytest.approx(1 / 3)
+    assert value("ece", rows, bins=2) == pytest.approx(1 / 6)
+    assert value("average_ce", rows, bins=2) == pytest.approx(0.125)
+    assert value("signed_error", rows) == pytest.approx(1 / 6)
     # 1.5 rows a bin: |0 - .5/2| and |-.5/2 + 1|, each over 1.5.
-    assert AdaptiveCE(rows, 2).value() == pytest.approx((0.25 + 0.75) / 1.5 / 2)
+    assert value("adaptive_ce", rows, bins=2) == pytest.approx((0.25 + 0.75) / 1.5 / 2)
 
 
 def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above() -> None:
@@ -96,8 +90,8 @@ def test_errors_that_are_differences_of_decimals_are_in_the_bin_of_their_value()
 def test_adaptive_bins_share_tied_rewards_evenly() -> None:
     # One reward for all: every bin sees the same mixture of all rows, whatever their order.
     rows = make_rows([0.5] * 4, [1, 1, 0.25, 0.25])
-    assert AdaptiveCE(rows, 2).value() == pytest.approx(0.125)
-    assert AdaptiveCE(rows, 3).value() == pytest.approx(0.125)
+    assert value("adaptive_ce", rows, bins=2) == pytest.approx(0.125)
+    assert value("adaptive_ce", rows, bins=3) == pytest.approx(0.125)
 
 
 def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows() -> None:
@@ -107,7 +101,7 @@ def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows() -> No
     gaps = [
         abs(rows.reward[part].mean() - rows.success_rate[part].mean()) for part in np.array_split(order, 10)
     ]
-    assert AdaptiveCE(rows, 10).value() == pytest.approx(np.mean(gaps), abs=1e-12)
+    assert value("adaptive_ce", rows, bins=10) == pytest.approx(np.mean(gaps), abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,22 +112,22 @@ def test_no_metric_depends_on_the_order_of_the_rows(rows: PrefixRows, bins: int,
     shuffled = PrefixRows(
         rows.reward[order], rows.successes[order], rows.follow_ups[order], rows.question[order]
     )
-    again = calibration_metrics(shuffled, bins, FEW)
-    for name, metric in calibration_metrics(rows, bins, FEW).items():
+    again = published_metrics(shuffled, bins, FEW)
+    for name, metric in published_metrics(rows, bins, FEW).items():
         assert again[name].value() == pytest.approx(metric.value(), abs=1e-12), name
 
 
 @settings(max_examples=60, deadline=None)
 @given(random_rows(), st.integers(1, 12))
 def test_bounds_and_order_of_the_metrics(rows: PrefixRows, bins: int) -> None:
-    value = {name: metric.value() for name, metric in calibration_metrics(rows, bins, FEW).items()}
-    assert 0 <= value["positive_brier"] <= value["brier"] <= 1
-    assert value["brier_corrected"] <= value["brier"] + 1e-15
+    values = {name: metric.value() for name, metric in published_metrics(rows, bins, FEW).items()}
+    assert 0 <= values["positive_brier"] <= values["brier"] <= 1
+    assert values["brier_corrected"] <= values["brier"] + 1e-15
     for name in ("ece", "adaptive_ce"):
-        assert abs(value["signed_error"]) - 1e-12 <= value[name] <= 1
-    assert 0 <= value["average_ce"] <= 1
+        assert abs(values["signed_error"]) - 1e-12 <= values[name] <= 1
+    assert 0 <= values["average_ce"] <= 1
     for name in ("ece", "adaptive_ce", "average_ce"):
-        assert 0 <= value[f"{name}_corrected"] <= value[name]
+        assert 0 <= values[f"{name}_corrected"] <= values[name]
 
 
 @settings(max_examples=40, deadline=None)
@@ -150,8 +144,8 @@ def test_a_weight_is_as_good_as_repeating_the_question(
         np.repeat(rows.follow_ups, repeats),
         np.repeat(rows.question, repeats),
     )
-    expected = calibration_metrics(repeated, bins, FEW)
-    for name, metric in calibration_metrics(rows, bins, FEW).items():
+    expected = published_metrics(repeated, bins, FEW)
+    for name, metric in published_metrics(rows, bins, FEW).items():
         if name.endswith("ce_corrected"):
             continue  # It keeps the noise that was measured with the given questions.
         weighted = metric.values(np.array([weights], dtype=np.float64))
@@ -166,33 +160,32 @@ def test_noise_correction_is_unbiased_and_the_plain_score_is_not() -> None:
         rows = PrefixRows(reward, generator.binomial(n, p), np.full(p.shape, n), np.arange(len(p)) % 100)
         truth = np.mean((reward - p) ** 2)
         noise = np.mean(p * (1 - p)) / n
-        assert brier_corrected(rows).value() == pytest.approx(truth, abs=0.002)
-        assert brier(rows).value() == pytest.approx(truth + noise, abs=0.002)
+        assert value("brier_corrected", rows) == pytest.approx(truth, abs=0.002)
+        assert value("brier", rows) == pytest.approx(truth + noise, abs=0.002)
 
 
 def test_noise_correction_leaves_certain_prefixes_alone_and_refuses_a_single_follow_up() -> None:
     certain = make_rows([0.2, 0.7], [0, 1])
-    assert brier_corrected(certain).value() == brier(certain).value()
+    assert value("brier_corrected", certain) == value("brier", certain)
     single = make_rows([0.2, 0.7], [0, 1], follow_ups=[1, 8])
-    with pytest.raises(ValueError, match=r"1 of 2 prefixes have 1\. Measure with more follow-ups"):
-        brier_corrected(single)
-    assert "brier_corrected" not in calibration_metrics(single)
+    assert metrics.create("brier_corrected").measure(single) is None
+    assert "brier_corrected" not in published_metrics(single)
 
 
 def test_equal_to_scikit_learn_on_labels() -> None:
     generator = np.random.default_rng(7)
     reward, label = generator.random(5000), generator.integers(0, 2, 5000)
     rows = make_rows(reward, label, follow_ups=1)
-    assert brier(rows).value() == pytest.approx(brier_score_loss(label, reward), abs=1e-13)
+    assert value("brier", rows) == pytest.approx(brier_score_loss(label, reward), abs=1e-13)
     success, predicted = calibration_curve(label, reward, n_bins=10)
     table = reliability_bins(rows)
     np.testing.assert_allclose(table.mean_success, success, atol=1e-13)
     np.testing.assert_allclose(table.mean_reward, predicted, atol=1e-13)
     gaps = np.abs(success - predicted)
-    assert AverageCE(rows).value() == pytest.approx(gaps.mean(), abs=1e-13)
-    assert ECE(rows).value() == pytest.approx(np.average(gaps, weights=table.count), abs=1e-13)
+    assert value("average_ce", rows) == pytest.approx(gaps.mean(), abs=1e-13)
+    assert value("ece", rows) == pytest.approx(np.average(gaps, weights=table.count), abs=1e-13)
     success, predicted = calibration_curve(label, reward, n_bins=10, strategy="quantile")
-    assert AdaptiveCE(rows).value() == pytest.approx(np.abs(success - predicted).mean(), abs=1e-13)
+    assert value("adaptive_ce", rows) == pytest.approx(np.abs(success - predicted).mean(), abs=1e-13)
 
 
 def test_reliability_bins_have_intervals_only_where_two_questions_are() -> None:
@@ -228,8 +221,8 @@ def test_rows_out_of_range_are_refused(reward: Floats, k: Ints, n: Ints, message
 
 
 def test_there_must_be_a_bin() -> None:
-    with pytest.raises(ValueError, match=r"'bins' must be an int in \[1, inf\)\. Got 0 instead\."):
-        calibration_metrics(make_rows([0.5], [1]), bins=0)
+    with pytest.raises(InvalidArgumentsError, match=r"must be an int in \[1, inf\)\. Got 0 instead\."):
+        published_metrics(make_rows([0.5], [1]), bins=0)
 
 
 def test_recorded_success_rates() -> None:
@@ -244,7 +237,7 @@ def test_recorded_success_rates() -> None:
     question, success_rate = (np.array(column) for column in zip(*rates, strict=True))
     perfect = make_rows(success_rate, success_rate, 32, question)
     np.testing.assert_array_equal(perfect.success_rate, success_rate)  # k of 32 says it exactly
-    for name, metric in calibration_metrics(perfect).items():
+    for name, metric in published_metrics(perfect).items():
         if name != "brier_corrected":
             assert metric.value() == 0, name
     # A predictor that knows the truth scores no better than 0 on fewer follow-ups only after the correction.
@@ -253,9 +246,9 @@ def test_recorded_success_rates() -> None:
     noisy = PrefixRows(
         repeated, generator.binomial(8, repeated), np.full(len(repeated), 8), np.tile(question, 300)
     )
-    assert brier(noisy).value() == pytest.approx(np.mean(success_rate * (1 - success_rate)) / 8, rel=0.05)
-    assert abs(brier_corrected(noisy).value()) < 2e-4
+    assert value("brier", noisy) == pytest.approx(np.mean(success_rate * (1 - success_rate)) / 8, rel=0.05)
+    assert abs(value("brier_corrected", noisy)) < 2e-4
     always = make_rows(np.ones(len(success_rate)), success_rate, 32, question)
-    found = estimate(signed_error(always), Bootstrap())
+    found = estimate(statistic("signed_error", always), Bootstrap())
     assert found.value == pytest.approx(1 - success_rate.mean())
     assert (found.rows, found.questions) == (145, 3) and found.low <= found.value <= found.high

@@ -11,10 +11,12 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.harness.metrics.coverage import Coverage, coverage_metrics
-from prmcal.harness.metrics.mixing import GRID, fit_mixing, share_above
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.metrics.coverage import Coverage
+from prmcal.registry.metrics.mixing import GRID, fit_mixing, share_above
+from prmcal.registry.plugins import metrics
 from tests.arrays import Bools, Floats, Ints
+from tests.measured import statistic, value
 
 FOLLOW_UPS = 8
 
@@ -49,10 +51,6 @@ def quantile(level: float) -> RewardOf:
     return reward
 
 
-def nothing(rows: PrefixRows) -> Bools:
-    return np.zeros(len(rows.reward), dtype=bool)
-
-
 def weighted_share(rows: PrefixRows, covered: Bools) -> float:
     counts = np.bincount(rows.question_index)
     return float(np.mean(np.bincount(rows.question_index, weights=covered.astype(float)) / counts))
@@ -73,7 +71,7 @@ def test_the_estimate_is_nearly_unbiased_where_the_share_of_rates_is_not(name: s
     found, naive, true = [], [], []
     for seed in range(60):
         rows, p = draw(reward_of, seed=seed, centre=centre)
-        found.append(Coverage(rows, nothing(rows)).value())
+        found.append(value("coverage", rows))
         naive.append(weighted_share(rows, rows.success_rate >= rows.reward))
         true.append(weighted_share(rows, p >= rows.reward))
     error = np.subtract(found, true)
@@ -90,10 +88,7 @@ def test_more_follow_ups_leave_less_bias() -> None:
             draw(lambda seen, _: expit(2.5 + 1.5 * seen), 60, seed, follow_ups, 2.0) for seed in range(8)
         ]
         errors[follow_ups] = np.mean(
-            [
-                Coverage(rows, nothing(rows)).value() - weighted_share(rows, p >= rows.reward)
-                for rows, p in drawn
-            ]
+            [value("coverage", rows) - weighted_share(rows, p >= rows.reward) for rows, p in drawn]
         )
     assert abs(errors[64]) < 0.6 * abs(errors[8])
 
@@ -101,7 +96,7 @@ def test_more_follow_ups_leave_less_bias() -> None:
 def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again() -> None:
     """They are sums of what prefixes add; nothing is fitted again, and it must come out the same."""
     rows, _ = draw(quantile(0.1), seed=1)
-    metric = Coverage(rows, nothing(rows))
+    metric = statistic("coverage", rows)
     random = np.random.default_rng(2)
     fast, full = [], []
     for _ in range(40):
@@ -117,7 +112,7 @@ def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again()
             rows.follow_ups[places],
             np.repeat(np.arange(len(drawn)), [len(each) for each in chosen]),
         )
-        full.append(Coverage(again, nothing(again)).value())
+        full.append(value("coverage", again))
     assert np.corrcoef(fast, full)[0, 1] > 0.95
     assert np.std(fast) == pytest.approx(np.std(full), rel=0.15)
 
@@ -126,17 +121,17 @@ def test_where_p_is_known_nothing_is_estimated() -> None:
     rows = PrefixRows(
         np.array([0.3, 0.3, 1.0, 0.0]), np.array([0, 8, 8, 0]), np.full(4, 8), np.array([0, 0, 1, 1])
     )
-    assert Coverage(rows, np.ones(4, dtype=bool)).value() == 0.75
+    assert value("coverage", replace(rows, terminal=np.ones(4, dtype=bool))) == 0.75
     # A reward of 0 is covered by every p.
     low = PrefixRows(np.zeros(3), np.array([0, 3, 8]), np.full(3, 8), np.arange(3))
-    assert Coverage(low, np.zeros(3, dtype=bool)).value() == 1
+    assert value("coverage", low) == 1
 
 
 def test_questions_count_the_same() -> None:
     question = np.array([0] * 9 + [1])
     successes = np.array([8] * 9 + [0])
     rows = PrefixRows(np.full(10, 0.5), successes, np.full(10, 8), question)
-    metric = Coverage(rows, np.ones(10, dtype=bool))
+    metric = statistic("coverage", replace(rows, terminal=np.ones(10, dtype=bool)))
     assert metric.value() == 0.5 and metric.rows == 10 and len(metric.question_ids) == 2
 
 
@@ -151,38 +146,54 @@ def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data: st.Data
     k = np.array([data.draw(st.integers(0, int(each))) for each in n])
     question = np.array(data.draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)))
     terminal = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
-    found = estimate(Coverage(PrefixRows(reward, k, n, question), terminal), Bootstrap(50))
+    found = estimate(statistic("coverage", PrefixRows(reward, k, n, question, terminal)), Bootstrap(50))
     assert 0 <= found.value <= 1
     assert np.isnan(found.low) or 0 <= found.low <= found.high <= 1
     order = np.random.default_rng(0).permutation(size)
-    shuffled = Coverage(PrefixRows(reward[order], k[order], n[order], question[order]), terminal[order])
-    assert shuffled.value() == pytest.approx(found.value, abs=1e-9)
+    shuffled = PrefixRows(reward[order], k[order], n[order], question[order], terminal[order])
+    assert value("coverage", shuffled) == pytest.approx(found.value, abs=1e-9)
 
 
 def test_a_higher_reward_is_covered_less() -> None:
     rows, _ = draw(quantile(0.5), seed=3)
-    shares = [
-        Coverage(replace(rows, reward=rows.reward * factor), nothing(rows)).value()
-        for factor in (0.2, 0.6, 1.0)
-    ]
+    shares = [value("coverage", replace(rows, reward=rows.reward * factor)) for factor in (0.2, 0.6, 1.0)]
     assert shares[0] > shares[1] + 0.1 > shares[2] + 0.2
 
 
 def test_a_point_estimate_stands_in_for_every_level() -> None:
     rows, _ = draw(quantile(0.5))
-    point = coverage_metrics({0.5: rows}, nothing(rows))
-    assert sorted(point) == ["coverage_0.1", "coverage_0.5", "coverage_0.9"]
-    assert len({metric.value() for metric in point.values()}) == 1
-    lower, _ = draw(quantile(0.1))
-    both = coverage_metrics({0.1: lower, 0.5: rows}, nothing(rows))
-    assert sorted(both) == ["coverage_0.1", "coverage_0.5"]
-    assert both["coverage_0.1"].value() > both["coverage_0.5"].value() + 0.3
+    metric = metrics.create("coverage")
+    assert metric.columns("coverage", rows.levels) == {
+        "coverage_0.1": 0.1,
+        "coverage_0.5": 0.5,
+        "coverage_0.9": 0.9,
+    }
+    assert all(rows.at(level) is rows for level in (0.1, 0.5, 0.9))
+    assert metric.columns("mine", (0.05, 0.5)) == {"mine_0.05": 0.05, "mine_0.5": 0.5}
+
+
+def test_each_level_has_the_coverage_of_its_rewards() -> None:
+    (lower, _), (median, _) = draw(quantile(0.1)), draw(quantile(0.5))
+    rewards = np.stack([lower.reward, median.reward], axis=1)
+    both = replace(median, levels=(0.1, 0.5), level_rewards=rewards)
+    assert value("coverage", both.at(0.1)) == value("coverage", lower)
+    assert value("coverage", both.at(0.5)) == value("coverage", median)
+    with pytest.raises(ValueError, match=r"does not predict beta = 0\.9\. It predicts: 0\.1, 0\.5"):
+        both.at(0.9)
+    with pytest.raises(ValueError, match="'level_rewards' must have shape"):
+        replace(both, level_rewards=rewards[:, :1])
 
 
 def test_terminal_needs_an_entry_for_every_prefix() -> None:
     rows, _ = draw(quantile(0.5))
-    with pytest.raises(ValueError, match="'terminal' must have one entry per prefix"):
-        Coverage(rows, np.zeros(3, dtype=bool))
+    with pytest.raises(ValueError, match="All columns must have shape"):
+        replace(rows, terminal=np.zeros(3, dtype=bool))
+
+
+def test_the_words_of_a_level_say_which_and_what_is_ideal() -> None:
+    words = [Coverage().described(level) for level in (0.1, 0.5)]
+    assert words[0].endswith("(level 0.1, or a point estimate): 0.9 is ideal.")
+    assert words[1].endswith("(the median): 0.5 is ideal.")
 
 
 def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_derivatives() -> None:

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.harness.metrics.calibration import brier_corrected, signed_error
-from prmcal.harness.metrics.coverage import Coverage
-from prmcal.harness.metrics.rows import PrefixRows
 from prmcal.registry.calibrators.conformal import ConformalBound
 from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.rows import PrefixRows
 from prmcal.registry.plugins import calibrators
+from tests.measured import statistic
 from tests.registry.create import create_as
 
 REPETITIONS = 1000
@@ -42,7 +41,7 @@ class World(NamedTuple):
 
     @property
     def rows(self) -> PrefixRows:
-        return PrefixRows(self.reward, self.successes, self.follow_ups, self.question)
+        return PrefixRows(self.reward, self.successes, self.follow_ups, self.question, self.terminal)
 
 
 def world(questions: int, seed: int, shift: float = 0.4) -> World:
@@ -144,26 +143,19 @@ TRUE_VALUES = {
 }
 
 
-METRICS = {
-    "brier_corrected": lambda drawn: brier_corrected(drawn.rows),
-    "signed_error": lambda drawn: signed_error(drawn.rows),
-    "coverage": lambda drawn: Coverage(drawn.rows, drawn.terminal),
-}
-
-
 def share_covered(questions: int, names: Sequence[str]) -> dict[str, float]:
     """How often the 95% interval of each metric holds the true value."""
     covered = dict.fromkeys(names, 0)
     for repetition in range(REPETITIONS):
         drawn = world(questions, repetition, shift=-0.8)
         for name in names:
-            found = estimate(METRICS[name](drawn), Bootstrap(400, seed=repetition))
+            found = estimate(statistic(name, drawn.rows), Bootstrap(400, seed=repetition))
             covered[name] += found.low <= TRUE_VALUES[name] <= found.high
     return {name: count / REPETITIONS for name, count in covered.items()}
 
 
 def test_intervals_cover_the_truth() -> None:
-    shares = share_covered(100, list(METRICS))
+    shares = share_covered(100, list(TRUE_VALUES))
     assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
 
 

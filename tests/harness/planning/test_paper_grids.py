@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.metrics import METRICS
 from prmcal.db.queries.reported import reported
 from prmcal.harness.costs.disk import space_needed
 from prmcal.harness.costs.gpu_hours import model_costs
 from prmcal.harness.planning.grid import GridSpec, read_grid
 from prmcal.harness.planning.planner import build_plan
 from tests.conftest import ROOT, Prmcal, command, environment
+from tests.measured import DESCRIBED
 
 PAPER, SMALL = ROOT / "grids" / "paper.yaml", ROOT / "grids" / "math500-small.yaml"
 
@@ -72,7 +72,7 @@ def test_every_number_of_the_paper_has_a_cell_of_the_same_name() -> None:
     numbers = reported().astype(dict.fromkeys(names, object)).fillna(dict.fromkeys(names, ""))
     assert len(numbers) == 768
     wanted = {
-        (METRICS[metric].leaderboard, *coordinates)
+        (DESCRIBED[metric].leaderboard, *coordinates)
         for metric, *coordinates in numbers[["metric", *names]].itertuples(index=False)
     }
     assert wanted - cells == set()

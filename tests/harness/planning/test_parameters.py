@@ -27,7 +27,7 @@ def kinds() -> list[type[Parameters]]:
 
 
 def test_every_kind_of_job_has_a_function() -> None:
-    assert len({each.kind for each in kinds()}) == len(kinds()) == 12
+    assert len({each.kind for each in kinds()}) == len(kinds()) == 13
     for each in kinds():
         room = "measurement." if issubclass(each, MeasuringParameters) else ""
         assert callable(importlib.import_module(f"prmcal.harness.jobs.{room}{each.kind}").compute)

@@ -232,6 +232,36 @@ def test_a_search_is_measured_against_the_fixed_width_of_its_own_ranking(rank: s
             assert fixed.calibrator == (own.calibrator if rank == "calibrated" else None)
 
 
+def levels_of(calibrators: list[str], levels: list[float]) -> tuple[set[ArtifactRef], set[float | None]]:
+    """The jobs that predict rewards, and the levels of the cells of IAS."""
+    planned = plan(calibrators=calibrators, scaling={"samples": 8, "targets": [0.9], "levels": levels})
+    cells = [cell.level for cell in planned.cells if cell.strategy == "best-of-n + IAS"]
+    return refs(planned, "calibrated"), set(cells)
+
+
+def test_a_calibrator_of_any_level_is_asked_for_the_levels_of_the_grid() -> None:
+    own, _ = levels_of(["any-spread"], [0.1])
+    again, cells = levels_of(["any-spread"], [0.9, 0.1])
+    assert again == own, "its own levels are always predicted, so they are not in the key"
+    assert cells == {0.1, 0.9}
+    other, cells = levels_of(["any-spread"], [0.25, 0.05, 0.1])
+    assert other.isdisjoint(own) and cells == {0.05, 0.1, 0.25}
+    assert levels_of(["any-spread"], [0.05, 0.25])[0] == other
+
+
+def test_other_calibrators_have_the_same_keys_at_all_levels() -> None:
+    assert levels_of(["isotonic"], [0.25, 0.05]) == (levels_of(["isotonic"], [0.1])[0], {0.5})
+    with pytest.raises(
+        GridError, match=r"beta = 0.25, which the calibrator 'spread' .* that predict any level"
+    ):
+        levels_of(["spread"], [0.1, 0.25])
+    with pytest.raises(GridError, match=r"beta = 0.25, which the calibrator 'conformal' "):
+        plan(
+            calibrators=[{"name": "conformal", "arguments": {"calibrator": "isotonic"}}],
+            scaling={"samples": 8, "targets": [0.9], "levels": [0.25]},
+        )
+
+
 def test_adding_a_strategy_generates_and_scores_nothing() -> None:
     before = plan(strategies=["pass@1"])
     after = plan(strategies=["pass@1", "best-of-n", "weighted best-of-n"])

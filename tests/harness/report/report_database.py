@@ -15,6 +15,7 @@ from prmcal.db.cells import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
 from prmcal.db.writer import Transaction, Writer
+from tests.measured import described_rows
 
 METRICS = ("brier", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
 QUESTIONS, FOLLOW_UPS = 6, 8
@@ -39,6 +40,7 @@ def build(
         for kind, names in kinds.items()
         for position, name in enumerate(names)
     ]
+    rows += described_rows()
     rows.append(
         Run(
             run_id="run-1",

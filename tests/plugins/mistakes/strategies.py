@@ -37,6 +37,19 @@ class ReadsMoreThanItDeclares(Sound):
         )
 
 
+@strategy("stops by the truth")
+class StopsByTheTruth(Sound):
+    def answer(self, pool, setting):
+        easy = pool.correct.mean(axis=1) > 0.5
+        return Answered(pool.correct.mean(axis=1), np.where(easy, 1.0, 4.0))
+
+
+@strategy("a curve of one point")
+class ACurveOfOnePoint(Sound):
+    def sweep(self, pool, setting):
+        return (self.answer(pool, setting), self.answer(pool, setting))
+
+
 @strategy("reads as a text")
 class ReadsAsAText(Sound):
     reads = "scores"

@@ -27,6 +27,10 @@ ALL: list[tuple[str, dict[str, Any]]] = [
     ("isotonic", {}),
     ("histogram", {}),
     ("histogram", {"bins": 15, "strategy": "quantile"}),
+    ("platt", {}),
+    ("beta", {}),
+    ("spline", {}),
+    ("venn-abers", {}),
 ]
 LEARNING = ALL[1:]
 

@@ -18,10 +18,15 @@ from prmcal.registry.plugins import calibrators
 
 BUILT_IN = [
     *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
+    *(calibrators.create(name) for name in ("platt", "beta", "spline", "venn-abers")),
+    *(calibrators.create(name) for name in ("beta-binomial", "ensemble", "monotone-quantile")),
+    calibrators.create("ensemble", spread="mixture", conservative=0.1),
+    calibrators.create("monotone-quantile", loss="pinball", held_out=0),
     calibrators.create("quantile-lora"),
     calibrators.create("quantile-lora", loss="mse"),
     calibrators.create("quantile-lora", head="full", batches="prefixes"),
     calibrators.create("conformal", calibrator="isotonic"),
+    calibrators.create("conformal", calibrator="monotone-quantile", level=0.25),
 ]
 
 
@@ -67,6 +72,17 @@ class Crossing(Sound):
 
     def predict(self, features: Any) -> Any:
         return np.stack([features, 1 - features], axis=1)
+
+
+class DependsOnTheOtherLevels(Sound):
+    levels = (0.1, 0.5, 0.9)
+    any_level = True
+
+    def predict(self, features: Any) -> Any:
+        return self.predict_at(features, self.levels)
+
+    def predict_at(self, features: Any, levels: Any) -> Any:
+        return super().predict(features) ** np.linspace(2, 0.5, len(levels))
 
 
 class RemembersAnEarlierFit(Sound):
@@ -174,6 +190,7 @@ BROKEN: dict[type[Calibrator], tuple[str, str]] = {
     ),
     AboveOne: ("predictions are repeatable and in range", r"must be in \[0, 1\] for new rows. Got .* to 1\."),
     Crossing: ("quantiles are ordered", "must not decrease from one level to the next"),
+    DependsOnTheOtherLevels: ("any level", "at its own levels among others the same as of predict"),
     RemembersAnEarlierFit: ("a second fit forgets the first", "must not depend on an earlier fit"),
     Random: ("a second fit forgets the first", "must be repeatable"),
     ChangesItsInput: ("inputs are not changed", "'features' changed"),

@@ -15,6 +15,18 @@ WIDTH = 80
 
 # For each file in tests/plugins/mistakes, of each plugin: a check that fails, and what its explanation says.
 MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
+    "metrics": {
+        "mean of the prefixes": ("it measures prefixes", r"measure\(\) must return an array.* Got float64"),
+        "unknown direction": ("words", "'better' must be one of 'lower', 'higher'.* Got 'smaller'"),
+        "no words": ("words", "needs a 'description' or a docstring"),
+        "random": ("the same prefixes give the same value", r"np\.random\.default_rng\(0\)"),
+        "first rows of ties": ("the order of the prefixes does not matter", "Treat equal rewards alike"),
+        "sorts in place": ("the prefixes are not changed", r"np\.sort\(rows\.reward\)"),
+        "logarithm of 0": ("extreme prefixes", "must be finite"),
+        "ignores weights": ("a question without weight does not count", "by their weights"),
+        "one resample": ("it measures prefixes", "an array of shape .*resamples"),
+        "sums of rows": ("it measures prefixes", r"Write rows\.totals\(\.\.\.\)"),
+    },
     "calibrators": {
         "unknown features": ("reads and levels", 'Write reads = "logit"'),
         "levels in no order": ("reads and levels", r"ascend within \(0, 1\).* Sort them"),
@@ -167,6 +179,8 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
     "strategies": {
         "more than the pool": ("it works", r"Write np\.clip\(samples, 1, setting\.samples\)"),
         "reads more than it declares": ("it works", "Add 'scores' to its 'reads'"),
+        "stops by the truth": ("the truth decides no budget", r"Choose thresholds in tune\(\)"),
+        "a curve of one point": ("the curve begins", "Vary the argument that decides how many samples"),
         "reads as a text": ("reads are known", r'Write reads = \("scores",\), with the comma'),
         "reads what is not there": ("reads are known", 'Got reward. Write "rewards" instead'),
         "a pair": ("it works", r"Got tuple. Write `return Answered\(accuracy, samples\)`"),

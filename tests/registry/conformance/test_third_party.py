@@ -14,9 +14,9 @@ PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
 CHECK = """
 import sys
 from prmcal.registry.conformance import run_checks
-from prmcal.registry.plugins import calibrators, prms, strategies
+from prmcal.registry.plugins import calibrators, metrics, prms, strategies
 assert prms.names()["terse-qwen"] == "prmcal_example.prm:TerseQwenPRM"
-plugins = [calibrators.create("platt"), strategies.create("two tiers")]
+plugins = [calibrators.create("my-platt"), strategies.create("two tiers"), metrics.create("absolute_error")]
 plugins.append(prms.create("terse-qwen", checkpoint=sys.argv[1]))
 assert all("source" in plugin.identity() for plugin in plugins)
 failed = [(plugin.plugin_name, result) for plugin in plugins for result in run_checks(plugin) if not result.passed]
@@ -53,7 +53,7 @@ def test_an_installed_package_is_found_and_conforms(site: Path, reward_folder: P
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["prm", "platt", "tiers"])
+@pytest.mark.parametrize("module", ["prm", "platt", "tiers", "absolute"])
 def test_a_plugin_is_short(module: str) -> None:
     lines = (PACKAGE / "prmcal_example" / f"{module}.py").read_text().splitlines()
     assert len([line for line in lines if line.strip()]) < 30

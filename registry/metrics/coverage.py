@@ -9,24 +9,21 @@ p >= r given k.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import QuestionMean, Statistic, question_totals
-from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.metrics.mixing import fit_mixing, share_above
-from prmcal.harness.metrics.rows import PrefixRows
+from prmcal.registry.contracts.measured import QuestionRatio
+from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.metrics.mixing import fit_mixing, share_above
 
-__all__ = ["Coverage", "coverage_metrics"]
+__all__ = ["Coverage"]
 
 _BINS = 20
 _MEDIAN = 0.5
-_LEVELS = (0.1, 0.5, 0.9)
 
 
-class Coverage(QuestionMean):
+class Coverage(Metric):
     """The share of prefixes with p >= r. All questions have equal weights, and so have all prefixes of a question.
 
     It is the probability of p >= r for a random prefix of a random question. Questions are exchangeable, and prefixes
@@ -38,18 +35,6 @@ class Coverage(QuestionMean):
     Where p is known, nothing is estimated: a prefix with a final answer has p = k/n, and every p is at least a reward
     of 0.
 
-    Parameters
-    ----------
-    rows : PrefixRows
-        Rewards of one level, and successes.
-    terminal : ndarray of shape (rows,), bool
-        Whether the prefix contains its final answer, so that k is certainly 0 or n.
-
-    Raises
-    ------
-    ValueError
-        If `terminal` has another shape.
-
     Notes
     -----
     The remaining bias was measured in simulations with known p, 100 questions and n = 8. If the density of p is smooth
@@ -60,40 +45,21 @@ class Coverage(QuestionMean):
     covers it, but no count can show this: the measured coverage is then about .5.
     """
 
-    def __init__(self, rows: PrefixRows, terminal: NDArray[np.bool_]) -> None:
-        if np.shape(terminal) != rows.reward.shape:
-            raise ValueError(
-                f"'terminal' must have one entry per prefix: {len(rows.reward)}. Got the shape {np.shape(terminal)}."
-            )
-        questions = len(rows.question_ids)
-        counts = question_totals(rows.question_index, np.ones(len(rows.reward)), questions)
-        covered = _covered(rows, np.asarray(terminal, dtype=bool), 1 / counts[rows.question_index])
-        means = question_totals(rows.question_index, covered, questions) / counts
-        super().__init__(means, rows.question_ids, bounded_interval)
-        self.rows = len(rows.reward)
+    title, each_level = "Coverage", True
+    description = "How often the success probability is at least the reward."
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the coverage under each row of `weights`, in [0, 1]."""
-        return np.clip(super().values(weights), 0.0, 1.0)
+    def measure(self, rows: PrefixRows) -> QuestionRatio:
+        """Return the mean of each question. It is in [0, 1] up to the correction."""
+        counts = rows.counts
+        covered = _covered(rows, rows.terminal, 1 / counts[rows.question_index])
+        return QuestionRatio(rows.totals(covered) / counts, np.ones(len(counts)), bounds=(0.0, 1.0))
 
-
-def coverage_metrics(
-    by_level: Mapping[float, PrefixRows], terminal: NDArray[np.bool_]
-) -> dict[str, Statistic]:
-    """Return the coverage of the rewards of each level, under names such as ``coverage_0.1`` for beta = 0.1.
-
-    Parameters
-    ----------
-    by_level : mapping of float to PrefixRows
-        The same prefixes, with the rewards of each level. If 0.5 is the only level, which is a point estimate, its
-        coverage is returned for 0.1 and 0.9 too.
-    terminal : ndarray of shape (rows,), bool
-        As for :class:`Coverage`.
-    """
-    metrics: dict[float, Statistic] = {level: Coverage(rows, terminal) for level, rows in by_level.items()}
-    if set(metrics) == {_MEDIAN}:
-        metrics = dict.fromkeys(_LEVELS, metrics[_MEDIAN])
-    return {f"coverage_{level:g}": metric for level, metric in metrics.items()}
+    def described(self, level: float | None = None) -> str:
+        """Return the description with the level and its ideal value."""
+        if level is None:
+            return super().described()
+        which = "the median" if level == _MEDIAN else f"level {level:g}, or a point estimate"
+        return f"{self.description[:-1]} ({which}): {1 - level:g} is ideal."
 
 
 def _covered(

@@ -1,0 +1,105 @@
+"""Page League: strategies at equal cost, over all places and at each of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from prmcal.dashboard.charts.league import league_chart
+from prmcal.dashboard.charts.style import draw, series_of
+from prmcal.dashboard.controls.address import bound_several
+from prmcal.dashboard.controls.cells import choose_group
+from prmcal.dashboard.controls.selection import filter_by, grid_names
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.views.parts.ranking import show_ranking
+from prmcal.db.html.league import league_html
+from prmcal.db.html.overview import overview_style
+from prmcal.db.league.types import Entry, League
+
+__all__ = ["show"]
+
+_COLOURS = ".ov { --ov-page: var(--st-background-color); }"
+_DRAWN = 7
+"""The number of curves that are drawn unless the reader chooses others."""
+
+_SHOW = """
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".league");
+  if (root.shown === data) return;
+  root.shown = data;
+  root.innerHTML = data;
+}
+"""
+
+
+def show(path: Path) -> None:
+    """Show the page for a published database."""
+    st.title("League")
+    names = grid_names(path)
+    found: League = ask(path, "league", **filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy"))
+    if not found.rows:
+        st.info(
+            "No strategy has been measured yet."
+            if any(found.counts.values())
+            else "The grid of this run has no league. Add `league: true` to the grid file and run it again."
+        )
+        return
+    _component()(data=league_html(found), key="league")
+    st.subheader("Curves of one place")
+    _curves(path, found)
+    st.subheader("All places")
+    show_ranking(path, names, "league")
+
+
+def _curves(path: Path, found: League) -> None:
+    """Draw accuracy against samples of the strategies that the reader chooses, at one place."""
+    left, right = st.columns([3, 2])
+    with left:
+        group = choose_group(path)
+    if group is None:
+        return
+    points: pd.DataFrame = ask(path, "league_points", **group)
+    if points.empty:
+        st.info("The curves of this data set, LLM and PRM have not been computed yet.")
+        return
+    points = points.assign(entry=[_name(row) for row in points.itertuples()])
+    here = set(points["entry"])
+    order = [row.entry.name for row in found.rows if row.entry.name in here]
+    others = [name for name in sorted(here) if name not in order]
+    with right:
+        chosen = st.multiselect(
+            "Curves", [*order, *others], **bound_several("curves", [*order, *others], order[:_DRAWN])
+        )
+    shown = points[points["entry"].isin(chosen)]
+    if shown.empty:
+        st.info("Choose at least one curve.")
+        return
+    draw(league_chart(shown, series_of([*order, *others], set(shown["entry"]))), _finding(shown))
+    st.caption(
+        "Bands: 95% intervals of the accuracy. A point is one setting of the strategy. Between two points, questions "
+        "are divided at random between both settings."
+    )
+
+
+def _name(row: Any) -> str:
+    return Entry(row.strategy, row.calibrator if isinstance(row.calibrator, str) else "").name
+
+
+def _finding(points: pd.DataFrame) -> str:
+    best = points.loc[points["accuracy"].idxmax()]
+    return (
+        f"Accuracy against mean samples of {points['entry'].nunique()} strategies. The highest accuracy is "
+        f"{best['accuracy']:.3f} by {best['entry']} with {best['samples']:.1f} samples; the table below has all numbers"
+    )
+
+
+@functools.cache
+def _component() -> Callable[..., Any]:
+    return st.components.v2.component(
+        "prmcal_league", html='<div class="league"></div>', css=overview_style() + _COLOURS, js=_SHOW
+    )

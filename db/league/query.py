@@ -1,0 +1,197 @@
+"""The query of the league."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from prmcal.db.league.types import Entry, League, LeagueRow
+from prmcal.db.metrics import LEAGUE_BUDGETS, accuracy_at_name
+from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places
+from prmcal.db.overview.ranking import rank_by_means
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.roles import with_role
+from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, QuestionResult, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["league", "league_points"]
+
+_BY_QUESTION = ("area", "area_gain", *map(accuracy_at_name, LEAGUE_BUDGETS))
+_RANKING = "area"
+
+
+def league(
+    source: Source,
+    *,
+    llm: Sequence[str] | None = None,
+    prm: Sequence[str] | None = None,
+    dataset: Sequence[str] | None = None,
+    calibrator: Sequence[str] | None = None,
+    strategy: Sequence[str] | None = None,
+) -> League:
+    """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    llm, prm, dataset : sequence of str, optional
+        Keep only places with these names.
+    calibrator, strategy : sequence of str, optional
+        Keep only entries with these names. Strategies without a calibrator stay.
+    """
+    chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
+    with connection_of(source) as connection:
+        cells = _cells(connection, chosen)
+        done = cells[cells["status"] == "done"]
+        values = _question_values(connection, done)
+        results = _results(connection, done)
+        tests = _tests(connection, done)
+        errors = frame(
+            connection,
+            sa.select(LeaguePoint.cell_id, sa.func.max(LeaguePoint.order_error).label("error")).group_by(
+                LeaguePoint.cell_id
+            ),
+        ).set_index("cell_id")["error"]
+        references = set(with_role(connection, "reference"))
+        plugins = frame(connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "strategy"))
+        tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
+        most = connection.scalar(sa.select(sa.func.max(LeaguePoint.samples)))
+    citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
+    competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
+    # Lower is better for a rank.
+    ranks = rank_by_means(competing.assign(value=-competing["value"]), "entry")
+    rows = []
+    for entry, own in done.groupby("entry", sort=False):
+        kept = values[values["entry"] == entry]
+        rows.append(
+            LeagueRow(
+                entry=entry,
+                citation=citations.get(entry.strategy, ""),
+                rank=ranks.get(entry),
+                **_counted(tests, entry, references),
+                gain=mean_over_places(kept[kept["metric"] == "area_gain"]),
+                accuracies={
+                    budget: mean_over_places(here, bounded_interval)
+                    for budget in LEAGUE_BUDGETS
+                    if len(here := kept[kept["metric"] == accuracy_at_name(budget)])
+                },
+                saving=mean_of_ends(results[results["cell_id"].isin(own["cell_id"])]),
+                order_error=float(errors.reindex(own["cell_id"]).max()),
+                places=len(own),
+            )
+        )
+    rows.sort(key=lambda row: (row.rank.rank if row.rank else np.inf, -row.gain.value, row.entry.name))
+    counts = cells["status"].value_counts()
+    return League(
+        places=len(done[PLACE].drop_duplicates()),
+        questions={
+            name: int(number)
+            for name, number in zip(tested["name"], tested["questions"], strict=True)
+            if name in set(cells["dataset"])
+        },
+        most=None if most is None else round(most),
+        counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
+        rows=tuple(rows),
+    )
+
+
+def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFrame:
+    """Return the curves of all strategies at a place.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
+        (``samples_low`` and so on), order_error and questions.
+    """
+    columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
+    query = (
+        sa.select(Cell.cell_id, Cell.strategy, Cell.calibrator, Cell.level, *columns)
+        .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
+        .where(
+            Cell.leaderboard == "league",
+            Cell.status == "done",
+            Cell.dataset == dataset,
+            Cell.llm == llm,
+            Cell.prm == prm,
+        )
+        .order_by(Cell.cell_id, LeaguePoint.point)
+    )
+    with connection_of(source) as connection:
+        return frame(connection, query)
+
+
+def _cells(connection: sa.Connection, chosen: dict[str, Sequence[str] | None]) -> pd.DataFrame:
+    """Return the cells of the league with these names: cell_id, place, strategy, calibrator, level, status, entry."""
+    import pandas as pd
+
+    columns = [
+        getattr(Cell, name) for name in ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
+    ]
+    query = sa.select(*columns).where(Cell.leaderboard == "league").order_by(Cell.cell_id)
+    found = frame(connection, query)
+    for name, values in chosen.items():
+        if values is not None:
+            found = found[found[name].isin(list(values)) | found[name].isna()]
+    entries = [
+        Entry(str(strategy), calibrator or "", None if level is None else float(level))
+        for strategy, calibrator, level in (
+            (None if pd.isna(value) else value for value in row)
+            for row in found[["strategy", "calibrator", "level"]].itertuples(index=False)
+        )
+    ]
+    return found.assign(entry=pd.Series(entries, index=found.index, dtype=object))
+
+
+def _question_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    query = sa.select(
+        QuestionResult.cell_id, QuestionResult.question_id, QuestionResult.metric, QuestionResult.value
+    ).where(QuestionResult.metric.in_(_BY_QUESTION))
+    joined = cells[["cell_id", *PLACE, "strategy", "entry"]].merge(frame(connection, query), on="cell_id")
+    return joined.sort_values(["cell_id", "metric", "question_id"], ignore_index=True)
+
+
+def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the savings of the cells: cell_id, value, low and high."""
+    query = sa.select(Result.cell_id, Result.value, Result.low, Result.high).where(
+        Result.metric == "saving_95", Result.question_level.is_(None)
+    )
+    return frame(connection, query).merge(cells[["cell_id"]], on="cell_id")
+
+
+def _tests(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the tests between the entries: first, second, difference and p_adjusted."""
+    query = sa.select(
+        Comparison.cell_a, Comparison.cell_b, Comparison.difference, Comparison.p_adjusted
+    ).where(Comparison.leaderboard == "league", Comparison.metric == _RANKING)
+    entry = cells.set_index("cell_id")["entry"]
+    found = frame(connection, query).dropna(subset=["p_adjusted"])
+    found = found[found["cell_a"].isin(entry.index) & found["cell_b"].isin(entry.index)]
+    return found.assign(
+        first=entry.reindex(found["cell_a"]).to_numpy(), second=entry.reindex(found["cell_b"]).to_numpy()
+    )
+
+
+def _counted(tests: pd.DataFrame, entry: Entry, references: set[str]) -> dict[str, Any]:
+    wins = ties = losses = 0
+    for row in tests.itertuples():
+        if entry not in (row.first, row.second):
+            continue
+        other = row.second if row.first == entry else row.first
+        if other.strategy in references:
+            continue
+        if row.p_adjusted >= SIGNIFICANCE:
+            ties += 1
+        elif (row.difference > 0) == (row.first == entry):
+            wins += 1
+        else:
+            losses += 1
+    return {"wins": wins, "ties": ties, "losses": losses}

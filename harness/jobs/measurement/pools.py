@@ -1,0 +1,158 @@
+"""The pool that a strategy reads, from the artifacts of a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.harness.jobs.context import Context
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.measurement.trajectories import (
+    GradedTrajectories,
+    QuestionAxis,
+    last_scores,
+    tuning_trajectories,
+)
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TUNING", "bare_rewards", "success_rates", "test_pool", "tuning_pool"]
+
+TUNING = "tuning_"
+"""What the roles of the inputs begin with that belong to the calibration questions."""
+
+_PLACE = ["question_id", "trajectory"]
+
+
+def test_pool(
+    shard: Shard[Parameters],
+    context: Context,
+    trajectories: GradedTrajectories,
+    reads: Sequence[str],
+    level: float | None,
+) -> Pool:
+    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one."""
+    return _Pools(shard, context, trajectories, "").pool(reads, level)
+
+
+def tuning_pool(
+    shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None
+) -> Pool:
+    """Return the trajectories of the calibration questions with what a strategy reads.
+
+    They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
+    questions.
+    """
+    trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
+    return _Pools(shard, context, trajectories, TUNING).pool(reads, level)
+
+
+class _Pools:
+    def __init__(
+        self, shard: Shard[Parameters], context: Context, trajectories: GradedTrajectories, prefix: str
+    ) -> None:
+        self.shard, self.context, self.trajectories, self.prefix = shard, context, trajectories, prefix
+
+    def pool(self, reads: Sequence[str], level: float | None) -> Pool:
+        found: dict[str, NDArray[np.float64]] = {}
+        levels: tuple[float, ...] = ()
+        if "scores" in reads:
+            found["scores"] = last_scores(
+                self.shard, self.context, f"{self.prefix}score", self.trajectories.correct.shape[1]
+            )
+        if "step_scores" in reads:
+            table = self.table("score", "rewards")
+            found["step_scores"] = _arranged(table, "logit", self.trajectories)
+        if "rewards" in reads and level is not None:
+            found["rewards"] = bare_rewards(
+                self.table("calibrated", "calibrated_rewards"), self.trajectories, level
+            )
+        if PER_CALIBRATOR.intersection(reads):
+            role = (
+                "pool_rewards" if {"trajectory_rewards", "step_rewards"}.intersection(reads) else "calibrated"
+            )
+            levels, at_levels = _at_levels(self.table(role, "calibrated_rewards"), reads, self.trajectories)
+            found |= at_levels
+        if "success" in reads:
+            found["success"] = success_rates(self.table("success", "successes"), self.trajectories)
+        return Pool(self.trajectories.correct, self.trajectories.answers, levels=levels, **found)
+
+    def table(self, role: str, name: str) -> pd.DataFrame:
+        return self.context.table(self.shard, f"{self.prefix}{role}", name)
+
+
+def bare_rewards(rewards: pd.DataFrame, axis: QuestionAxis, level: float) -> NDArray[np.float64]:
+    """Return the calibrated reward of each bare question at a level; NaN where it is too long for the PRM."""
+    at_level = np.isclose(rewards["level"], level)
+    return _by_question(rewards[(rewards["step"] == 0) & at_level], "reward", axis)
+
+
+def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
+    """Return the share of correct ones among the follow-ups of each bare question; NaN where there are none.
+
+    The follow-ups at step 0 of all measured trajectories are summed, since the bare question is their common prefix.
+    They are not the trajectories of the pool, on which a strategy is judged.
+
+    Parameters
+    ----------
+    successes : DataFrame
+        The table of success counts, with one row for each prefix and block of follow-ups.
+    axis : QuestionAxis
+        The questions of the result.
+    """
+    bare = successes[successes["step"] == 0]
+    sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)
+    rates: NDArray[np.float64] = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
+    return rates
+
+
+def _by_question(table: pd.DataFrame, column: str, axis: QuestionAxis) -> NDArray[np.float64]:
+    first = table.groupby("question_id")[column].first()
+    values: NDArray[np.float64] = first.reindex(axis.question_ids).to_numpy(np.float64)
+    return values
+
+
+def _at_levels(
+    rewards: pd.DataFrame, reads: Sequence[str], trajectories: GradedTrajectories
+) -> tuple[tuple[float, ...], dict[str, NDArray[np.float64]]]:
+    """Return the levels, ascending, and the rewards at all of them, by what `reads` calls them."""
+    levels = tuple(float(level) for level in np.unique(rewards["level"]))
+    tables = [rewards[rewards["level"] == level] for level in levels]
+    found = {}
+    if "question_rewards" in reads:
+        found["question_rewards"] = np.stack(
+            [bare_rewards(table, trajectories, level) for table, level in zip(tables, levels, strict=True)],
+            axis=-1,
+        )
+    if "step_rewards" in reads:
+        found["step_rewards"] = np.stack(
+            [_arranged(table, "reward", trajectories) for table in tables], axis=-1
+        )
+    if "trajectory_rewards" in reads:
+        found["trajectory_rewards"] = np.stack([_last(table, trajectories) for table in tables], axis=-1)
+    return levels, found
+
+
+def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+    """Return values of prefixes by question, trajectory and step; NaN where there is none."""
+    kept = table[table["trajectory"] < trajectories.correct.shape[1]]
+    rows = np.searchsorted(trajectories.question_ids, kept["question_id"].to_numpy())
+    steps = kept["step"].to_numpy(np.int64)
+    longest = int(steps.max(initial=0))
+    found = np.full((*trajectories.correct.shape, longest + 1), np.nan)
+    found[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept[column].to_numpy(np.float64)
+    return found
+
+
+def _last(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+    """Return the value of each whole trajectory; NaN where it is too long for the PRM and so has no row."""
+    arranged = _arranged(table, "reward", trajectories)
+    places = np.minimum(trajectories.steps, arranged.shape[2] - 1)
+    last = np.take_along_axis(arranged, places[..., None], axis=2)[..., 0]
+    return np.where(trajectories.steps < arranged.shape[2], last, np.nan)

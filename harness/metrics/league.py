@@ -1,0 +1,253 @@
+"""Strategies at equal cost: numbers of a whole curve of accuracy against samples, with the values of the questions.
+
+A strategy has a point for each of its settings. Between two points, accuracy is that of mixing them: random questions
+are run with one setting and the others with the other, so that accuracy is linear in the mean number of samples. Every
+curve begins with one sample of each question (pass@1), which all strategies can do. Beyond its largest budget, a
+strategy draws no more samples, and its accuracy stays the same.
+
+The points are ordered by their mean samples. No point is chosen by its accuracy on the questions that are measured, so
+a strategy that gets worse with more samples is shown so.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from prmcal.db.statistics.bootstrap import Statistic, weighted_totals
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.statistics.spending import Curve
+
+__all__ = [
+    "AccuracyAt",
+    "Area",
+    "AreaGain",
+    "CurveStatistic",
+    "SamplesTo",
+    "Saving",
+    "accuracy_at",
+    "area_of",
+    "samples_to",
+]
+
+_SMALL_WEIGHT = 1e-5
+_NARROW = 1e-6
+
+
+def accuracy_at(
+    costs: NDArray[np.float64], accuracies: NDArray[np.float64], budget: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the accuracy of curves at a budget.
+
+    Parameters
+    ----------
+    costs, accuracies : ndarray of shape (curves, points), float64
+        Mean samples, ascending along each curve, and mean accuracies.
+    budget : array-like of shape () or (curves,)
+        Mean samples, at least those of the first point.
+
+    Returns
+    -------
+    ndarray of shape (curves,), float64
+    """
+    wanted = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))
+    right = np.clip((costs <= wanted[:, None]).sum(axis=1), 1, costs.shape[1] - 1)
+    rows = np.arange(len(costs))
+    a, b = costs[rows, right - 1], costs[rows, right]
+    share = np.divide(wanted - a, b - a, out=np.ones_like(a), where=b > a)
+    share = np.clip(share, 0.0, 1.0)
+    found: NDArray[np.float64] = (1 - share) * accuracies[rows, right - 1] + share * accuracies[rows, right]
+    return found
+
+
+def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
+    """Return the mean accuracy over budgets from 1 to N samples, where every doubling has the same weight.
+
+    Parameters
+    ----------
+    costs, accuracies : ndarray of shape (curves, points), float64
+        Curves that begin at 1 and do not exceed N. Costs ascend.
+    maximum : int
+        N, at least 2.
+
+    Returns
+    -------
+    ndarray of shape (curves,), float64
+        1 / log N times the integral of the accuracy over the logarithm of the budget. Exact, since accuracy is linear
+        between points.
+    """
+    left, right = costs[:, :-1], costs[:, 1:]
+    # The exact integral of a narrow part would be a difference of two very large numbers.
+    wide = right > left * (1 + _NARROW)
+    slope = np.divide(np.diff(accuracies, axis=1), right - left, out=np.zeros_like(left), where=wide)
+    logs = np.log(np.maximum(right / left, 1.0))
+    exact = (accuracies[:, :-1] - slope * left) * logs + slope * (right - left)
+    middle = (accuracies[:, :-1] + accuracies[:, 1:]) / 2 * logs
+    end = accuracies[:, -1] * np.log(np.maximum(maximum / costs[:, -1], 1.0))
+    areas: NDArray[np.float64] = (np.where(wide, exact, middle).sum(axis=1) + end) / np.log(maximum)
+    return areas
+
+
+def samples_to(
+    costs: NDArray[np.float64], accuracies: NDArray[np.float64], wanted: NDArray[np.float64], maximum: int
+) -> NDArray[np.float64]:
+    """Return the smallest budget at which each curve reaches an accuracy; N if it never does.
+
+    Parameters
+    ----------
+    costs, accuracies : ndarray of shape (curves, points), float64
+        Curves with ascending costs.
+    wanted : ndarray of shape (curves,), float64
+        The accuracy to be reached.
+    maximum : int
+        N.
+    """
+    reached = accuracies >= wanted[:, None] - 1e-12
+    first = np.argmax(reached, axis=1)
+    rows = np.arange(len(costs))
+    before = np.maximum(first - 1, 0)
+    low, high = accuracies[rows, before], accuracies[rows, first]
+    rise = np.divide(wanted - low, high - low, out=np.ones_like(low), where=high > low)
+    cost = costs[rows, before] + np.clip(rise, 0.0, 1.0) * (costs[rows, first] - costs[rows, before])
+    cost = np.where(first == 0, costs[:, 0], cost)
+    return np.where(reached.any(axis=1), cost, float(maximum))
+
+
+class CurveStatistic(Statistic):
+    """A number of one or several curves over the same questions.
+
+    Parameters
+    ----------
+    question_ids : ndarray of shape (questions,)
+    curves : Curve
+        The curves, each with pass@1 as its first point.
+    """
+
+    bounded = False
+    """Whether the number is an accuracy in [0, 1]. Its interval then stays in this range."""
+
+    def __init__(self, question_ids: ArrayLike, *curves: Curve) -> None:
+        self.question_ids = np.asarray(question_ids)
+        self.curves = curves
+        self.rows = len(self.question_ids)
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the number under each row of `weights`."""
+        totals = weights.sum(axis=1, keepdims=True)
+        means = []
+        for curve in self.curves:
+            cost = weighted_totals(weights, curve.costs) / totals
+            accuracy = weighted_totals(weights, curve.accuracies) / totals
+            order = np.argsort(cost, axis=1, kind="stable")
+            means.append((np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)))
+        return self.of(means)
+
+    @abstractmethod
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
+
+    def linearised(self) -> NDArray[np.float64]:
+        """Return one value for each question, of shape (questions,), whose mean is the number.
+
+        To first order, the mean under any weights is the number under these weights. The values are the derivatives by
+        the weights, taken as finite differences.
+        """
+        n = len(self.question_ids)
+        weights = np.ones((2 * n, n))
+        weights[np.arange(n), np.arange(n)] += _SMALL_WEIGHT
+        weights[n + np.arange(n), np.arange(n)] -= _SMALL_WEIGHT
+        moved = self.values(weights)
+        slopes = (moved[:n] - moved[n:]) / (2 * _SMALL_WEIGHT)
+        return np.asarray(self.value() + n * (slopes - slopes.mean()), dtype=np.float64)
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the ends of the interval of the mean of the linearised values."""
+        rule = bounded_interval if self.bounded else skewed_interval
+        low, high = rule(self.linearised())
+        value = self.value()
+        return min(float(low), value), max(float(high), value)
+
+
+class AccuracyAt(CurveStatistic):
+    """Accuracy at a mean number of samples."""
+
+    bounded = True
+
+    def __init__(self, question_ids: ArrayLike, curve: Curve, budget: float) -> None:
+        super().__init__(question_ids, curve)
+        self.budget = budget
+
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the accuracy at the budget; see :func:`accuracy_at`."""
+        return accuracy_at(*curves[0], self.budget)
+
+
+class Area(CurveStatistic):
+    """Mean accuracy over budgets from 1 to N samples; see :func:`area_of`."""
+
+    bounded = True
+
+    def __init__(self, question_ids: ArrayLike, curve: Curve, maximum: int) -> None:
+        super().__init__(question_ids, curve)
+        self.maximum = maximum
+
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the area."""
+        return area_of(*curves[0], self.maximum)
+
+
+class AreaGain(CurveStatistic):
+    """Area under a curve minus that under another one, such as that of a fixed number of samples."""
+
+    def __init__(self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int) -> None:
+        super().__init__(question_ids, curve, fixed)
+        self.maximum = maximum
+
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the difference of the areas."""
+        own, fixed = (area_of(*each, self.maximum) for each in curves)
+        return own - fixed
+
+
+class SamplesTo(CurveStatistic):
+    """The smallest budget with a share of the accuracy of a fixed N; N if there is none. See :func:`samples_to`.
+
+    Its interval is that of the percentiles of the bootstrap, since the number is not smooth where a curve is flat.
+    """
+
+    def __init__(
+        self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float
+    ) -> None:
+        super().__init__(question_ids, curve, fixed)
+        self.maximum, self.share = maximum, share
+
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the budget."""
+        own, fixed = curves
+        return samples_to(*own, self.share * fixed[1][:, -1], self.maximum)
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return percentiles of the replicates."""
+        low, high = Statistic.interval(self, replicates)
+        value = self.value()
+        return min(low, value), max(high, value)
+
+
+class Saving(SamplesTo):
+    """The share of samples that is saved for the same accuracy, compared with a fixed number of samples.
+
+    It is 1 - b / b_fixed, where b and b_fixed are the smallest budgets with a share of the accuracy of a fixed N. It is
+    below 0 if the strategy needs more samples than a fixed number does.
+    """
+
+    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+        """Compute the saving."""
+        own, fixed = curves
+        wanted = self.share * fixed[1][:, -1]
+        saved: NDArray[np.float64] = 1 - samples_to(*own, wanted, self.maximum) / samples_to(
+            *fixed, wanted, self.maximum
+        )
+        return saved

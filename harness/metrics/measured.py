@@ -1,0 +1,206 @@
+"""From what a metric returns to a statistic, which has an interval and can be compared."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, RowMean, Statistic, weighted_totals
+from prmcal.db.statistics.intervals import (
+    Ends,
+    bounded_interval,
+    centred_interval,
+    percentile_interval,
+    skewed_interval,
+)
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
+from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.rows import PrefixRows
+
+__all__ = ["statistic_of"]
+
+
+def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:
+    """Measure a metric.
+
+    Parameters
+    ----------
+    metric : Metric
+    rows : PrefixRows
+        For a metric that is measured at each level, the rows of one level.
+    bootstrap : Bootstrap
+        How questions are resampled, by which the noise of an :class:`AbsoluteSum` is measured.
+
+    Returns
+    -------
+    Statistic or None
+        None if the metric is not defined for the rows.
+
+    Raises
+    ------
+    PluginFailedError
+        If the metric returns something else than its contract says. The message says what.
+    """
+    measured = metric.measure(rows)
+    if measured is None:
+        return None
+    if isinstance(measured, AbsoluteSum):
+        plain = _AbsoluteSum(measured, rows)
+        return _CorrectedSum(plain, bootstrap) if measured.corrected else plain
+    if isinstance(measured, UnderWeights):
+        return _UnderWeights(measured, rows)
+    if isinstance(measured, Known):
+        return _Known(measured, rows)
+    if isinstance(measured, QuestionRatio):
+        return _QuestionRatio(measured, rows)
+    if not isinstance(measured, np.ndarray) or measured.shape != rows.reward.shape:
+        found = f"the shape {measured.shape}" if isinstance(measured, np.ndarray) else type(measured).__name__
+        raise PluginFailedError(
+            f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
+            f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
+        )
+    return RowMean(measured, rows.question)
+
+
+class _QuestionRatio(Ratio):
+    """A ratio of sums over questions, perhaps in a known range."""
+
+    def __init__(self, measured: QuestionRatio, rows: PrefixRows) -> None:
+        if np.any(np.asarray(measured.counts) < 0) or not np.sum(measured.counts) > 0:
+            raise PluginFailedError(
+                "the counts of a QuestionRatio must not be negative, and one must be positive. Return None where "
+                "nothing can be measured."
+            )
+        self._bounds = measured.bounds or (-np.inf, np.inf)
+        rule = skewed_interval if measured.bounds is None else partial(_within, bounds=measured.bounds)
+        super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
+        self.rows = len(rows.reward)
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the ratio under each row of `weights`: the overall one for a resample without any count."""
+        counts = weighted_totals(weights, self._counts)
+        overall = np.full(len(weights), self._sums.sum() / self._counts.sum())
+        found = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
+        clipped: NDArray[np.float64] = np.clip(found, *self._bounds)
+        return clipped
+
+
+def _within(values: NDArray[np.float64], bounds: tuple[float, float]) -> Ends:
+    return bounded_interval(values, *bounds)
+
+
+class _Function(Statistic):
+    """The base of statistics that are functions of weights."""
+
+    def __init__(self, rows: PrefixRows) -> None:
+        self.question_ids, self.rows = rows.question_ids, len(rows.reward)
+
+    def _checked(
+        self, found: NDArray[np.float64], weights: NDArray[np.float64], shape: str = "(resamples,)"
+    ) -> NDArray[np.float64]:
+        """Raise PluginFailedError unless a plugin returned finite numbers, with `shape` as their shape in words."""
+        axes = len(shape.strip("(),").split(", "))
+        if not isinstance(found, np.ndarray) or found.ndim != axes or len(found) != len(weights):
+            got = getattr(found, "shape", type(found).__name__)
+            raise PluginFailedError(
+                f"for weights of shape {weights.shape} it must return an array of shape {shape}. Got {got}."
+            )
+        if not np.isfinite(found).all():
+            raise PluginFailedError("it must return finite numbers for every resample of the questions.")
+        return found
+
+
+class _Known(_Function):
+    """A number without uncertainty."""
+
+    def __init__(self, measured: Known, rows: PrefixRows) -> None:
+        super().__init__(rows)
+        self._value = float(measured.value)
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the number for each row of `weights`."""
+        return self._checked(np.full(len(weights), self._value), weights)
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the number twice."""
+        return self._value, self._value
+
+
+class _UnderWeights(_Function):
+    """Any function of weights."""
+
+    def __init__(self, measured: UnderWeights, rows: PrefixRows) -> None:
+        super().__init__(rows)
+        self._measured = measured
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the value under each row of `weights`."""
+        return self._checked(self._measured.values(weights), weights)
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the ends of the 95% interval, centred at the value if noise increases it."""
+        questions, value = len(self.question_ids), self.value()
+        if self._measured.above_zero:
+            return centred_interval(value, replicates, questions)
+        low, high = percentile_interval(replicates, questions)
+        return min(low, value), max(high, value)
+
+
+class _AbsoluteSum(_Function):
+    """The sum of the absolute values of some errors.
+
+    Its interval says where the value would lie for as many other questions. Both include the noise.
+    """
+
+    def __init__(self, measured: AbsoluteSum, rows: PrefixRows) -> None:
+        super().__init__(rows)
+        self._measured = measured
+
+    def errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the signed errors under each row of `weights`: (replicates, errors)."""
+        return self._checked(self._measured.errors(weights), weights, "(resamples, errors)")
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the sum under each row of `weights`, at least 0."""
+        total: NDArray[np.float64] = np.abs(self.errors(weights)).sum(axis=1)
+        return total
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the ends of the 95% interval, which is centred at the value."""
+        return centred_interval(self.value(), replicates, len(self.question_ids))
+
+
+class _CorrectedSum(Statistic):
+    """A sum of absolute errors without their noise, an estimate of the sum over all questions.
+
+    The noise of each error is measured by resampling questions, so it includes that of the follow-ups. See
+    :mod:`prmcal.db.statistics.absolute_sums` for the estimate, its bias and its interval.
+    """
+
+    def __init__(self, plain: _AbsoluteSum, bootstrap: Bootstrap) -> None:
+        self.question_ids, self.rows = plain.question_ids, plain.rows
+        self._plain = plain
+        questions = len(plain.question_ids)
+        weights = bootstrap.weights(questions) if questions > 1 else np.ones((1, 1))
+        self._drawn = plain.errors(weights)
+        # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
+        self._noise = self._drawn.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
+
+    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the corrected sum under each row of `weights`. It can be below 0, as a test of two cells needs."""
+        return without_noise(self._plain.errors(weights), self._noise)
+
+    def value(self) -> float:
+        """Compute the corrected sum with every question counted once: a value below 0 becomes 0."""
+        return max(super().value(), 0.0)
+
+    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
+        errors = self._plain.errors(np.ones((1, len(self.question_ids))))[0]
+        low, high = absolute_sum_interval(errors, self._drawn, len(self.question_ids))
+        value = self.value()
+        return min(low, value), max(high, value)

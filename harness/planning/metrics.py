@@ -1,0 +1,79 @@
+"""The calibration metrics of a grid, and what readers see of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prmcal.db.metrics import SCALING, Metric, counting_terminal
+from prmcal.errors import GridError
+from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.registry.contracts import metric as contract
+from prmcal.registry.plugins import metrics
+
+__all__ = ["built_in_metrics", "described_metrics", "metric_specs"]
+
+_WITH_BINS = (
+    "ece",
+    "ece_corrected",
+    "adaptive_ce",
+    "adaptive_ce_corrected",
+    "average_ce",
+    "average_ce_corrected",
+)
+"""The built-in metrics with the grid's number of bins."""
+_BUILT_IN = ("brier", "brier_corrected", "positive_brier", *_WITH_BINS, "signed_error", "coverage")
+"""The metrics that every grid measures, in the order of columns."""
+_LEVELS = (0.1, 0.5, 0.9)
+
+
+def metric_specs(grid: GridSpec) -> list[PluginSpec]:
+    """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
+    bins = {"bins": grid.measurement.bins}
+    return [
+        *(
+            PluginSpec(name=name, plugin=name, arguments=bins if name in _WITH_BINS else {})
+            for name in _BUILT_IN
+        ),
+        *grid.measurement.metrics,
+    ]
+
+
+def described_metrics(
+    named: Sequence[tuple[str, contract.Metric]], levels: Iterable[Sequence[float]], terminal: bool
+) -> tuple[Metric, ...]:
+    """Return what readers see of the metrics of a grid, in the order of columns.
+
+    Parameters
+    ----------
+    named : sequence of (str, Metric)
+        The names of the calibration metrics in the grid, and the metrics.
+    levels : iterable of sequence of float
+        The levels beta that each calibrator predicts.
+    terminal : bool
+        Whether terminal prefixes count. If not, every metric has a column with them too.
+
+    Raises
+    ------
+    GridError
+        If two metrics have columns of the same name.
+    """
+    predicted = list(levels)
+    found: dict[str, Metric] = {}
+    for name, metric in named:
+        used = {column: level for each in predicted for column, level in metric.columns(name, each).items()}
+        for column, level in sorted(used.items(), key=lambda pair: pair[1] or 0.0):
+            if column in found:
+                raise GridError(
+                    f"Two metrics have the column '{column}'. Every grid measures: {', '.join(_BUILT_IN)}. Give the "
+                    "entry in 'measurement.metrics' another name."
+                )
+            found[column] = Metric(
+                column, metric.titled(name, level), "calibration", metric.better, metric.described(level)
+            )
+    own = tuple(found.values())
+    return (*own, *(() if terminal else map(counting_terminal, own)), *SCALING)
+
+
+def built_in_metrics() -> tuple[Metric, ...]:
+    """Return what readers see of the metrics that every grid measures."""
+    return described_metrics([(name, metrics.create(name)) for name in _BUILT_IN], [_LEVELS], terminal=False)

@@ -1,0 +1,242 @@
+"""The checks for metrics, on small synthetic prefixes with known success probabilities."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
+from prmcal.registry.contracts.metric import Better, Metric
+from prmcal.registry.contracts.rows import PrefixRows
+
+__all__ = ["CHECKS", "DECLARATIONS"]
+
+_QUESTIONS, _FOLLOW_UPS = 20, 8
+_ROUNDING = 1e-9
+_FORMS = "an array with one value per prefix, a QuestionRatio, AbsoluteSum, UnderWeights, Known or None"
+
+
+def _rows(seed: int = 0, levels: bool = True) -> PrefixRows:
+    """Prefixes of some questions, a few of them terminal, with rewards at three levels or at the median only."""
+    random = np.random.default_rng(seed)
+    question = np.repeat(np.arange(_QUESTIONS), random.integers(2, 9, _QUESTIONS))
+    p = np.clip(random.beta(1.5, 1.5, _QUESTIONS)[question] + random.normal(0, 0.15, len(question)), 0, 1)
+    terminal = random.random(len(p)) < 0.15
+    p = np.where(terminal, np.round(p), p)
+    median = np.round(np.clip(p + random.normal(0.05, 0.1, len(p)), 0, 1), 2).astype(np.float64)
+    quantiles = np.clip(median[:, None] + np.array([-0.15, 0, 0.15]), 0, 1)
+    follow_ups = np.full(len(p), _FOLLOW_UPS)
+    successes = random.binomial(_FOLLOW_UPS, p)
+    if not levels:
+        return PrefixRows(median, successes, follow_ups, question, terminal)
+    return PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
+
+
+def _value(plugin: Metric, rows: PrefixRows, weights: NDArray[np.float64] | None = None) -> float | None:
+    """The value under weights of the questions, after a check of what the metric returns."""
+    measured: Any = plugin.measure(rows)
+    if measured is None:
+        return None
+    if isinstance(measured, Known):
+        values: Any = np.array([float(measured.value)])
+    else:
+        used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
+        values = _values(measured, rows, used)
+    expect(
+        bool(np.isfinite(values).all()),
+        f"The metric must be finite. Got {values[0]}. Guard divisions by 0 and logarithms of 0, and return None where "
+        "the metric is not defined.",
+        cause="The metric must be finite.",
+    )
+    return float(values[0])
+
+
+def _values(measured: Any, rows: PrefixRows, weights: NDArray[np.float64]) -> Any:
+    """The values under rows of weights: (resamples, questions) gives (resamples,)."""
+    questions = weights.shape[1]
+    if isinstance(measured, QuestionRatio):
+        for name, values in (("sums", measured.sums), ("counts", measured.counts)):
+            expect_array(f"'{name}' of the QuestionRatio", values, "a float type", np.floating)
+            expect(
+                values.shape == (questions,),
+                f"'{name}' of the QuestionRatio must have shape (questions,) = {(questions,)}. Got {values.shape}. "
+                "Write rows.totals(...), which sums over the rows of each question.",
+            )
+        expect(
+            bool((measured.counts >= 0).all() and measured.counts.sum() > 0),
+            "The counts of the QuestionRatio must not be negative, and one must be positive. Return None where nothing "
+            "can be measured.",
+        )
+        # A resample without any count has the overall value.
+        counts = weights @ measured.counts
+        whole = measured.sums.sum() / measured.counts.sum()
+        return np.divide(weights @ measured.sums, counts, out=np.full(len(weights), whole), where=counts > 0)
+    if isinstance(measured, (AbsoluteSum, UnderWeights)):
+        is_sum = isinstance(measured, AbsoluteSum)
+        name = "errors" if is_sum else "values"
+        found = getattr(measured, name)(weights)
+        expect_array(f"The result of {name}()", found, "a float type", np.floating)
+        expect(
+            found.ndim == 1 + is_sum and len(found) == len(weights),
+            f"{name}() must return an array of shape (resamples{', errors' if is_sum else ','}) for weights of shape "
+            f"(resamples, questions) = {weights.shape}. Got {found.shape}. "
+            "Compute all resamples at once, or stack them.",
+        )
+        return np.abs(found).sum(axis=1) if is_sum else found
+    expect(
+        isinstance(measured, np.ndarray),
+        f"measure() must return {_FORMS}. Got {type(measured).__name__}.",
+    )
+    expect_array("the result of measure()", measured, "a float type", np.floating)
+    expect(
+        measured.shape == rows.reward.shape,
+        f"measure() must return one value per prefix, of shape {rows.reward.shape}. Got {measured.shape}. Return the "
+        "values before their mean, or a QuestionRatio, AbsoluteSum, UnderWeights or Known.",
+    )
+    by_row = weights[:, rows.question_index]
+    return (by_row @ measured) / by_row.sum(axis=1)
+
+
+def check_words(plugin: Metric) -> None:
+    """`title` and `description` are texts, and `better` is known."""
+    for name in ("title", "description"):
+        text = getattr(plugin, name)
+        expect(isinstance(text, str), f"'{name}' must be a string. Got {text!r}.")
+    expect(
+        bool(plugin.described().strip()),
+        "A metric needs a 'description' or a docstring, which readers see below its column. Write one sentence.",
+    )
+    known = (*get_args(Better), None)
+    expect(
+        plugin.better in known,
+        f"'better' must be one of {', '.join(map(repr, known))}. Got {plugin.better!r}.",
+    )
+    expect(
+        isinstance(plugin.each_level, bool),
+        f"'each_level' must be True or False. Got {plugin.each_level!r}.",
+    )
+
+
+def check_it_measures_prefixes(plugin: Metric) -> None:
+    """The metric works with rewards at three levels, and with a point estimate."""
+    drawn = [_rows(seed, levels) for seed in range(3) for levels in (True, False)]
+    values = [
+        _value(plugin, rows if level is None else rows.at(level))
+        for rows in drawn
+        for level in plugin.columns("name", rows.levels).values()
+    ]
+    expect(
+        any(value is not None for value in values),
+        "measure() returns None for ordinary prefixes. Return None only where the metric is not defined.",
+    )
+
+
+def check_the_same_prefixes_give_the_same_value(plugin: Metric) -> None:
+    """A second call gives the same value."""
+    first, second = _value(plugin, _rows()), _value(plugin, _rows())
+    expect(
+        first == second,
+        f"The same prefixes must give the same value. Got {first}, then {second}. Draw random numbers from "
+        "np.random.default_rng(0) in every call.",
+    )
+
+
+def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
+    """The value does not depend on the order of the prefixes, also where rewards are equal."""
+    rows = _rows()
+    rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
+    order = np.random.default_rng(1).permutation(len(rows.reward))
+    first, second = _value(plugin, rows), _value(plugin, _taken(rows, order))
+    expect(
+        _near(first, second),
+        f"The value must not depend on the order of the prefixes. A shuffle changed it from {first} to {second}. Treat "
+        "equal rewards alike, and sum over the rows of each question.",
+    )
+
+
+def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
+    """``measure`` does not change its argument, which the next metric reads."""
+    rows = _rows()
+    given = copy.deepcopy(rows)
+    _value(plugin, given)
+    for name in ("reward", "successes", "follow_ups", "quantiles", "terminal", "question_index"):
+        expect(
+            np.array_equal(getattr(rows, name), getattr(given, name)),
+            f"measure() must not change its argument. '{name}' changed. Work on a copy: np.sort(rows.{name}) instead "
+            f"of rows.{name}.sort().",
+        )
+
+
+def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
+    """A question with the weight 0 does not count, and larger weights give a finite value."""
+    rows = _rows()
+    measured = plugin.measure(rows)
+    if not isinstance(measured, (UnderWeights, AbsoluteSum)):
+        return
+    doubled = _value(plugin, rows, np.full(_QUESTIONS, 2.0))
+    whole = _value(plugin, rows)
+    expect(
+        doubled is not None and whole is not None and np.isfinite(doubled),
+        f"The metric must be finite under any weights. Got {doubled}.",
+    )
+    without = np.ones(_QUESTIONS)
+    without[0] = 0
+    kept = rows.question_index != 0
+    left, dropped = _value(plugin, rows, without), _value(plugin, _taken(rows, np.flatnonzero(kept)))
+    expect(
+        _near(left, dropped),
+        f"A question with the weight 0 must not count. The value is {left} with this weight, and {dropped} without the "
+        "question. Multiply what you add up over questions by their weights.",
+    )
+
+
+def check_extreme_prefixes(plugin: Metric) -> None:
+    """Rewards of 0 and 1, single prefixes, equal rewards, and all-0 and all-1 counts give a finite value or None."""
+    rows = _rows()
+    one = np.zeros(len(rows.reward))
+    extremes = [
+        replace(rows, successes=np.zeros_like(rows.successes)),
+        replace(rows, successes=rows.follow_ups),
+        *(
+            replace(rows, reward=one + end, level_rewards=(one + end)[:, None].repeat(3, 1))
+            for end in (0, 0.5, 1)
+        ),
+        _taken(rows, np.array([0])),
+        replace(rows, successes=np.minimum(rows.successes, 1), follow_ups=np.ones_like(rows.follow_ups)),
+    ]
+    for each in extremes:
+        _value(plugin, each)
+
+
+def _taken(rows: PrefixRows, places: NDArray[np.integer[Any]]) -> PrefixRows:
+    return PrefixRows(
+        rows.reward[places],
+        rows.successes[places],
+        rows.follow_ups[places],
+        rows.question[places],
+        rows.terminal[places],
+        rows.levels,
+        rows.quantiles[places],
+    )
+
+
+def _near(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return bool(np.isclose(first, second, rtol=_ROUNDING, atol=_ROUNDING))
+
+
+DECLARATIONS = (check_words,)
+CHECKS = (
+    check_it_measures_prefixes,
+    check_the_same_prefixes_give_the_same_value,
+    check_the_order_of_the_prefixes_does_not_matter,
+    check_the_prefixes_are_not_changed,
+    check_a_question_without_weight_does_not_count,
+    check_extreme_prefixes,
+)

@@ -1,0 +1,152 @@
+"""What a strategy of one's own gets to see of a run: all that it declares, of the right questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.conftest import PLUGINS, Prmcal
+
+QUESTIONS, POOL, CALIBRATION, MEASURED = 30, 8, 40, 4
+LEVELS = [0.1, 0.5]
+
+# It writes what it is given to a folder of its own.
+WITNESS = """
+from pathlib import Path
+
+import numpy as np
+
+from prmcal import Answered, PoolStrategy, strategy
+from prmcal.registry.contracts.pool import READS
+
+
+def write(path, pool):
+    np.savez(path, correct=pool.correct, levels=pool.levels, **{name: getattr(pool, name) for name in READS})
+
+
+@strategy("witness")
+class Witness(PoolStrategy):
+    reads, tuned = READS, True
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def tune(self, pool, setting):
+        write(Path(self.folder) / "tuning.npz", pool)
+
+    def answer(self, pool, setting):
+        write(Path(self.folder) / "test.npz", pool)
+        return Answered(pool.correct.mean(axis=1), np.ones(pool.questions))
+"""
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    folder = tmp_path_factory.mktemp("pools")
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "llms": data["llms"][:1],
+        "calibrators": [
+            "isotonic",
+            {"name": "quantiles", "plugin": "conformal", "arguments": {"calibrator": "isotonic"}},
+        ],
+        "strategies": [
+            {"name": "witness", "arguments": {"folder": str(folder)}, "calibrators": ["quantiles"]}
+        ],
+        "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
+        "measurement": {"measured": MEASURED, "follow_ups": 4, "replicates": 100},
+        "scaling": {"samples": POOL, "targets": [0.9], "levels": [0.1]},
+    }
+    (folder / "witness.py").write_text(WITNESS)
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(data))
+    plugins = ("--plugin", PLUGINS / "synthetic.py", "--plugin", folder / "witness.py")
+    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, *plugins)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(out: Path) -> dict[str, pd.DataFrame]:
+    """The tables of all artifacts, with the split in the id of the question."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    for path in sorted((out / "out" / "artifacts").rglob("*.parquet")):
+        found.setdefault(path.stem, []).append(pd.read_parquet(path))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+
+
+@pytest.fixture(params=["test", "tuning"])
+def seen(request: pytest.FixtureRequest, out: Path) -> tuple[str, Mapping[str, Any]]:
+    split = {"test": "test", "tuning": "calibration"}[request.param]
+    return split, np.load(out / f"{request.param}.npz")
+
+
+def test_it_sees_the_trajectories_of_its_questions(
+    seen: tuple[str, Mapping[str, Any]], tables: dict[str, pd.DataFrame]
+) -> None:
+    split, pool = seen
+    expected = (QUESTIONS, POOL) if split == "test" else (CALIBRATION, 4)
+    assert pool["correct"].shape == expected
+    rows = tables["trajectories"]
+    own = rows[rows["question_id"].str.startswith(f"{split}-")]
+    matrix = own.pivot(index="question_id", columns="trajectory", values="correct").sort_index()
+    np.testing.assert_array_equal(pool["correct"], matrix.to_numpy(bool))
+
+
+def test_scores_of_steps_end_with_that_of_the_whole_trajectory(
+    seen: tuple[str, Mapping[str, Any]], tables: dict[str, pd.DataFrame]
+) -> None:
+    split, pool = seen
+    rows = tables["rewards"]
+    own = rows[rows["question_id"].str.startswith(f"{split}-")]
+    for (question, trajectory), group in own.groupby(["question_id", "trajectory"]):
+        place = sorted(own["question_id"].unique()).index(question)
+        scores = group.sort_values("step")["logit"].to_numpy(np.float64)
+        mine = pool["step_scores"][place, trajectory]
+        np.testing.assert_array_equal(mine[: len(scores)], scores)
+        assert np.isnan(mine[len(scores) :]).all()
+        assert pool["scores"][place, trajectory] == scores[-1]
+
+
+def test_rewards_are_those_of_its_calibrator_at_all_levels(
+    seen: tuple[str, Mapping[str, Any]],
+) -> None:
+    _, pool = seen
+    np.testing.assert_array_equal(pool["levels"], LEVELS)
+    steps, whole, bare = pool["step_rewards"], pool["trajectory_rewards"], pool["question_rewards"]
+    assert steps.shape[-1] == whole.shape[-1] == bare.shape[-1] == len(LEVELS)
+    assert (np.diff(bare, axis=-1) >= 0).all() and (np.diff(whole, axis=-1) >= 0).all()
+    np.testing.assert_array_equal(steps[:, 0, 0], bare)
+    np.testing.assert_array_equal(pool["rewards"], bare[:, 0])
+    last = np.isfinite(steps[..., 0]).sum(axis=2) - 1
+    np.testing.assert_array_equal(np.take_along_axis(steps, last[..., None, None], axis=2)[:, :, 0], whole)
+    np.testing.assert_array_equal(np.isfinite(steps[..., 0]), np.isfinite(pool["step_scores"]))
+    order = np.argsort(pool["scores"].ravel(), kind="stable")
+    assert (np.diff(whole[..., 1].ravel()[order]) >= -1e-9).all()
+
+
+def test_success_rates_are_those_of_its_questions(
+    seen: tuple[str, Mapping[str, Any]], tables: dict[str, pd.DataFrame]
+) -> None:
+    split, pool = seen
+    rows = tables["successes"]
+    own = rows[rows["question_id"].str.startswith(f"{split}-") & (rows["step"] == 0)]
+    sums = own.groupby("question_id")[["successes", "follow_ups"]].sum().sort_index()
+    np.testing.assert_allclose(pool["success"], sums["successes"] / sums["follow_ups"])
+
+
+def test_rewards_of_all_trajectories_are_computed_only_where_they_are_read(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    rows = tables["calibrated_rewards"]
+    beyond = rows[rows["question_id"].str.startswith("test-") & (rows["trajectory"] >= MEASURED)]
+    # The other calibrator, whose rewards no strategy reads, has the level 0.5 too.
+    for _, prefix in beyond.groupby(["question_id", "trajectory", "step"]):
+        assert sorted(prefix["level"]) == LEVELS
+    assert beyond["trajectory"].max() == POOL - 1
