@@ -74,8 +74,7 @@ class RanksByScore(PoolStrategy):
     ----------
     aggregate : "last", "min", "product", "mean" or "sum-logit"
         How the scores of the steps become one score: that of the last step, which is that of the whole trajectory, the
-        smallest one, the product or the mean of the rewards, or the sum of the log-odds. See
-        :func:`prmcal.registry.strategies.aggregation.aggregated`.
+        smallest one, the product or the mean of the rewards, or the sum of the log-odds.
     """
 
     def __init__(self, aggregate: Aggregate = "last") -> None:
