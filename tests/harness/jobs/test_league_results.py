@@ -1,0 +1,189 @@
+"""The league of a small run: against the pool itself, against the leaderboard, and how it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from prmcal.db.connection import engine_for
+from prmcal.db.league.query import league, league_points
+from prmcal.db.league.types import League
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.tables import Comparison
+from prmcal.registry.strategies.exact import best_of_n
+from tests.conftest import PLUGINS, Prmcal
+from tests.db import factory
+
+QUESTIONS, POOL = 40, 16
+STRATEGIES = [
+    "pass@1",
+    "best-of-n",
+    "best-of-n + IAS",
+    "first good enough",
+    "oracle IAS",
+    "fixed n of equal cost",
+]
+PLACE = {"dataset": "synthetic-questions", "llm": "weak", "prm": "verifier"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    folder = tmp_path_factory.mktemp("league")
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    data |= {
+        "calibrators": ["uncalibrated", "isotonic"],
+        "strategies": STRATEGIES,
+        "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
+        "scaling": {"samples": POOL, "targets": [0.9]},
+        "league": True,
+    }
+    (folder / "grid.yaml").write_text(yaml.safe_dump(data))
+    options = ("--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
+    done = prmcal("run", folder / "grid.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def database(folder: Path) -> Path:
+    return folder / "leaderboard.duckdb"
+
+
+@pytest.fixture(scope="module")
+def cells(database: Path) -> pd.DataFrame:
+    return leaderboard(database, "league")
+
+
+@pytest.fixture(scope="module")
+def found(database: Path) -> League:
+    return league(database)
+
+
+def of(cells: pd.DataFrame, strategy: str, calibrator: str | None = None, llm: str = "weak") -> pd.Series:
+    chosen = cells[(cells["strategy"] == strategy) & (cells["llm"] == llm)]
+    if calibrator is not None:
+        chosen = chosen[chosen["calibrator"] == calibrator]
+    (row,) = (row for _, row in chosen.iterrows())
+    return row
+
+
+def test_entries_are_strategies_with_a_curve_and_their_calibrators(found: League) -> None:
+    assert {row.entry.name for row in found.rows} == {
+        "best-of-n",
+        "first good enough",
+        "oracle IAS",
+        "best-of-n + IAS with uncalibrated",
+        "best-of-n + IAS with isotonic",
+    }
+    assert found.places == 2 and found.most == POOL
+    assert [row.entry.name for row in found.rows if row.rank is None] == ["oracle IAS"]
+
+
+def test_a_fixed_n_gains_nothing_over_itself_and_has_the_accuracies_of_the_pool(
+    database: Path, cells: pd.DataFrame
+) -> None:
+    for llm in ("weak", "strong"):
+        fixed = of(cells, "best-of-n", llm=llm)
+        assert fixed["area_gain"] == pytest.approx(0, abs=1e-12) == fixed["saving_95"]
+        correct, scores = pool(database, llm)
+        counts = [2, 4, 8, 16]
+        expected = best_of_n(scores, correct, np.array(counts)).mean(axis=0)
+        assert [fixed[f"accuracy_at_{n}"] for n in counts] == pytest.approx(expected, abs=1e-12)
+
+
+def pool(database: Path, llm: str) -> tuple[np.ndarray, np.ndarray]:
+    """Correctness and last scores of the test questions, each of shape (questions, M)."""
+    here = f"j.split = 'test' AND j.llm = '{llm}'"
+    with duckdb.connect(str(database), read_only=True) as connection:
+        rows = connection.sql(
+            f"SELECT question_id, trajectory, correct FROM trajectories t JOIN jobs j USING (job_key) WHERE {here}"
+        ).df()
+        scored = connection.sql(
+            "SELECT question_id, trajectory, arg_max(logit, step) AS logit FROM rewards r JOIN jobs j USING (job_key) "
+            f"WHERE {here} GROUP BY ALL"
+        ).df()
+    return tuple(
+        table.pivot(index="question_id", columns="trajectory", values=name).sort_index().to_numpy()
+        for table, name in ((rows, "correct"), (scored, "logit"))
+    )  # type: ignore[return-value]
+
+
+def test_points_are_those_of_the_strategy_and_begin_with_one_sample(
+    database: Path, cells: pd.DataFrame
+) -> None:
+    points = league_points(database, **PLACE)
+    correct, _ = pool(database, "weak")
+    for _, curve in points.groupby("cell_id"):
+        assert curve["samples"].is_monotonic_increasing
+        first = curve.iloc[0]
+        assert (first["samples"], first["accuracy"]) == (1.0, pytest.approx(correct.mean()))
+        assert (
+            (curve["accuracy_low"] <= curve["accuracy"]) & (curve["accuracy"] <= curve["accuracy_high"])
+        ).all()
+    exact = points.groupby("strategy")["order_error"].max()
+    assert exact["best-of-n"] == 0 < exact["first good enough"] < 0.02
+
+
+def test_a_gain_is_the_difference_of_the_areas(cells: pd.DataFrame) -> None:
+    for llm in ("weak", "strong"):
+        fixed = of(cells, "best-of-n", llm=llm)["area"]
+        here = cells[cells["llm"] == llm]
+        np.testing.assert_allclose(here["area_gain"], here["area"] - fixed, atol=1e-12)
+
+
+def test_means_over_places_and_tests_are_those_of_the_cells(
+    database: Path, cells: pd.DataFrame, found: League
+) -> None:
+    with engine_for(database, read_only=True).connect() as connection:
+        tests = pd.read_sql(sa.select(Comparison).where(Comparison.metric == "area"), connection)
+    tests = tests[tests["leaderboard"] == "league"]
+    reference = set(cells.loc[cells["strategy"] == "oracle IAS", "cell_id"])
+    for row in found.rows:
+        own = cells[cells["strategy"] == row.entry.strategy]
+        if row.entry.calibrator:
+            own = own[own["calibrator"] == row.entry.calibrator]
+        assert row.gain.value == pytest.approx(own["area_gain"].mean())
+        assert row.accuracies[4].value == pytest.approx(own["accuracy_at_4"].mean())
+        assert row.saving.value == pytest.approx(own["saving_95"].mean())
+        ids = set(own["cell_id"])
+        mine = tests[tests["cell_a"].isin(ids) != tests["cell_b"].isin(ids)]
+        mine = mine[~mine["cell_a"].isin(reference - ids) & ~mine["cell_b"].isin(reference - ids)]
+        real = mine["p_adjusted"] < 0.05
+        ahead = (mine["difference"] > 0) == mine["cell_a"].isin(ids)
+        assert (row.wins, row.ties, row.losses) == (
+            (real & ahead).sum(),
+            (~real).sum(),
+            (real & ~ahead).sum(),
+        )
+
+
+def test_a_filter_keeps_places_and_entries(database: Path) -> None:
+    weak = league(database, llm=["weak"])
+    assert weak.places == 1 and {row.places for row in weak.rows} == {1}
+    names = {row.entry.name for row in league(database, calibrator=["isotonic"]).rows}
+    assert "best-of-n + IAS with uncalibrated" not in names and "best-of-n" in names
+
+
+def test_the_command_says_who_is_ahead_and_exports_all_digits(
+    folder: Path, prmcal: Prmcal, found: League
+) -> None:
+    printed = prmcal("leaderboard", folder, "--table", "league")
+    assert printed.returncode == 0, printed.stderr
+    text = " ".join(printed.stdout.split())
+    assert f"{found.ranked[0].entry.name} is ahead" in text
+    assert max(map(len, printed.stdout.splitlines())) <= 100
+    exported = json.loads(prmcal("leaderboard", folder, "--table", "league", "--format", "json").stdout)
+    assert [each["area_gain"] for each in exported] == [row.gain.value for row in found.rows]
+
+
+def test_a_run_without_a_league_says_how_to_get_one(tmp_path: Path, prmcal: Prmcal) -> None:
+    factory.build(tmp_path)
+    printed = prmcal("leaderboard", tmp_path, "--table", "league")
+    assert "Add 'league: true' to the grid file" in " ".join(printed.stdout.split())
