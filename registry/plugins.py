@@ -295,7 +295,9 @@ strategies = Registry(
     "strategy",
     Strategy,
     {
+        "BEACON": "prmcal.registry.strategies.sequential.beacon:Beacon",
         "ESC": "prmcal.registry.strategies.sequential.agreement:EarlyStoppingSelfConsistency",
+        "abstaining best-of-n": "prmcal.registry.strategies.abstaining:AbstainingBestOfN",
         "adaptive consistency": "prmcal.registry.strategies.sequential.agreement:AdaptiveConsistency",
         "beam search": "prmcal.registry.strategies.beams:BeamSearch",
         "beam search + IAS-of-K": "prmcal.registry.strategies.beams:BeamSearchWithIASOfK",
