@@ -121,5 +121,6 @@ class BestOfN(FixedBudget, RanksByScore):
 
 
 def curve_counts(most: int) -> NDArray[np.int64]:
-    """Return the numbers of samples of a curve: at most 24 from 1 to `most`, in about equal ratios."""
-    return np.unique(np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64))
+    """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
+    spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
+    return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))
