@@ -112,7 +112,7 @@ def pool(database: Path, llm: str) -> tuple[np.ndarray, np.ndarray]:
     return tuple(
         table.pivot(index="question_id", columns="trajectory", values=name).sort_index().to_numpy()
         for table, name in ((rows, "correct"), (scored, "logit"))
-    )  # type: ignore[return-value]
+    )
 
 
 def test_points_are_those_of_the_strategy_and_begin_with_one_sample(
