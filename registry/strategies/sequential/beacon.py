@@ -61,6 +61,7 @@ class Beacon(SequentialRule):
         """Stop when the reservation cost is at most the cost."""
         scores = drawn.values["scores"]
         read = ~np.isnan(scores)
+        # Only differences of scores count, and smaller numbers leave smaller rounding errors.
         middle = float(scores[read].mean()) if read.any() else 0.0
         values = np.where(read, scores - middle, 0.0)
         k = np.cumsum(read, axis=1)
