@@ -51,6 +51,11 @@ class FixedBudget(PoolStrategy):
             None if the accuracy is exact. It is also exact where the error is 0 for all questions.
         """
 
+    @property
+    def in_league(self) -> bool:
+        """Its curve has all numbers of samples, so a fixed one would say nothing new."""
+        return self.samples is None
+
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation over all draws; see :meth:`prmcal.PoolStrategy.answer`."""
         return self._results(pool, np.array([self.count(setting)]))[0]
