@@ -16,6 +16,7 @@ __all__ = [
     "COSTS",
     "COVERAGE_LEVELS",
     "MAIN_METRICS",
+    "NOT_COMPARED",
     "PARTS_OF_COSTS",
     "RANKING_METRIC",
     "SCALING",
@@ -44,10 +45,13 @@ RANKING_METRIC = "brier_corrected"
 """The calibration metric by which calibrators are ranked."""
 
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
-"""Metrics that measure the cost of a strategy, besides its samples. They are never compared."""
+"""Metrics that measure the cost of a strategy, besides its samples."""
 
 PARTS_OF_COSTS = ("other_tokens",)
-"""Metrics that measure a part of a cost. They are never compared either."""
+"""Metrics that measure a part of a cost."""
+
+NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error")
+"""Metrics by which cells are never compared."""
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
 """The metrics that measure coverage, and the level beta of each."""
@@ -116,6 +120,27 @@ SCALING = (
         "scaling",
         "higher",
         "Share of questions with a correct answer among the samples that were drawn.",
+    ),
+    Metric(
+        "abstained",
+        "Not answered",
+        "scaling",
+        None,
+        "Share of questions for which the strategy says that it does not know.",
+    ),
+    Metric(
+        "wrong",
+        "Answered wrongly",
+        "scaling",
+        "lower",
+        "Share of questions that are answered, and wrongly: the risk that an abstaining strategy promises.",
+    ),
+    Metric(
+        "order_error",
+        "Order error",
+        "scaling",
+        None,
+        "Standard error of the accuracy that comes from a limited number of random orders of the samples.",
     ),
     Metric(
         "generated_tokens",

@@ -68,13 +68,13 @@ def test_the_shipped_grid_reads_the_recording_in_the_current_folder(tmp_path: Pa
         command("plan", "recorded"), cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
     assert planned.returncode == 0, planned.stderr
-    assert "15 cells" in planned.stdout
+    assert "36 cells" in planned.stdout
 
 
 def test_every_cell_is_filled(finished: Path) -> None:
     calibration, scaling = table(finished, "calibration"), table(finished, "scaling")
     assert set(calibration["calibrator"]) == CALIBRATORS
-    assert len(scaling) == 10
+    assert len(scaling) == 20
 
 
 @pytest.mark.parametrize("n", range(1, 9))

@@ -15,6 +15,8 @@ import pandas as pd
 
 from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
+from prmcal.db.league.frame import league_frame
+from prmcal.db.league.query import league
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
 from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
@@ -36,7 +38,7 @@ _METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "scaling": (*MAIN_METRICS["scaling"], "samples"),
 }
 _PARTS = ("", "_low", "_high", "_standing", "_letters")
-_TABLES = ("ranking", "calibration", "scaling", "overestimation", "verification")
+_TABLES = ("ranking", "calibration", "scaling", "league", "overestimation", "verification")
 _DEMO_WIDTH = 100
 
 
@@ -51,6 +53,8 @@ class Figures:
         ``<quantity>_high``.
     calibration, scaling : DataFrame
         The leaderboards, with their main metrics.
+    league : DataFrame
+        The ranking of the strategies at equal cost, in the same form.
     overestimation, verification : DataFrame
         The tables of the benchmarks with these names, as text.
     demo : str
@@ -62,6 +66,7 @@ class Figures:
     ranking: pd.DataFrame
     calibration: pd.DataFrame
     scaling: pd.DataFrame
+    league: pd.DataFrame
     overestimation: pd.DataFrame
     verification: pd.DataFrame
     demo: str
@@ -79,6 +84,7 @@ def record(directory: Path, demo: Path) -> None:
     source = published_path(directory)
     tables = {
         "ranking": ranking_frame(overview(source)).round(6),
+        "league": league_frame(league(source)).round(6),
         "overestimation": overestimation(directory),
         "verification": verification(directory),
         "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
@@ -96,7 +102,7 @@ def record(directory: Path, demo: Path) -> None:
     seconds = kinds["seconds_per_shard"].astype(float) * kinds["shard_keys"].map(len)
     about = {
         "keys": keys_of_the_nano_grid(),
-        "cells": sum(len(tables[name]) for name in _METRICS),
+        "cells": sum(len(tables[name]) for name in _METRICS) + len(leaderboard(source, "league")),
         "hardware": last["hardware"],
         "torch": last["packages"].get("torch"),
         "worker_seconds": {kind: round(float(value)) for kind, value in seconds.items()},

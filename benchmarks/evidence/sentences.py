@@ -35,7 +35,9 @@ def _calibration_example(figures: Figures) -> str:
 def _scaling_example(figures: Figures) -> str:
     table = figures.scaling
     chosen = table[(table["llm"] == "nano-middle") & (table["dataset"] == _MATH)]
-    return _printed(chosen[chosen["prm"].isna() | (chosen["prm"] == _PRM)], "scaling")
+    chosen = chosen[chosen["prm"].isna() | (chosen["prm"] == _PRM)]
+    shown = [_RAW, "temperature", "isotonic", "beta-binomial", _PAPERS]
+    return _printed(chosen[chosen["calibrator"].isna() | chosen["calibrator"].isin(shown)], "scaling")
 
 
 def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
@@ -103,6 +105,32 @@ def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
 def _points(row: pd.Series, name: str, sign: int = 1) -> str:
     low, high = sorted(100 * sign * row[f"{name}_{end}"] for end in ("low", "high"))
     return f"{100 * sign * row[name]:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _league(figures: Figures) -> str:
+    """The table of the entries, best first: of each strategy the best one, and that of the paper's calibrator."""
+    table = figures.league
+    first = ~table["strategy"].duplicated()
+    chosen = table[first | (table["calibrator"] == _PAPERS)]
+    rows = pd.DataFrame(
+        {
+            "rank": [
+                "-" if pd.isna(low) else f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
+                for low, high in zip(chosen["rank_low"], chosen["rank_high"], strict=True)
+            ],
+            "strategy": chosen["strategy"],
+            "calibrator": chosen["calibrator"].fillna(""),
+            "gain over a fixed n (points)": [_points(row, "area_gain") for _, row in chosen.iterrows()],
+            "with 4 samples": [_percents(row, "accuracy_at_4", 1) for _, row in chosen.iterrows()],
+            "with 16 samples": [_percents(row, "accuracy_at_16", 1) for _, row in chosen.iterrows()],
+            "saving at 95%": [_percents(row, "saving_95") for _, row in chosen.iterrows()],
+            "wins-ties-losses": [
+                "" if pd.isna(row["rank"]) else f"{row['wins']}-{row['ties']}-{row['losses']}"
+                for _, row in chosen.iterrows()
+            ],
+        }
+    )
+    return markdown(rows)
 
 
 def _overestimation_of_the_prm(figures: Figures) -> str:
@@ -274,6 +302,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "demo": _demo,
     "duration": _duration,
     "findings": _findings,
+    "league": _league,
     "overestimation": _overestimation,
     "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,

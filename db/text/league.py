@@ -5,6 +5,8 @@ The command line, the dashboard and the site show these.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from prmcal.db.league.types import League, LeagueRow
 from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.equal_cost import verdict
@@ -78,7 +80,7 @@ def league_columns(found: League) -> tuple[Column, ...]:
         Column("Strategy", "Name in the grid.", tuple(row.entry.strategy for row in rows), 1),
         Column(
             "Calibrator",
-            "The calibrator whose rewards the strategy reads, and the level beta if the grid has several.",
+            "The calibrator whose rewards the strategy reads, and the level beta if it was run at several.",
             _calibrators(rows),
             1,
         ),
@@ -152,12 +154,13 @@ def league_legend(found: League) -> str:
 
 
 def _calibrators(rows: tuple[LeagueRow, ...]) -> tuple[str, ...]:
-    several = len({row.entry.level for row in rows if row.entry.level is not None}) > 1
+    entries = [row.entry for row in rows]
+    named = Counter((entry.strategy, entry.calibrator) for entry in entries)
     return tuple(
-        f"{row.entry.calibrator} (β = {row.entry.level:g})"
-        if several and row.entry.level is not None
-        else row.entry.calibrator
-        for row in rows
+        f"{entry.calibrator} (β = {entry.level:g})"
+        if entry.level is not None and named[entry.strategy, entry.calibrator] > 1
+        else entry.calibrator
+        for entry in entries
     )
 
 

@@ -22,6 +22,7 @@ __all__ = ["PARTS", "filled", "setup"]
 
 PARTS: dict[str, Callable[[], str]] = {
     "api": api_reference,
+    "calibration metrics": partial(plugin_table, "metric"),
     "calibrators": partial(plugin_table, "calibrator"),
     "commands": commands_reference,
     "datasets": partial(plugin_table, "dataset"),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, Metrics
+from prmcal.db.metrics import NOT_COMPARED, Metrics
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.statistics.paired_differences import holm, replicated_difference
 from prmcal.db.tables import Comparison
@@ -47,7 +47,7 @@ def _compare_group(cells: Sequence[Cell], store: Store, metrics: Metrics) -> lis
         cell.cell_id: {
             name: comparable(each, metrics.better(name))
             for name, each in read_replicates(_artifact(store, cell)).items()
-            if name not in (*COSTS, *PARTS_OF_COSTS)
+            if name not in NOT_COMPARED
         }
         for cell in cells
     }

@@ -55,7 +55,7 @@ def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int
     return best_of_n(scores, correct, np.arange(1, maximum + 1))
 
 
-def fixed_curve(table: NDArray[np.float64], counts: Sequence[int]) -> Curve:
+def fixed_curve(table: NDArray[np.float64], counts: Sequence[int] | NDArray[np.int64]) -> Curve:
     """Return the curve of best-of-n with the same n for every question.
 
     Parameters

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from prmcal.db.metrics import SCALING, Metric, counting_terminal
 from prmcal.errors import GridError
@@ -12,30 +14,29 @@ from prmcal.registry.plugins import metrics
 
 __all__ = ["built_in_metrics", "described_metrics", "metric_specs"]
 
-_WITH_BINS = (
-    "ece",
-    "ece_corrected",
-    "adaptive_ce",
-    "adaptive_ce_corrected",
-    "average_ce",
-    "average_ce_corrected",
+_BUILT_IN = (
+    *("brier", "brier_corrected", "positive_brier"),
+    *("ece", "ece_corrected", "adaptive_ce", "adaptive_ce_corrected", "average_ce", "average_ce_corrected"),
+    *("signed_error", "coverage"),
+    *("log_loss", "miscalibration", "discrimination", "uncertainty", "auroc_within"),
+    *("squared_ce", "smooth_ce", "smooth_ce_null", "law_score"),
 )
-"""The built-in metrics with the grid's number of bins."""
-_BUILT_IN = ("brier", "brier_corrected", "positive_brier", *_WITH_BINS, "signed_error", "coverage")
 """The metrics that every grid measures, in the order of columns."""
 _LEVELS = (0.1, 0.5, 0.9)
 
 
 def metric_specs(grid: GridSpec) -> list[PluginSpec]:
     """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
-    bins = {"bins": grid.measurement.bins}
     return [
-        *(
-            PluginSpec(name=name, plugin=name, arguments=bins if name in _WITH_BINS else {})
-            for name in _BUILT_IN
-        ),
+        *(PluginSpec(name=name, plugin=name, arguments=_arguments(name, grid)) for name in _BUILT_IN),
         *grid.measurement.metrics,
     ]
+
+
+def _arguments(name: str, grid: GridSpec) -> dict[str, Any]:
+    """Return the number of bins of the grid for a built-in metric with bins."""
+    has_bins = "bins" in inspect.signature(metrics.get(name)).parameters
+    return {"bins": grid.measurement.bins} if has_bins else {}
 
 
 def described_metrics(

@@ -13,14 +13,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.features import (
+from prmcal.registry.conformance.fitting import (
     calibration_data,
     extremes,
+    fit_to,
+    fitted_to,
     joined,
+    predicted_by,
+    predicted_twice_by,
     scores_of,
     tied,
 )
-from prmcal.registry.conformance.fitting import fit_to, fitted_to, predicted_by, predicted_twice_by
 from prmcal.registry.conformance.levels import check_any_level, check_quantiles_are_ordered
 from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.calibrator import Calibrator

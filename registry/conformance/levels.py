@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.conformance.features import calibration_data, extremes, joined
-from prmcal.registry.conformance.fitting import fitted_to, predicted_by
+from prmcal.registry.conformance.fitting import calibration_data, extremes, fitted_to, joined, predicted_by
 from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.calibrator import Calibrator
 

@@ -58,7 +58,8 @@ class UnderWeights:
     """Any number that is computed from the rows.
 
     It is computed for every resample, usually 2,000 times, and for one row of ones. Use sums over the rows of each
-    question (`rows.totals` and :func:`weighted_totals`) where possible, so that the cost does not grow with the rows.
+    question where possible, so that the cost does not grow with the rows: see `rows.totals` and
+    :func:`prmcal.registry.contracts.measured.weighted_totals`.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ from pydantic import Field
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.exact import best_of_n, pass_at_n
 from prmcal.registry.strategies.fixed import count_of
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
 
 __all__ = ["Escalation"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["best_of_n", "pass_at_1", "pass_at_n"]
+__all__ = ["best_of_n", "pass_at_1", "pass_at_n", "rank_chances", "ranked"]
 
 
 def best_of_n(
@@ -42,8 +42,8 @@ def best_of_n(
     graded = _graded_pool(correct)
     if scores.shape != graded.shape:
         raise ValueError(f"Scores {scores.shape} and correctness {graded.shape} must have the same shape.")
-    chances = _rank_chances(graded.shape[1], counts)
-    return _expected(_share_ties(scores, graded), chances)
+    chances = rank_chances(graded.shape[1], counts)
+    return _expected(ranked(scores, graded)[1], chances)
 
 
 def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
     """
     graded = _graded_pool(correct)
     right_first = np.flip(np.sort(graded, axis=1), axis=1)
-    return _expected(right_first, _rank_chances(graded.shape[1], counts))
+    return _expected(right_first, rank_chances(graded.shape[1], counts))
 
 
 def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:
@@ -70,8 +70,21 @@ def _graded_pool(correct: ArrayLike) -> NDArray[np.float64]:
     return graded
 
 
-def _rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
-    """The probability that each rank (0 is the best) is the best of n drawn from `size`, of shape (N, size)."""
+def rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
+    """Return the probability that each rank of the pool is the best of n samples.
+
+    Parameters
+    ----------
+    size : int
+        M.
+    counts : array-like of int, shape (N,)
+        The values of n, each in [1, M].
+
+    Returns
+    -------
+    ndarray of shape (N, M), float64
+        Rank 0 is the best of the pool.
+    """
     n = np.asarray(counts)
     if n.ndim != 1 or n.dtype.kind not in "iu" or np.any((n < 1) | (n > size)):
         raise ValueError(f"Each n must be an int in [1, {size}], the size of the pool. Got {n.tolist()}.")
@@ -81,18 +94,34 @@ def _rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
     return np.cumprod(np.concatenate([n[:, None] / size, ratios], axis=1), axis=1)
 
 
-def _share_ties(scores: NDArray[np.floating[Any]], graded: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Correctness in descending order of the scores. Samples with equal scores get their mean correctness."""
+def ranked(
+    scores: NDArray[np.floating[Any]], correct: ArrayLike
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.float64]]:
+    """Return scores and correctness in descending order of the scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (questions, M)
+        NaN (too long for the PRM) ranks last.
+    correct : array-like of shape (questions, M), bool
+
+    Returns
+    -------
+    scores : ndarray of shape (questions, M)
+    correct : ndarray of shape (questions, M), float64
+        Samples with equal scores have their mean correctness.
+    """
+    graded = np.asarray(correct, dtype=np.float64)
     # argsort puts NaN last, also for negated scores.
     order = np.argsort(-scores, axis=1)
-    ranked = np.take_along_axis(scores, order, axis=1)
-    unread = np.isnan(ranked)
-    begins = np.ones(ranked.shape, dtype=np.bool_)
-    begins[:, 1:] = (ranked[:, 1:] != ranked[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
+    values = np.take_along_axis(scores, order, axis=1)
+    unread = np.isnan(values)
+    begins = np.ones(values.shape, dtype=np.bool_)
+    begins[:, 1:] = (values[:, 1:] != values[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
     group = np.cumsum(begins) - 1
     totals = np.bincount(group, weights=np.take_along_axis(graded, order, axis=1).ravel())
     shared: NDArray[np.float64] = (totals / np.bincount(group))[group].reshape(graded.shape)
-    return shared
+    return values, shared
 
 
 def _expected(ranked: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import FinitePositive
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
 from prmcal.registry.strategies.exact import best_of_n, pass_at_n
 
 __all__ = ["MarginalGains", "allocated"]
@@ -15,7 +16,7 @@ __all__ = ["MarginalGains", "allocated"]
 _SMALLEST_CHANCE = 1e-4
 
 
-class MarginalGains(PoolStrategy):
+class MarginalGains(RanksByScore):
     """Give each sample to the question where it most raises the probability of a right one, and answer with the best.
 
     With the calibrated reward r of the bare question, the b-th sample raises the probability that one is right by
@@ -35,7 +36,8 @@ class MarginalGains(PoolStrategy):
     citation = "Damani et al. (2025), ICLR, arXiv:2410.04707"
     reads = ("scores", "rewards")
 
-    def __init__(self, mean_samples: FinitePositive = 8.0) -> None:
+    def __init__(self, mean_samples: FinitePositive = 8.0, aggregate: Aggregate = "last") -> None:
+        super().__init__(aggregate)
         self.mean_samples = mean_samples
 
     def check_arguments(self) -> None:
@@ -53,7 +55,7 @@ class MarginalGains(PoolStrategy):
 
     def _results(self, pool: Pool, most: int, means: NDArray[np.float64]) -> tuple[Answered, ...]:
         counts = np.arange(1, most + 1)
-        best = best_of_n(pool.scores, pool.correct, counts)
+        best = best_of_n(self.scores_of(pool), pool.correct, counts)
         passed = pass_at_n(pool.correct, counts)
         results = []
         for mean in means:

@@ -6,15 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.adaptive import best_of_own, target_of
+from prmcal.registry.strategies.aggregation import RanksByScore
 from prmcal.registry.strategies.budgets import adaptive_samples
 from prmcal.registry.strategies.exact import best_of_n, pass_at_n
 
 __all__ = ["FixedOfEqualCost", "OracleIAS", "RandomBudget"]
 
 
-class OracleIAS(PoolStrategy):
+class OracleIAS(RanksByScore):
     """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
 
     The success rate is that of the bare question's follow-ups, which are independent of the pool. It must not come
@@ -31,10 +32,11 @@ class OracleIAS(PoolStrategy):
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        return best_of_own(pool, adaptive_samples(pool.success, target_of(setting), setting.samples))
+        samples = adaptive_samples(pool.success, target_of(setting), setting.samples)
+        return best_of_own(pool, samples, self.scores_of(pool))
 
 
-class _OfEqualCost(PoolStrategy):
+class _OfEqualCost(RanksByScore):
     """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
 
     reads = ("scores", "rewards")
@@ -57,7 +59,7 @@ class RandomBudget(_OfEqualCost):
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         counts, times = np.unique(samples, return_counts=True)
-        return _mixed(pool, counts, times / times.sum(), samples)
+        return _mixed(pool, self.scores_of(pool), counts, times / times.sum(), samples)
 
 
 class FixedOfEqualCost(_OfEqualCost):
@@ -74,15 +76,20 @@ class FixedOfEqualCost(_OfEqualCost):
         below = int(np.floor(mean))
         above = min(below + 1, setting.samples)
         share = mean - below
-        return _mixed(pool, np.array([below, above]), np.array([1 - share, share]), samples)
+        chances = np.array([1 - share, share])
+        return _mixed(pool, self.scores_of(pool), np.array([below, above]), chances, samples)
 
 
 def _mixed(
-    pool: Pool, counts: NDArray[np.int64], chances: NDArray[np.float64], samples: NDArray[np.int64]
+    pool: Pool,
+    scores: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    chances: NDArray[np.float64],
+    samples: NDArray[np.int64],
 ) -> Answered:
     """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
     return Answered(
-        accuracy=np.einsum("qn,n->q", best_of_n(pool.scores, pool.correct, counts), chances),
+        accuracy=np.einsum("qn,n->q", best_of_n(scores, pool.correct, counts), chances),
         samples=np.full(pool.questions, float(np.sum(counts * chances))),
         pass_at_samples=np.einsum("qn,n->q", pass_at_n(pool.correct, counts), chances),
         estimated_from=samples.astype(np.float64),

@@ -6,20 +6,20 @@ of votes are equally likely to win.
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, gammaln
 
-from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, Setting
-from prmcal.registry.strategies.exact import pass_at_n
+from prmcal.registry.contracts.pool import Pool, Reads
+from prmcal.registry.contracts.ranges import Count
+from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
+from prmcal.registry.strategies.choices import count_votes, numbered
 from prmcal.registry.strategies.fixed import FixedBudget
+from prmcal.registry.strategies.orders import mean_over_orders, orders_of
 
 __all__ = ["MajorityVote", "WeightedBestOfN", "majority_of_n"]
-
-_DRAWS = 1000
-# Sums of the same rewards in a different order differ in their last digits.
-_EQUAL_DIGITS = 9
 
 
 class MajorityVote(FixedBudget):
@@ -27,66 +27,83 @@ class MajorityVote(FixedBudget):
 
     citation = "Wang et al. (2023), ICLR, arXiv:2203.11171"
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Compute the expectation exactly; see :meth:`prmcal.PoolStrategy.answer`."""
-        count = self.count(setting)
-        return Answered(
-            accuracy=majority_of_n(pool.answers, pool.correct, count),
-            samples=np.full(pool.questions, float(count)),
-            pass_at_samples=pass_at_n(pool.correct, np.array([count]))[:, 0],
-            fixed=True,
-        )
+    def accuracies(
+        self, pool: Pool, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Compute the expectation: exactly for one n, which takes a while, and over the shared orders for several."""
+        if len(counts) > 1:
+            return _over_orders(pool, None, counts)
+        return majority_of_n(pool.answers, pool.correct, int(counts[0]))[:, None], None
 
 
-class WeightedBestOfN(FixedBudget):
+class WeightedBestOfN(FixedBudget, RanksByScore):
     """Answer with the answer that has the largest sum of rewards over its samples (Li et al., 2023).
 
-    The result is exact if the whole pool is drawn. For n below M there is no closed form, so it is the mean of 1,000
-    draws with a fixed seed. The standard error is at most .016 for a question, and .0016 over 100 questions.
+    The result is exact if the whole pool is drawn. For n below M there is no closed form, so it is the mean over the
+    random orders that all strategies share. A trajectory that is too long for the PRM has the weight 0.
+
+    Parameters
+    ----------
+    weights : "raw" or "calibrated"
+        The rewards: those of the PRM itself, or the calibrated ones of whole trajectories at the level nearest to the
+        median.
     """
 
+    version = "2"
     citation = "Li et al. (2023), ACL, arXiv:2206.02336"
-    reads = ("scores",)
+    reads: tuple[Reads, ...] = ("scores",)
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Compute the mean over draws; see :meth:`prmcal.PoolStrategy.answer`.
+    def __init__(
+        self,
+        samples: Count | None = None,
+        aggregate: Aggregate = "last",
+        weights: Literal["raw", "calibrated"] = "raw",
+    ) -> None:
+        FixedBudget.__init__(self, samples)
+        RanksByScore.__init__(self, aggregate)
+        self.weights = weights
+        if weights == "calibrated":
+            self.reads = ("trajectory_rewards",)
 
-        A trajectory that is too long for the PRM has the weight 0.
-        """
-        count = self.count(setting)
-        weights = np.nan_to_num(expit(pool.scores), nan=0.0)
-        random = np.random.default_rng(0)
-        accuracy = np.zeros(pool.questions)
-        draws = 1 if count == pool.size else _DRAWS
-        for question, voted in enumerate(_voted(pool)):
-            for _ in range(draws):
-                drawn = random.permutation(pool.size)[:count]
-                accuracy[question] += _won(
-                    voted[drawn], pool.correct[question, drawn], weights[question, drawn]
-                )
-        return Answered(
-            accuracy=accuracy / draws,
-            samples=np.full(pool.questions, float(count)),
-            pass_at_samples=pass_at_n(pool.correct, np.array([count]))[:, 0],
-            fixed=True,
-        )
+    def check_arguments(self) -> None:
+        """Raise ValueError if steps are to be aggregated of rewards that exist for whole trajectories only."""
+        if self.weights == "calibrated" and self.aggregate != "last":
+            raise ValueError(
+                f"'aggregate' must be 'last' if 'weights' is 'calibrated'. Got {self.aggregate!r} instead."
+            )
+
+    def accuracies(
+        self, pool: Pool, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Compute the mean over the shared orders."""
+        return _over_orders(pool, self._weights(pool), counts)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides its output. With the whole pool it is what it was before `weights` and orders came."""
+        known = super().identity()
+        if self.weights == "raw":
+            known["arguments"].pop("weights", None)
+        return known if self.samples or self.weights != "raw" else {**known, "version": "1"}
+
+    def _weights(self, pool: Pool) -> NDArray[np.float64]:
+        if self.weights == "raw":
+            return np.asarray(np.nan_to_num(expit(self.scores_of(pool)), nan=0.0), dtype=np.float64)
+        middle = int(np.argmin(np.abs(np.array(pool.levels) - 0.5)))
+        return np.nan_to_num(pool.trajectory_rewards[..., middle], nan=0.0)
 
 
-def _voted(pool: Pool) -> NDArray[np.int64]:
-    """Each question's answers as numbers from 0, or -1 for a trajectory that does not vote."""
-    return np.array([np.unique(row, return_inverse=True)[1] - (-1 in row) for row in pool.answers])
-
-
-def _won(answers: NDArray[np.int64], correct: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
-    """The probability that the winner of one vote is right."""
-    voting = answers >= 0
-    if not voting.any():
-        return 0.0
-    votes = np.round(np.bincount(answers[voting], weights[voting]), _EQUAL_DIGITS)
-    cast = np.bincount(answers[voting])
-    right = np.bincount(answers[voting], correct[voting]) / np.maximum(cast, 1)
-    first = (votes == votes.max()) & (cast > 0)
-    return float(right[first].mean())
+def _over_orders(
+    pool: Pool, weights: NDArray[np.float64] | None, counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean and its error over the shared orders, for each question and n. The whole pool leaves no error."""
+    orders = orders_of(pool.size).reshape(-1, pool.size)[:, : counts.max()]
+    accuracy, error = (np.zeros((pool.questions, len(counts))) for _ in range(2))
+    for question in range(pool.questions):
+        own = None if weights is None else weights[question][orders]
+        votes = count_votes(numbered(pool.answers[question])[orders], pool.correct[question][orders], own)
+        accuracy[question], spread = mean_over_orders(votes.right[:, counts - 1].T, pool.size)
+        error[question] = np.where(counts < pool.size, spread, 0.0)
+    return accuracy, error
 
 
 def majority_of_n(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int) -> NDArray[np.float64]:

@@ -56,6 +56,7 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
         _write_scaling(writer, directory, llm, dataset)
         _write_curves(writer, directory, llm, dataset)
         _write_search(writer, directory, llm, dataset)
+        _write_league(writer, directory, llm, dataset)
     if publish:
         writer.publish()
     return writer
@@ -322,16 +323,68 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
         transaction.record(fixed)
         path = sample_accuracies_file(directory / _FILES / key / "sample_accuracies.parquet")
         transaction.load("sample_accuracies", [path], job_key=f"{key}-fixed")
-        points = {
-            "point": [0, 1],
-            "samples": [1.0, 4.0],
-            "samples_low": [1.0, 3.0],
-            "samples_high": [1.0, 5.0],
-            "accuracy": [0.5, 0.7],
-            "accuracy_low": interval["low"],
-            "accuracy_high": interval["high"],
-            "order_error": [0.0, 0.0],
-            "questions": [100, 100],
-        }
-        path = write_parquet(directory / _FILES / key / "league_points.parquet", points)
-        transaction.load("league_points", [path], cell_id=cell_id("league", llm, dataset, prm="qwen"))
+
+
+def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
+    """Curves of a fixed n, of IAS with each calibrator, and of the oracle. Each ends a little higher than the last."""
+    entries: list[dict[str, Any]] = [
+        {"strategy": "best-of-n"},
+        *(
+            {"strategy": "best-of-n + IAS", "calibrator": calibrator, "level": 0.1}
+            for calibrator in CALIBRATORS
+        ),
+        {"strategy": "oracle IAS"},
+    ]
+    cells = []
+    with writer.transaction() as transaction:
+        for place, where in enumerate(entries):
+            cell = cell_id("league", llm, dataset, prm="qwen", **where)
+            key = f"measure-{cell}"
+            cells.append(cell)
+            here = {"llm": llm, "prm": "qwen", "dataset": dataset}
+            transaction.record(
+                job(key, "league", f"score-{llm}-{dataset}", parameters={"bootstrap": BOOTSTRAP}, **here)
+            )
+            transaction.record(
+                [Cell(cell_id=cell, leaderboard="league", job_key=key, status="done", **here, **where)]
+            )
+            gain = 0.02 * place
+            values = {"area": 0.5 + gain, "area_gain": gain, "samples_to_95": 20.0 - place, "saving_95": gain}
+            values |= {f"accuracy_at_{budget}": 0.4 + gain + budget / 200 for budget in (2, 4, 8, 16, 32, 64)}
+            folder = directory / _FILES / cell.replace("/", "_")
+            transaction.load("results", [results_file(folder / "results.parquet", values)], cell_id=cell)
+            means = {
+                name: value for name, value in values.items() if name not in ("samples_to_95", "saving_95")
+            }
+            path = question_results_file(folder / "question_results.parquet", means)
+            transaction.load("question_results", [path], cell_id=cell)
+            points = {
+                "point": [0, 1, 2],
+                "samples": [1.0, 8.0, 64.0],
+                "samples_low": [1.0, 7.0, 60.0],
+                "samples_high": [1.0, 9.0, 64.0],
+                "accuracy": [0.31, 0.45 + gain, 0.6 + gain],
+                "accuracy_low": [0.25, 0.4 + gain, 0.55 + gain],
+                "accuracy_high": [0.37, 0.5 + gain, 0.65 + gain],
+                "order_error": [0.0, 0.0, 0.0],
+                "questions": [QUESTIONS, QUESTIONS, QUESTIONS],
+            }
+            path = write_parquet(folder / "league_points.parquet", points)
+            transaction.load("league_points", [path], cell_id=cell)
+        transaction.record(
+            [
+                Comparison(
+                    leaderboard="league",
+                    metric="area",
+                    cell_a=first,
+                    cell_b=second,
+                    difference=-0.02,
+                    low=-0.03,
+                    high=-0.01,
+                    p_value=0.001,
+                    p_adjusted=0.002,
+                    questions=QUESTIONS,
+                )
+                for first, second in itertools.combinations(cells, 2)
+            ]
+        )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from prmcal.db.cell_names import find_cell, numbered
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import UnknownCellError
@@ -15,8 +17,10 @@ from tests.db import factory
 ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
 
 
-def test_numbers_count_the_rows_of_both_leaderboards(published: Path) -> None:
-    rows = [*catalog.leaderboard(published)["cell_id"], *catalog.leaderboard(published, "scaling")["cell_id"]]
+def test_numbers_count_the_rows_of_all_leaderboards(published: Path) -> None:
+    rows = [
+        cell for table in get_args(Leaderboard) for cell in catalog.leaderboard(published, table)["cell_id"]
+    ]
     assert numbered(published) == {cell_id: place for place, cell_id in enumerate(rows, start=1)}
     assert list(catalog.leaderboard(published)["number"])[:3] == [1, 2, 3]
 

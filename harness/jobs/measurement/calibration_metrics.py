@@ -88,8 +88,12 @@ def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
     """Return the linearised values of the questions, by which calibrators are ranked over several cells."""
     import pandas as pd
 
-    ranking = measured[RANKING_METRIC]
-    assert isinstance(ranking, Ratio)
+    ranking = measured.get(RANKING_METRIC)
+    if not isinstance(ranking, Ratio):
+        raise DataError(
+            "Some prefixes have only one follow-up, so their noise is not known, and the corrected Brier score cannot "
+            "rank calibrators. Measure with at least 2 follow-ups."
+        )
     columns = {"question_id": ranking.question_ids, "metric": RANKING_METRIC, "value": ranking.linearised()}
     return pd.DataFrame(columns)
 

@@ -23,10 +23,11 @@ from prmcal.harness.jobs.measurement.trajectories import (
     last_scores,
 )
 from prmcal.harness.jobs.parameters import LeagueParameters
-from prmcal.harness.metrics.curves import accuracy_table
+from prmcal.harness.metrics.curves import accuracy_table, fixed_curve
 from prmcal.harness.metrics.league import AccuracyAt, Area, AreaGain, CurveStatistic, SamplesTo, Saving
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.fixed import curve_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +52,11 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
             check_answered(answered, strategy, pool.questions, setting)
-    table = accuracy_table(last_scores(shard, context), trajectories.correct, setting.samples)
     first = pool.correct.mean(axis=1)
     own = _curve(first, swept, setting.samples)
-    fixed = Curve(np.tile(np.arange(1.0, setting.samples + 1), (pool.questions, 1)), table, bounded_interval)
+    counts = curve_counts(setting.samples)
+    scores = last_scores(shard, context)
+    fixed = fixed_curve(accuracy_table(scores, trajectories.correct, setting.samples), counts)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     bootstrap = bootstrap_of(shard)
     results, replicates = metric_tables(metrics, bootstrap)

@@ -51,6 +51,12 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
     metrics |= budgets(trajectories, answered, setting.samples, strategy.most_samples(setting))
     if answered.pass_at_samples is not None:
         metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
+    if answered.abstained is not None:
+        wrong = np.clip(1.0 - accuracy - answered.abstained, 0.0, 1.0)
+        metrics["abstained"] = mean_of(trajectories, answered.abstained, bounded_interval)
+        metrics["wrong"] = mean_of(trajectories, wrong, bounded_interval)
+    if answered.order_error is not None:
+        metrics["order_error"] = _order_error(trajectories, answered.order_error)
     metrics |= _routing(trajectories, answered)
     metrics |= _costs(shard, context, {"": trajectories, **others}, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
@@ -100,6 +106,17 @@ def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
         "gain_over_other": mean_of(axis, answered.accuracy - second.alone, skewed_interval),
         "routing_gain": gain,
     }
+
+
+def _order_error(axis: QuestionAxis, errors: NDArray[np.float64]) -> MetricOf:
+    """Return the standard error of the mean accuracy that comes from a limited number of random orders."""
+
+    def metric(chosen: NDArray[np.bool_]) -> QuestionMean:
+        own = errors[chosen]
+        whole = float(np.sqrt(np.sum(own**2)) / len(own))
+        return QuestionMean(np.full(len(own), whole), axis.question_ids[chosen], known_interval)
+
+    return metric
 
 
 def _costs(

@@ -67,7 +67,23 @@ class BetaBinomial(HeadCalibrator):
     the model cannot adapt its own score, and the weights of the state have a penalty.
 
     The spread sqrt(mu (1 - mu) / (kappa + 1)) is that of the success probability among prefixes that look alike. It is
-    not the error of the fit. With n = 1, the counts say nothing about kappa, and with n = 4 little.
+    not the error of the fit. With n = 1, the counts say nothing about kappa, and with n = 4 little. Where the
+    distribution has most of its mass near 0 and near 1, the median is more extreme than the mean: it has about the same
+    squared error, and a larger log loss.
+
+    The table has the corrected Brier score of the median in the nano world: nano-prm, fits to 200 calibration questions
+    with n = 8, default arguments, one seed. Fits took 2 to 35 seconds on one core, and 36 to 133 for ``quantile-lora``.
+
+    ===========  =========  =============  ========  =================  =============
+    LLM          data set   beta-binomial  ensemble  monotone-quantile  quantile-lora
+    ===========  =========  =============  ========  =================  =============
+    nano-weak    nano-math  .0063          .0086     .0077              .0072
+    nano-middle  nano-math  .0089          .0105     .0104              .0089
+    nano-strong  nano-math  .0078          .0084     .0092              .0080
+    nano-weak    nano-aime  .0037          .0043     .0043              .0102
+    nano-middle  nano-aime  .0150          .0263     .0259              .0400
+    nano-strong  nano-aime  .0666          .0790     .0735              .0869
+    ===========  =========  =============  ========  =================  =============
     """
 
     citation = "Li et al. (2026), arXiv:2605.15529"

@@ -112,15 +112,16 @@ def fit_beta_law(
 def beta_quantiles(
     mean: NDArray[np.float64], size: NDArray[np.float64], levels: Sequence[float]
 ) -> NDArray[np.float64]:
-    """Return the quantiles of Beta distributions, in [0, 1], of shape (rows, levels)."""
+    """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
     from scipy.special import betaincinv
 
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
     found = np.stack([betaincinv(a, b, level) for level in levels], axis=1)
     # Where nearly all of the mass is at 0 and 1, the inverse can fail. The law is then that of one coin.
     coin = (np.asarray(levels)[None, :] > 1 - mean[:, None]).astype(np.float64)
-    found = np.where(np.isfinite(found), found, coin)
-    return np.clip(found, 0.0, 1.0)
+    found = np.clip(np.where(np.isfinite(found), found, coin), 0.0, 1.0)
+    # Quantiles of about 1e-308 can be computed as 0 at the next level.
+    return np.asarray(np.maximum.accumulate(found, axis=1), dtype=np.float64)
 
 
 def _product(inputs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     import torch
     from peft import LoraConfig, PeftModel
 
+    from prmcal.registry.calibrators.lora.model import QuantileRewardModel
+
 __all__ = ["QuantileLora", "transformers_prm"]
 
 _CARD_FILE = "calibrator.json"
-_WHAT = "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
 
 
 class QuantileLora(Calibrator):
@@ -104,6 +105,9 @@ class QuantileLora(Calibrator):
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = "prm"
+    _what: ClassVar[str] = (
+        "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
+    )
     adapter_: dict[str, torch.Tensor]
     config_: LoraConfig
     card_: dict[str, Any]
@@ -149,26 +153,39 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If the PRM cannot be adapted, or the loss becomes NaN.
         """
-        from prmcal.registry.calibrators.lora.fitting import fit_adapter
+        from prmcal.registry.calibrators.lora.fitting import row_loss
 
         self.check_calibration_data(features, k, n)
-        prm = transformers_prm(features)
         rates = np.asarray(k, dtype=np.float64) / n
+        self._train(features, k, n, rates, row_loss(self.loss, self.levels))
+        return self.compared(features, rates)
+
+    def _train(
+        self,
+        features: ScoredPrefixes,
+        k: NDArray[np.int64],
+        n: NDArray[np.int64],
+        targets: NDArray[np.float64],
+        loss: Any,
+    ) -> None:
+        """Train an adapter on targets of the prefixes, and write the card."""
+        from prmcal.registry.calibrators.lora.fitting import fit_adapter
+
+        prm = transformers_prm(features)
         settings = self._settings()
         rows = [[each.question, *each.steps] for each in features.prefixes]
         fit = _hash([prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()])
         self.adapter_, self.config_, steps = fit_adapter(
-            prm, features.prefixes, rates, self.levels, settings, self.support, fit
+            prm, self._base(prm), features.prefixes, targets, loss, settings, self.support, fit
         )
         self.card_ = {
-            "what": _WHAT,
+            "what": self._what,
             "prm": _plain(prm.identity()),
             "arguments": _plain(settings),
-            "rows": len(rates),
+            "rows": len(k),
             "questions": len({each.question for each in features.prefixes}),
             "steps": steps,
         }
-        return self.compared(features, rates)
 
     def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
         """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
@@ -178,7 +195,7 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If the calibrator was fitted to another PRM.
         """
-        return self._forward(features, original=False)[0]
+        return self._rewards(self._forward(features, original=False)[0])
 
     def predict_with_rewards(
         self, features: ScoredPrefixes
@@ -187,7 +204,8 @@ class QuantileLora(Calibrator):
 
         One forward pass computes both. Every token tree is in the batch twice, with and without the adapter.
         """
-        return self._forward(features, original=True)
+        log_odds, own = self._forward(features, original=True)
+        return self._rewards(log_odds), _reward(own)
 
     def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
@@ -270,12 +288,12 @@ class QuantileLora(Calibrator):
             exported.
         """
         from prmcal.registry.calibrators.lora.export import check_head, export_checkpoint, exportable
-        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
+        from prmcal.registry.calibrators.lora.model import adapted
 
         self.check_fitted()
         known = exportable(prm, self.levels, level)
         self._check_prm(known)
-        base = quantile_model(known, len(self.levels))
+        base = self._base(known)
         check_head(base.score)
         model = adapted(base, self.config_, self.adapter_)
         card = {**self.card_, "levels": list(self.levels), "reward_level": level}
@@ -284,15 +302,29 @@ class QuantileLora(Calibrator):
     def _forward(
         self, features: ScoredPrefixes, original: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sorted calibrated rewards, and the PRM's own rewards, which have no rows unless `original` is true."""
+        """The log-odds of the outputs, and the PRM's own, which have no rows unless `original` is true."""
         from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 
         self.check_fitted()
         self.check_features(features)
         prm = transformers_prm(features)
         self._check_prm(prm)
-        log_odds, own = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels), original)
-        return np.sort(_reward(log_odds), axis=1), _reward(own)
+        return predict_log_odds(self._model(prm), prm, features.prefixes, self._outputs, original)
+
+    @property
+    def _outputs(self) -> int:
+        """The number of outputs of the head."""
+        return len(self.levels)
+
+    def _base(self, prm: TransformersPRM) -> QuantileRewardModel:
+        """The PRM with the outputs of the head, before training."""
+        from prmcal.registry.calibrators.lora.model import quantile_model
+
+        return quantile_model(prm, self._outputs)
+
+    def _rewards(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rewards at `levels`, of shape (rows, levels), for log-odds of shape (rows, outputs)."""
+        return np.sort(_reward(log_odds), axis=1)
 
     def _check_prm(self, prm: TransformersPRM) -> None:
         fitted, given = self.card_["prm"], _plain(prm.identity())
@@ -306,11 +338,11 @@ class QuantileLora(Calibrator):
 
     def _model(self, prm: TransformersPRM) -> PeftModel:
         """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
-        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
+        from prmcal.registry.calibrators.lora.model import adapted
 
         kept = self.__dict__.get("_kept")
         if kept is None or kept[0] is not prm.modules or kept[1] is not self.adapter_:
-            model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
+            model = adapted(self._base(prm), self.config_, self.adapter_)
             kept = self._kept = (prm.modules, self.adapter_, model)
         found: PeftModel = kept[2]
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,9 +23,9 @@ from prmcal.registry.calibrators.lora.isolation import isolated
 from prmcal.registry.calibrators.lora.loss import quantile_loss, squared_loss
 from prmcal.registry.calibrators.lora.model import (
     ADAPTER,
+    QuantileRewardModel,
     adapted,
     lora_config,
-    quantile_model,
     recompute_if_large,
 )
 from prmcal.registry.calibrators.lora.training import Parts, Schedule, train
@@ -33,14 +33,17 @@ from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.contracts.features import FitSupport
 from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = ["batch_parts", "fit_adapter", "mean_loss"]
+__all__ = ["batch_parts", "fit_adapter", "mean_loss", "row_loss"]
+
+RowLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def fit_adapter(
     prm: TransformersPRM,
+    base: QuantileRewardModel,
     prefixes: Sequence[Prefix],
-    rates: NDArray[np.float64],
-    levels: Sequence[float],
+    targets: NDArray[np.float64],
+    loss: RowLoss,
     settings: Mapping[str, Any],
     support: FitSupport,
     fit: str,
@@ -51,11 +54,13 @@ def fit_adapter(
     ----------
     prm : TransformersPRM
         It is not changed.
+    base : QuantileRewardModel
+        The PRM with the outputs to train.
     prefixes : sequence of Prefix
-    rates : ndarray of float64, shape (rows,)
-        Success rates k/n of the prefixes.
-    levels : sequence of float
-        The quantile level of each output.
+    targets : ndarray of float64, shape (rows,) or (rows, numbers)
+        What the loss compares the outputs of each prefix with.
+    loss : callable
+        Maps log-odds, of shape (..., outputs), and targets to losses of shape (...).
     settings : mapping
         The calibrator's arguments.
     support : FitSupport
@@ -76,7 +81,6 @@ def fit_adapter(
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
     batches = [batch for epoch in epochs for batch in epoch]
     schedule = Schedule(tuple(map(len, epochs)), settings["learning_rate"], settings["seed"])
-    base = quantile_model(prm, len(levels))
     recompute_if_large(base)
     config = lora_config(
         base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules", "head"))
@@ -86,8 +90,8 @@ def fit_adapter(
         train(
             model,
             prm.tokenizer,
-            lambda number: batch_parts(batches[number], prefixes, sequences, rates, packing),
-            row_loss(settings["loss"], levels),
+            lambda number: batch_parts(batches[number], prefixes, sequences, targets, packing),
+            loss,
             schedule,
             support,
             fit,
@@ -100,7 +104,7 @@ def batch_parts(
     rows: NDArray[np.int64],
     prefixes: Sequence[Prefix],
     sequences: Sequence[Sequence[int]],
-    rates: NDArray[np.float64],
+    targets: NDArray[np.float64],
     packing: Packing,
 ) -> Parts:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
@@ -108,8 +112,8 @@ def batch_parts(
     chosen = [sequences[row] for row in rows]
     for trees in pack([prefixes[row] for row in rows], chosen, packing):
         batch = collate(chosen, trees, packing)
-        target = np.zeros(batch.taken.shape, dtype=np.float32)
-        target[batch.taken] = rates[rows[batch.rows]]
+        target = np.zeros((*batch.taken.shape, *targets.shape[1:]), dtype=np.float32)
+        target[batch.taken] = targets[rows[batch.rows]]
         weight = np.where(batch.taken, 1.0 / len(rows), 0.0).astype(np.float32)
         parts.append(
             {"inputs": batch.inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}
@@ -117,13 +121,18 @@ def batch_parts(
     return parts
 
 
-def row_loss(name: str, levels: Sequence[float]) -> Any:
-    """Return the loss function for each row, by its name."""
-    return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)
+def row_loss(name: str, levels: Sequence[float]) -> RowLoss:
+    """Return the loss function of log-odds for each row, by its name."""
+    loss = _reward_loss(name, levels)
+    return lambda outputs, target: loss(torch.sigmoid(outputs), target)
 
 
 def mean_loss(
     predicted: NDArray[np.float64], rates: NDArray[np.float64], levels: Sequence[float], name: str
 ) -> float:
     """Return the mean loss of predictions of shape (rows, levels)."""
-    return float(row_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
+    return float(_reward_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
+
+
+def _reward_loss(name: str, levels: Sequence[float]) -> RowLoss:
+    return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)

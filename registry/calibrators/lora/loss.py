@@ -1,4 +1,4 @@
-"""The losses of the fine-tuning: the paper's weighted quantile loss, and the squared error."""
+"""The losses of the fine-tuning: the weighted quantile loss, the squared error, and the Beta-Binomial likelihood."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["quantile_loss", "squared_loss"]
+__all__ = ["beta_binomial_loss", "quantile_loss", "squared_loss"]
 
 
 def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
@@ -38,3 +38,30 @@ def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     Its expectation is smallest if the prediction is the mean of the target.
     """
     return (predicted[..., 0] - target).square()
+
+
+def beta_binomial_loss(
+    mean: torch.Tensor, size: torch.Tensor, counts: torch.Tensor, lam: float
+) -> torch.Tensor:
+    """Return the negative Beta-Binomial log-likelihood of each row in nats, with the penalty of the size.
+
+    Parameters
+    ----------
+    mean, size : tensor of shape (...), float64
+        Of the Beta distribution of the success probability.
+    counts : tensor of shape (..., 2)
+        k successes of n follow-ups. The loss of 0 of 0 is the penalty.
+    lam : float
+        The factor of the penalty ``|mean - k/n| size``, in which the mean counts as a constant.
+
+    Returns
+    -------
+    tensor of shape (...)
+        Without ``ln C(n, k)``, as in :func:`prmcal.registry.calibrators.heads.beta_law.negative_log_likelihood`.
+    """
+    k, n = counts.double().unbind(-1)
+    a, b = mean * size + 1e-6, (1 - mean) * size + 1e-6
+    before = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+    after = torch.lgamma(k + a) + torch.lgamma(n - k + b) - torch.lgamma(n + a + b)
+    residual = (mean.detach() - k / n.clamp(min=1)).abs()
+    return before - after + lam * residual * size

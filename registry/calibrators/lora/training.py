@@ -81,7 +81,7 @@ class TreeTrainer(SFTTrainer):
         """Return the weighted sum of the losses of the prefixes in one pass."""
         outputs = model(**{name: tensor.to(model.device) for name, tensor in inputs["inputs"].items()})
         target, weight = (inputs[name].to(outputs.device) for name in ("target", "weight"))
-        loss = (self.row_loss(torch.sigmoid(outputs), target) * weight).sum()
+        loss = (self.row_loss(outputs, target) * weight).sum()
         return (loss, outputs) if return_outputs else loss
 
     def training_step(
@@ -185,7 +185,7 @@ def train(
     parts_of : callable
         Returns the forward passes of a batch, by its number. Their weights sum to 1.
     row_loss : callable
-        Maps predictions, of shape (..., outputs), and targets, of shape (...), to losses of shape (...).
+        Maps log-odds, of shape (..., outputs), and the targets of `parts_of` to losses of shape (...).
     schedule : Schedule
     support : FitSupport
     fit : str

@@ -10,7 +10,7 @@ from scipy.special import betainc
 
 from prmcal.registry.contracts.ranges import Count, Share
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.sequential.choices import count_votes
+from prmcal.registry.strategies.choices import count_votes
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["AdaptiveConsistency", "CertifiedSelfConsistency", "EarlyStoppingSelfConsistency", "log_evidence"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.adaptive import target_of
+from prmcal.registry.strategies.choices import numbered
 from prmcal.registry.strategies.orders import mean_over_orders, orders_of
 
 __all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "drawn_in", "first_at_least"]
@@ -150,8 +151,8 @@ def drawn_in(pool: Pool, question: int, orders: NDArray[np.int64], reads: tuple[
         if name in reads:
             own = getattr(pool, name)[question]
             values[name] = own[orders] if name in PER_TRAJECTORY else own
-    numbers = np.unique(pool.answers[question], return_inverse=True)[1] - (-1 in pool.answers[question])
-    return Drawn(pool.correct[question][orders], numbers[orders], values, pool.levels)
+    answers = numbered(pool.answers[question])
+    return Drawn(pool.correct[question][orders], answers[orders], values, pool.levels)
 
 
 def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.int64]:

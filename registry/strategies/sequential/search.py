@@ -12,7 +12,7 @@ from scipy.special import expn
 
 from prmcal.registry.contracts.ranges import Count, FinitePositive
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.sequential.choices import right_if_best
+from prmcal.registry.strategies.choices import right_if_best
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["Pandora"]

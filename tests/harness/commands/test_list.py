@@ -40,9 +40,9 @@ def test_costs_and_levels_that_depend_on_arguments() -> None:
 
 
 def test_a_calibrator_that_cannot_be_loaded_does_not_hide_the_others() -> None:
-    calibrators._builtin["broken"] = BROKEN
+    calibrators._builtin["not-loadable"] = BROKEN
     text = listed()
-    assert "broken ? ? ?" in text and "temperature logit" in text
+    assert "not-loadable ? ? ?" in text and "temperature logit" in text
 
 
 def test_a_calibrator_of_a_file_is_listed(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.costs.estimate import model_seconds
 from prmcal.harness.planning.grid import GridSpec, read_grid
+from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan, write_plan
@@ -84,3 +86,16 @@ def test_a_damaged_plan_is_one_clear_error(tmp_path: Path, damage: str) -> None:
     path.write_text(path.read_text()[:1000] if damage == "cut" else damage)
     with pytest.raises(RunError, match=r"plan\.json is damaged .*Run the grid again: finished work is kept"):
         read_plan(tmp_path, grid.model_dump(mode="json"))
+
+
+def test_a_plan_of_an_earlier_version_has_the_built_in_metrics(tmp_path: Path) -> None:
+    """It named no metrics. Its folder can be read and rebuilt, and its jobs keep their keys."""
+    plan, _ = saved(tmp_path, synthetic())
+    content = json.loads((tmp_path / PLAN_FILE).read_text())
+    del content["metrics"]
+    for job in content["jobs"]:
+        job["parameters"].pop("metrics", None)
+    (tmp_path / PLAN_FILE).write_text(json.dumps(content))
+    again = read_plan(tmp_path, synthetic().model_dump(mode="json"))
+    assert again is not None and again.metrics == built_in_metrics()
+    assert [job.key for job in again.jobs] == [job.key for job in plan.jobs]

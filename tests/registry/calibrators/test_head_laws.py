@@ -65,6 +65,12 @@ def test_quantiles_at_the_ends_of_the_scale_are_ordered_numbers_in_range(size: f
     assert (np.diff(found, axis=1) >= 0).all() and (np.diff(found, axis=0) >= -1e-12).all()
 
 
+def test_quantiles_next_to_zero_do_not_cross() -> None:
+    # SciPy computes 2e-308, 2e-308 and then 0.
+    found = beta_quantiles(np.array([1e-4]), np.array([1.4773776525985127]), (0.1, 0.5, 0.9))
+    assert (np.diff(found, axis=1) >= 0).all()
+
+
 def test_mean_and_size_are_linear_before_their_links() -> None:
     law = BetaLaw(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([-1.0, 0.5]), 0.25)
     mean, size = law.mean_and_size(np.array([[1.0, 0.0], [0.0, 3.0]]))

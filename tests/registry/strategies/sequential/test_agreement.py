@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.choices import count_votes
 from prmcal.registry.strategies.sequential.agreement import (
     AdaptiveConsistency,
     CertifiedSelfConsistency,
     EarlyStoppingSelfConsistency,
     log_evidence,
 )
-from prmcal.registry.strategies.sequential.choices import count_votes
 from prmcal.registry.strategies.sequential.rule import Drawn
 from prmcal.registry.strategies.votes import majority_of_n
 from tests.arrays import Floats, Ints

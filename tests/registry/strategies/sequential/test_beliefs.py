@@ -16,8 +16,8 @@ from scipy.special import expit, logit
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.exact import best_of_n
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
 from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS
 from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote, diversity_of
@@ -26,6 +26,7 @@ from tests.arrays import Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import (
     Hand,
+    One,
     best_is_right,
     compare,
     small_pool,
@@ -99,43 +100,74 @@ def test_marginal_value_in_every_order() -> None:
     assert len(np.unique(stops)) == 5
 
 
-def test_posterior_vote_in_every_order() -> None:
-    rule = PosteriorVote()
-    rule.tune(world(0, 60, 4), Setting(4, 0.9))
-    (a, b), theta = rule.successes_, rule.diversity_
+def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, float]:
+    """The probability of each answer to be right, up to a factor; -1 stands for no right one."""
+    (a, b), theta, t = rule.successes_, rule.diversity_, len(hand)
 
     def of_partition(sizes: list[int]) -> float:
         """The logarithm of Ewens' sampling formula for answers that agree by chance."""
-        return (
-            len(sizes) * log(theta)
-            + sum(lgamma(size) for size in sizes)
-            - sum(log(theta + i) for i in range(sum(sizes)))
-        )
+        ways = len(sizes) * log(theta) + sum(lgamma(size) for size in sizes)
+        return ways - sum(log(theta + i) for i in range(sum(sizes)))
 
     def beta(x: float, y: float) -> float:
         return lgamma(x) + lgamma(y) - lgamma(x + y)
 
-    def odds(hand: Hand) -> dict[int, float]:
-        """The probability of each answer to be right, up to a factor; -1 stands for no right one."""
-        votes = Counter(one.answer for one in hand if one.answer >= 0)
-        found = {-1: beta(a, b + len(hand)) + of_partition(list(votes.values()))}
-        for answer, n in votes.items():
-            others = [size for other, size in votes.items() if other != answer]
-            best = max(likelihood_ratio(rule.evidence_, one.score) for one in hand if one.answer == answer)
-            found[answer] = beta(a + n, b + len(hand) - n) + of_partition(others) + log(best)
-        return {answer: exp(each) for answer, each in found.items()}
+    votes = Counter(one.answer for one in hand if one.answer >= 0)
+    none = beta(a, b + t) + of_partition(list(votes.values()))
+    found = {-1: none}
+    for answer, n in votes.items():
+        others = [size for other, size in votes.items() if other != answer]
+        best = max(likelihood_ratio(rule.evidence_, one.score) for one in hand if one.answer == answer)
+        full = beta(a + n, b + t - n) + of_partition(others)
+        single = (
+            none + beta(a + 1, b + t - 1) - beta(a, b + t) + log((theta + sum(votes.values()) - 1) / theta)
+        )
+        found[answer] = single + agreement * (full - single) + log(best)
+    return {answer: exp(each) for answer, each in found.items()}
+
+
+@pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
+def test_posterior_vote_in_every_order(agreement: float) -> None:
+    rule = PosteriorVote()
+    rule.tune(world(0, 60, 4), Setting(4, 0.9))
+    rule.agreement_ = agreement
 
     def value(hand: Hand, question: int) -> float:
-        found = odds(hand)
+        found = answer_odds(rule, hand, agreement)
         return max((each for answer, each in found.items() if answer >= 0), default=0.0) / sum(found.values())
 
     def right(hand: Hand) -> float:
-        found = {answer: each for answer, each in odds(hand).items() if answer >= 0}
+        found = {a: each for a, each in answer_odds(rule, hand, agreement).items() if a >= 0}
         first = [answer for answer, each in found.items() if each >= max(found.values()) * (1 - 1e-9)]
         return (0 in first) / len(first) if first else 0.0
 
     stops = compare(rule, small_pool(4), (0.2, 0.5, 0.8, 0.97), value, right)
     assert len(np.unique(stops)) == 5
+
+
+def test_votes_count_as_much_as_makes_the_calibration_questions_likeliest() -> None:
+    chosen = set()
+    for seed, names in ((30, 30), (31, 3), (32, 2)):
+        pool = world(seed, 150, 4, skill=1.0)
+        random = np.random.default_rng(seed)
+        # In half of the questions, all wrong trajectories make the same mistake.
+        wrong = np.where(random.random((150, 1)) < 0.5, 1, random.integers(1, names, pool.answers.shape))
+        answers = np.where(pool.correct, 0, wrong)
+        answers[random.random(answers.shape) < 0.1] = -1
+        calibration = Pool(answers == 0, answers, scores=pool.scores)
+        rule = PosteriorVote()
+        rule.tune(calibration, Setting(4, 0.9))
+        likelihood = {}
+        for agreement in (0.0, 0.25, 0.5, 0.75, 1.0):
+            total = 0.0
+            for own, scores in zip(answers, pool.scores, strict=True):
+                hand = [One(int(x), float(s), x == 0) for x, s in zip(own, scores, strict=True)]
+                odds = answer_odds(rule, hand, agreement)
+                total += log(odds[0 if 0 in own else -1] / sum(odds.values()))
+            likelihood[agreement] = total
+        assert rule.agreement_ == max(likelihood, key=lambda each: likelihood[each])
+        chosen.add(rule.agreement_)
+    assert len(chosen) > 1
 
 
 def test_scores_are_fitted_as_an_optimiser_fits_them() -> None:
@@ -226,7 +258,8 @@ def test_the_target_is_reached_where_the_world_is_as_assumed(name: str) -> None:
     strategy = tuned(name, world(9, 500, 4), setting)
     result = strategy.answer(world(10, 60, 64, chances=(6.0, 9.0)), setting)
     reached = result.pass_at_samples if name == "sequential IAS" else result.accuracy
-    assert reached is not None and 0.9 <= reached.mean() < 0.99
+    assert reached is not None and reached.mean() >= 0.9
+    assert result.samples.mean() < 20
 
 
 def accuracy_at(points: tuple[Answered, ...], samples: float) -> float:

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Votes", "best_so_far", "count_votes", "right_if_best", "right_of_answers"]
+__all__ = ["Votes", "count_votes", "numbered", "right_if_best", "right_of_answers"]
 
 _UNITS = 2.0**40
-
-
-def best_so_far(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the best of the first 1, 2, ..., N scores of each order, of the same shape. NaN counts as -inf."""
-    best: NDArray[np.float64] = np.maximum.accumulate(np.where(np.isnan(scores), -np.inf, scores), axis=1)
-    return best
 
 
 def right_if_best(scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -122,6 +116,11 @@ def count_votes(
         discovered[:, draw] = np.where(leader >= 0, order_found[rows, leader], 0)
         rights[:, draw] = right / np.maximum(tied, 1.0)
     return Votes(firsts, seconds, discovered, rights)
+
+
+def numbered(answers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the answers of one question as the numbers 0, 1, 2, ...; -1 stays -1."""
+    return np.asarray(np.unique(answers, return_inverse=True)[1] - int(-1 in answers), dtype=np.int64)
 
 
 def right_of_answers(answers: NDArray[np.int64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:

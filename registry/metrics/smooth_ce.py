@@ -1,0 +1,117 @@
+"""The smooth calibration error (smECE), and what a calibrated predictor would have.
+
+Source: Blasiok and Nakkiran (2023), "Smooth ECE: principled reliability diagrams via kernel smoothing",
+arXiv:2309.12236, definitions 1 and 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dct, idct
+
+from prmcal.registry.contracts.measured import Known, UnderWeights, weighted_totals
+from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.rows import PrefixRows
+
+__all__ = ["SmoothCE", "SmoothCENull"]
+
+_CITATION = "Blasiok and Nakkiran (2023), arXiv:2309.12236"
+_POINTS = 256
+"""Points of the grid over [0, 1], at which residuals are added up."""
+_HALVINGS = 20
+_DRAWS, _LIMIT = 1000, 0.95
+
+
+class SmoothCE(Metric):
+    """The smooth calibration error, in [0, 1]: the integral of ``abs(E[K(t, r) (r - y)])`` over t.
+
+    K is a Gaussian kernel that is reflected at 0 and 1. Its standard deviation is the error itself, which is so for one
+    number only. There are no bins, so a small change of a reward changes the value only a little. Noise increases the
+    value: compare it with :class:`SmoothCENull`.
+
+    Rewards are rounded to a grid of 256 points. The reflected kernel multiplies each term of the cosine series of the
+    residuals by a number, so all resamples are smoothed at once, and the scale is found by bisection.
+    """
+
+    citation = _CITATION
+    title, better = "Smooth CE", "lower"
+    description = (
+        "Calibration error with a smooth kernel in place of bins (smECE). Noise increases it: a value below "
+        "'Smooth CE, null' can be noise."
+    )
+
+    def measure(self, rows: PrefixRows) -> UnderWeights:
+        """Return the error under weights of the questions."""
+        series = _cosine_series(rows, rows.reward - rows.success_rate)
+        counts = rows.counts
+
+        def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            size = weighted_totals(weights, counts)[:, None]
+            return _fixed_point(weighted_totals(weights, series) / size)
+
+        return UnderWeights(values, above_zero=True)
+
+
+class SmoothCENull(Metric):
+    """The 95% point of the smooth calibration error of a predictor with p = r and the same follow-ups.
+
+    The successes of each prefix are drawn 1,000 times from the binomial distribution of n and r, with a fixed seed. A
+    :class:`SmoothCE` below this limit is no sign of a calibration error. The limit contains the noise of the
+    follow-ups only. Where p differs between prefixes with equal rewards, a calibrated predictor has more noise, in
+    particular if prefixes of one question differ in the same direction.
+    """
+
+    citation = _CITATION
+    title = "Smooth CE, null"
+    description = (
+        "95% point of Smooth CE if rewards were the success probabilities: a Smooth CE below it can be noise."
+    )
+
+    def measure(self, rows: PrefixRows) -> Known:
+        """Return the limit."""
+        random = np.random.default_rng(0)
+        # Prefixes with the same n at one point of the grid are drawn together, so that their order does not matter.
+        cells, counts = np.unique(
+            np.stack([_points(rows.reward), rows.follow_ups]), axis=1, return_counts=True
+        )
+        total = np.bincount(_points(rows.reward), weights=rows.reward, minlength=_POINTS)
+        size = np.bincount(_points(rows.reward), minlength=_POINTS)
+        point, follow_ups = cells
+        reward = np.round(total[point] / size[point], 12)
+        drawn = random.binomial(counts * follow_ups, reward, (_DRAWS, len(point))) / follow_ups
+        residuals = np.zeros((_DRAWS, _POINTS))
+        for n in np.unique(follow_ups):  # Of each n, a point has one column.
+            own = follow_ups == n
+            residuals[:, point[own]] += (counts * reward - drawn)[:, own]
+        series = dct(residuals / len(rows.reward), axis=1, norm="ortho")
+        return Known(float(np.quantile(_fixed_point(series), _LIMIT)))
+
+
+def _cosine_series(rows: PrefixRows, residuals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine series of the residuals of each question, of shape (questions, points)."""
+    questions = len(rows.question_ids)
+    cell = rows.question_index * _POINTS + _points(rows.reward)
+    totals = np.bincount(cell, weights=residuals, minlength=questions * _POINTS)
+    series: NDArray[np.float64] = dct(totals.reshape(questions, _POINTS), axis=1, norm="ortho")
+    return series
+
+
+def _fixed_point(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scale that equals the error at this scale, for each row: (resamples, points) gives (resamples,).
+
+    The error falls with the scale, so there is one such scale.
+    """
+    frequency = np.pi * np.arange(_POINTS)
+    low, high = np.zeros(len(series)), np.ones(len(series))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        smoothed = idct(series * np.exp(-((frequency * middle[:, None]) ** 2) / 2), axis=1, norm="ortho")
+        above = np.abs(smoothed).sum(axis=1) > middle
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return low
+
+
+def _points(reward: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the point of the grid that is closest to each reward. Point i is at (i + 1/2) / 256."""
+    return np.minimum((reward * _POINTS).astype(np.int64), _POINTS - 1)

@@ -1,0 +1,154 @@
+"""BEACON: Bayesian search for a high score among normal scores of unknown mean and variance."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, stdtr, stdtrit
+
+from prmcal.registry.contracts.ranges import FinitePositive
+from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.choices import right_if_best
+from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
+
+__all__ = ["Beacon", "one_step_gain", "reservation_costs"]
+
+_COSTS = tuple(float(each) for each in np.geomspace(3, 1e-4, 24))
+_FIRST = 3
+_LEADS = np.linspace(0.0, 8.0, 81)
+_LOG_COSTS = np.linspace(np.log(1e-6), np.log(30.0), 70)
+_NODES = 48
+
+
+class Beacon(SequentialRule):
+    """BEACON: stop when the expected gain in score of going on is worth less than its cost.
+
+    The log-odds of a question's trajectories are taken as normal, with an unknown mean and variance. After k draws with
+    the mean m and the sum of squared deviations S, the next one is m + sigma T, where T has Student's t law with k - 1
+    degrees of freedom and sigma^2 = (1 + 1/k) S / (k - 1). This is the authors' prior alpha = -1/2, nu = beta = 0, so
+    at least 3 samples are drawn. Let z = (max - m) / sigma. Stop when h_k(z) <= cost / sigma, and answer with the
+    best-scored sample. h_k is the cost for which stopping and going on are worth the same, if every later decision is
+    the best one too; it comes from backward induction from N on. For the last sample it is
+
+        h_{N-1}(z) = E[max(T - z, 0)] = (d + z^2) / (d - 1) f(z) - z (1 - F(z)),   d = k - 1,
+
+    with the density f and the distribution function F of T. The released code has a normal law in place of F. A
+    trajectory that is too long for the PRM is drawn, but says nothing.
+
+    Parameters
+    ----------
+    cost : float above 0
+        The cost of a sample, in units of the log-odds.
+    """
+
+    citation = "BEACON (2025), arXiv:2510.15945"
+    reads = ("scores",)
+
+    def __init__(self, cost: FinitePositive = 0.1) -> None:
+        self.cost = cost
+
+    def point(self, setting: Setting) -> float:
+        """Return the cost, with a minus sign: curves ascend with the budget."""
+        return -self.cost
+
+    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+        """Return costs from 3 to 1e-4."""
+        return tuple(-cost for cost in _COSTS)
+
+    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+        """Stop when the reservation cost is at most the cost."""
+        scores = drawn.values["scores"]
+        read = ~np.isnan(scores)
+        # Only differences of scores count, and smaller numbers leave smaller rounding errors.
+        middle = float(scores[read].mean()) if read.any() else 0.0
+        values = np.where(read, scores - middle, 0.0)
+        k = np.cumsum(read, axis=1)
+        mean = np.cumsum(values, axis=1) / np.maximum(k, 1)
+        squares = np.maximum(np.cumsum(values**2, axis=1) - k * mean**2, 0.0)
+        best = np.maximum.accumulate(np.where(read, values, -np.inf), axis=1)
+        known = k >= _FIRST
+        size = np.maximum(k, _FIRST)
+        sigma = np.sqrt((1 + 1 / size) * squares / (size - 1))
+        spread = known & (sigma > 1e-9)
+        lead = np.where(spread, best - mean, 0.0) / np.where(spread, sigma, 1.0)
+        worth = _interpolated(reservation_costs(scores.shape[1]), size, lead) * sigma
+        worth = np.where(known, np.where(spread, worth, 0.0), np.inf)
+        return Outcome(first_at_least(-worth, points), right_if_best(scores, drawn.correct))
+
+
+def one_step_gain(lead: NDArray[np.float64], freedom: float) -> NDArray[np.float64]:
+    """Return E[max(T - z, 0)] for the leads z, where T has Student's t law with `freedom` above 1."""
+    log_density = (
+        gammaln((freedom + 1) / 2)
+        - gammaln(freedom / 2)
+        - 0.5 * np.log(freedom * np.pi)
+        - (freedom + 1) / 2 * np.log1p(lead**2 / freedom)
+    )
+    gain = (freedom + lead**2) / (freedom - 1) * np.exp(log_density) - lead * stdtr(freedom, -lead)
+    return np.asarray(np.maximum(gain, 0.0), dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
+def reservation_costs(most: int) -> NDArray[np.float64]:
+    """Return h_k(z) on a grid, by backward induction.
+
+    Let G_k(z, c) be the expected gain of the best decisions after k draws, in units of sigma, if a sample costs c
+    times sigma. With the next draw m + sigma T, the lead z becomes z' and sigma becomes rho sigma, so
+
+        G_k(z, c) = max(0, E[max(T - z, 0) + rho G_{k+1}(z', c / rho)] - c),   G_N = 0,
+        rho^2 = (k + 2) (k - 1 + T^2) / (k + 1)^2,   z' = (max(z, T) - T / (k + 1)) / rho.
+
+    G is kept on a grid of leads and of logarithms of costs, and the expectation is a sum over 48 values of T.
+
+    Parameters
+    ----------
+    most : int
+        N.
+
+    Returns
+    -------
+    ndarray of shape (N + 1, leads), float64
+        h_k at the leads 0, .1, ..., 8, for k = 3 to N - 1; 0 for other k.
+    """
+    found = np.zeros((most + 1, len(_LEADS)))
+    costs = np.exp(_LOG_COSTS)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    later = np.zeros((len(_LEADS), len(costs)))
+    for k in range(most - 1, _FIRST - 1, -1):
+        draws = np.asarray(stdtrit(k - 1, (nodes + 1) / 2))
+        grown = np.sqrt((k + 2) * (k - 1 + draws**2)) / (k + 1)
+        leads = (np.maximum(_LEADS[:, None], draws) - draws / (k + 1)) / grown
+        gain = -costs + one_step_gain(_LEADS, k - 1)[:, None]
+        for node in range(_NODES):
+            value = _bilinear(later, leads[:, node], _LOG_COSTS - np.log(grown[node]))
+            gain += 0.5 * weights[node] * grown[node] * value
+        # The gain falls with the cost. Its root is h.
+        found[k] = [np.interp(0.0, -row, costs) for row in gain]
+        later = np.maximum(gain, 0.0)
+    found.flags.writeable = False
+    return found
+
+
+def _bilinear(
+    table: NDArray[np.float64], leads: NDArray[np.float64], log_costs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The table at all pairs of leads and costs. Beyond its edges it has the values of the edges."""
+    row = np.clip(leads / _LEADS[1], 0, len(_LEADS) - 1)
+    column = np.clip((log_costs - _LOG_COSTS[0]) / (_LOG_COSTS[1] - _LOG_COSTS[0]), 0, len(_LOG_COSTS) - 1)
+    i = np.minimum(row.astype(np.int64), len(_LEADS) - 2)
+    j = np.minimum(column.astype(np.int64), len(_LOG_COSTS) - 2)
+    x, y = (row - i)[:, None], column - j
+    rows = (1 - x) * table[i] + x * table[i + 1]
+    return np.asarray((1 - y) * rows[:, j] + y * rows[:, j + 1], dtype=np.float64)
+
+
+def _interpolated(
+    table: NDArray[np.float64], k: NDArray[np.int64], lead: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """h_k at leads between those of the grid."""
+    place = np.clip(lead / _LEADS[1], 0, len(_LEADS) - 1)
+    below = np.minimum(place.astype(np.int64), len(_LEADS) - 2)
+    share = place - below
+    return np.asarray((1 - share) * table[k, below] + share * table[k, below + 1], dtype=np.float64)
