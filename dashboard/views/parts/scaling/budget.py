@@ -71,8 +71,8 @@ def show_budget(
         "points: the selected C. Small points: strategies as the run measured them. Wide grey line: the Pareto "
         "frontier. Read from the lowest cost, a point is on it if it is significantly more accurate than all points on "
         "it so far (paired t test over questions, p < .05). Strategies that need the ground truth are not on it. One "
-        "sample of beam search is a single step, and samples of two LLMs differ in cost, so beam search and strategies "
-        "that ask another LLM are shown only if the cost is generated tokens."
+        "sample of beam search is a single step, so beam search is shown only if the cost is generated tokens. So is a "
+        "strategy that asks another LLM, since samples of two LLMs do not cost the same."
     )
     chosen = selected(adaptive, pool, target, level)
     _table(measured, chosen, selected(frontier, pool, target, level), cost)
