@@ -17,6 +17,7 @@ __all__ = [
     "COVERAGE_LEVELS",
     "MAIN_METRICS",
     "NOT_COMPARED",
+    "PARTS_OF_COSTS",
     "RANKING_METRIC",
     "SCALING",
     "Better",
@@ -46,7 +47,10 @@ RANKING_METRIC = "brier_corrected"
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples."""
 
-NOT_COMPARED = (*COSTS, "order_error")
+PARTS_OF_COSTS = ("other_tokens",)
+"""Metrics that measure a part of a cost."""
+
+NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error")
 """Metrics by which cells are never compared."""
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
@@ -158,6 +162,41 @@ SCALING = (
         "scaling",
         None,
         "Mean tokens per question that the PRM reads.",
+    ),
+    Metric(
+        "other_tokens",
+        "Other LLM's tokens",
+        "scaling",
+        None,
+        "The part of the generated tokens that a strategy asks of another LLM.",
+    ),
+    Metric(
+        "escalated",
+        "Escalated",
+        "scaling",
+        None,
+        "Share of questions on which a strategy asks another LLM.",
+    ),
+    Metric(
+        "gain_over_own",
+        "Gain over own LLM",
+        "scaling",
+        None,
+        "Accuracy of a strategy that may ask another LLM, minus that of its own LLM alone.",
+    ),
+    Metric(
+        "gain_over_other",
+        "Gain over other LLM",
+        "scaling",
+        None,
+        "Accuracy of a strategy that may ask another LLM, minus that of the other LLM alone.",
+    ),
+    Metric(
+        "routing_gain",
+        "Gain over chance",
+        "scaling",
+        None,
+        "Accuracy minus that if as many questions, chosen at random, were left to the other LLM.",
     ),
     Metric(
         "area",

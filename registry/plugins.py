@@ -305,6 +305,7 @@ strategies = Registry(
         "best-of-n": "prmcal.registry.strategies.fixed:BestOfN",
         "best-of-n + IAS": "prmcal.registry.strategies.adaptive:BestOfNWithIAS",
         "certified self-consistency": "prmcal.registry.strategies.sequential.agreement:CertifiedSelfConsistency",
+        "escalation": "prmcal.registry.strategies.escalation:Escalation",
         "first good enough": "prmcal.registry.strategies.sequential.first_good:FirstGoodEnough",
         "fixed n of equal cost": "prmcal.registry.strategies.reference:FixedOfEqualCost",
         "majority vote": "prmcal.registry.strategies.votes:MajorityVote",

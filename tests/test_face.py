@@ -18,6 +18,7 @@ FACE = [
     "PRM",
     "AbsoluteSum",
     "Answered",
+    "Asked",
     "Calibrator",
     "ClusterSettings",
     "Completion",

@@ -13,6 +13,7 @@ from prmcal.db.overview.query import overview
 from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import (
+    asking_others,
     curve_areas,
     curve_points,
     frontier,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "asking_others",
     "beside_measured",
     "calibration_cell",
     "calibration_cells",

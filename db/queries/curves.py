@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "asking_others",
     "curve_areas",
     "curve_points",
     "frontier",
@@ -76,6 +77,19 @@ def searches(source: Source) -> list[str]:
     return list(frame(source, query)["cell_id"])
 
 
+def asking_others(source: Source) -> list[str]:
+    """Return the cells of strategies that ask other LLMs, whose samples cost more or less than those of their own."""
+    query = (
+        sa.select(Cell.cell_id)
+        .join(JobInput, JobInput.job_key == Cell.job_key)
+        .join(Job, Job.job_key == JobInput.input_key)
+        .where(Cell.leaderboard == "scaling", Job.llm != Cell.llm)
+        .distinct()
+        .order_by(Cell.cell_id)
+    )
+    return list(frame(source, query)["cell_id"])
+
+
 def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
     """Return the accuracy of cells on single questions: a row for each question_id, a column for each cell.
 
@@ -92,7 +106,7 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
 
     :func:`prmcal.db.statistics.frontier.frontier` defines the frontier. Strategies without a PRM compete with those of
     every PRM. Strategies that need the truth do not compete, nor do cells without values for single questions. If the
-    cost is samples, searches do not compete either.
+    cost is samples, searches and strategies that ask other LLMs do not compete either.
 
     Parameters
     ----------
@@ -111,7 +125,9 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
 
     with connection_of(source) as connection:
         table = leaderboard(connection, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
-        out = references(connection) + (searches(connection) if cost == "samples" else [])
+        out = references(connection)
+        if cost == "samples":
+            out += searches(connection) + asking_others(connection)
         table = table[~table["cell_id"].isin(out)].dropna(subset=["accuracy", cost])
         values = question_accuracies(connection, list(table["cell_id"]))
     table = table[table["cell_id"].isin(values.columns)]

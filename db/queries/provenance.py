@@ -136,8 +136,8 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
 
 
 def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
-    """Keep the jobs on the test questions of a cell. The jobs of its calibrator have other questions."""
-    same = jobs["dataset"] == row["dataset"]
+    """Keep the jobs of a cell's own LLM on its test questions. The jobs of its calibrator have other questions."""
+    same = (jobs["dataset"] == row["dataset"]) & (jobs["llm"] == row["llm"])
     split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
     if len(split) and split.iloc[0] is not None:
         same &= jobs["split"] == split.iloc[0]

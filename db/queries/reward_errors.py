@@ -110,12 +110,22 @@ def error_histograms(source: Source) -> pd.DataFrame:
 
 
 def _measured_inputs() -> sa.CTE:
-    """Select llm, prm, dataset, job_key and kind of the jobs behind cells, except inputs of calibrator fits."""
+    """Select llm, prm, dataset, job_key and kind of the jobs behind cells, except inputs of calibrator fits.
+
+    A strategy may also read jobs of another LLM or of the calibration questions, which are not what a cell measures.
+    """
+    measuring = sa.orm.aliased(Job)
     place: list[sa.ColumnElement[Any]] = [Cell.llm, Cell.prm, Cell.dataset]  # type: ignore[list-item]
     upstream = (
         sa.select(*place, JobInput.input_key.label("job_key"))
         .join(JobInput, JobInput.job_key == Cell.job_key)
-        .where(Cell.prm.is_not(None))
+        .join(Job, Job.job_key == JobInput.input_key)
+        .outerjoin(measuring, measuring.job_key == Cell.job_key)
+        .where(
+            Cell.prm.is_not(None),
+            Job.llm == Cell.llm,
+            sa.or_(measuring.split.is_(None), measuring.split == Job.split),
+        )
         .cte("upstream", recursive=True)
     )
     upstream = upstream.union(

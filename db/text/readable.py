@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import COSTS, SCALING, Leaderboard, Metrics
+from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics
 from prmcal.db.text.formats import (
     amount,
     escape_latex,
@@ -136,7 +136,7 @@ def estimate(metric: str, value: float, low: float, high: float, *, signed: bool
 
     Costs have four significant digits, other metrics three decimal places.
     """
-    if metric in ("samples", *COSTS):
+    if metric in ("samples", *COSTS, *PARTS_OF_COSTS):
         sign = "+" if signed and value > 0 else ""
         return f"{sign}{amount(value)}" + ("" if missing(low) else f" [{amount(low)}, {amount(high)}]")
     ends = "" if missing(low) else f" {interval(low, high, signed=signed)}"

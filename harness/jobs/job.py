@@ -14,7 +14,16 @@ from typing import Generic, TypeVar
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.keys import ArtifactRef, seed_from_key
 
-__all__ = ["Job", "Labels", "Shard"]
+__all__ = ["TUNING", "Job", "Labels", "Shard", "of_other"]
+
+TUNING = "tuning_"
+"""What the roles of inputs begin with that belong to the calibration questions."""
+
+
+def of_other(llm: str) -> str:
+    """Return what the roles of inputs begin with that belong to another LLM of the grid, by its name."""
+    return f"other_{llm}_"
+
 
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 

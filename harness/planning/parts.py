@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.job import TUNING, Job, Labels, Shard, of_other
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
@@ -138,7 +138,12 @@ class Calibrated:
 class StrategyInputs:
     """What a strategy can read: trajectories, their scores if any, rewards if any, and at a level beta if any.
 
-    `tuning` is the same of the calibration questions.
+    Attributes
+    ----------
+    tuning : StrategyInputs or None
+        The same of the calibration questions.
+    others : mapping of str to StrategyInputs
+        The same of other LLMs, by their names in the grid: those that the strategy names in its `others`.
     """
 
     sampled: Sampled
@@ -146,6 +151,7 @@ class StrategyInputs:
     scored: Scored | None = None
     calibrated: Calibrated | None = None
     level: float | None = None
+    others: Mapping[str, StrategyInputs] = field(default_factory=dict)
 
     @property
     def labels(self) -> Labels:
@@ -184,6 +190,8 @@ class StrategyInputs:
                 found["pool_rewards"] = self.calibrated.pool_rewards
         if "success" in reads:
             found["success"] = self.sampled.success
+        for name, other in self.others.items():
+            found |= {f"{of_other(name)}{role}": job for role, job in other.roles(strategy).items()}
         if self.tuning is not None and isinstance(strategy, PoolStrategy) and strategy.tuned:
-            found |= {f"tuning_{role}": job for role, job in self.tuning.roles(strategy).items()}
+            found |= {f"{TUNING}{role}": job for role, job in self.tuning.roles(strategy).items()}
         return found

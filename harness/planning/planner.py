@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels
@@ -38,7 +38,13 @@ from prmcal.harness.planning.measurements import (
 from prmcal.harness.planning.metrics import described_metrics
 from prmcal.harness.planning.parts import OF_TRAJECTORIES, Calibrated, Sampled, Scored, StrategyInputs
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, ResolvedGrid, resolve
+from prmcal.harness.planning.resolved import (
+    GridPlugin,
+    GridQuestions,
+    ResolvedGrid,
+    others_of,
+    resolve,
+)
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.llm import LLM
@@ -76,8 +82,10 @@ class _Planner:
         self.resolved = resolved
         self.jobs: list[Job[Parameters]] = []
         self.cells: list[Cell] = []
+        self.planned: dict[tuple[str, Labels], Job[Any]] = {}
         self.searches: dict[str, Job[SearchParameters]] = {}
         self.hidden: dict[str, Job[HiddenParameters]] = {}
+        self.others: dict[tuple[str, Labels, float | None], StrategyInputs] = {}
 
     def plan(self) -> Plan:
         for llm in self.resolved.llms:
@@ -106,8 +114,7 @@ class _Planner:
         tuning = StrategyInputs(calibration)
         tests = []
         for data in self.resolved.tests:
-            measurement, samples = self.grid.measurement, self.grid.scaling.samples
-            sampled = self._sampled(llm, data, samples, measurement.measured, measurement.follow_ups)
+            sampled = self._test_trajectories(llm, data)
             tests.append(sampled)
             self._strategies(StrategyInputs(sampled, tuning))
         for prm in self.resolved.prms:
@@ -133,6 +140,11 @@ class _Planner:
             return self._sampled(llm, data, spec.trajectories, spec.trajectories, spec.follow_ups)
         imported = self._add(imported_job(self.grid, llm, data, published))
         return Sampled(llm, data, spec.trajectories, imported, imported)
+
+    def _test_trajectories(self, llm: GridPlugin[LLM], data: GridQuestions) -> Sampled:
+        """Plan the pool of test questions, with the success rates of the measured trajectories."""
+        measurement, samples = self.grid.measurement, self.grid.scaling.samples
+        return self._sampled(llm, data, samples, measurement.measured, measurement.follow_ups)
 
     def _sampled(
         self, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int, measured: int, follow_ups: int
@@ -228,7 +240,8 @@ class _Planner:
     def _strategies(self, inputs: StrategyInputs) -> None:
         """Plan every strategy that is run once for these inputs, with every target C if it has one."""
         for strategy in self.resolved.strategies:
-            if inputs.suits(strategy.built) and self._runs(strategy, inputs.labels):
+            asked = inputs.labels.llm in others_of(strategy)
+            if inputs.suits(strategy.built) and self._runs(strategy, inputs.labels) and not asked:
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
                     self.cells.append(
@@ -259,11 +272,43 @@ class _Planner:
     ) -> Job[Parameters]:
         """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
         if not is_search(strategy):
-            return self._add(strategy_job(self.grid, inputs, strategy, target))
+            others = {name: self._of_other(name, inputs, strategy) for name in others_of(strategy)}
+            return self._add(strategy_job(self.grid, replace(inputs, others=others), strategy, target))
         search = self._search(inputs, strategy, target)
         baseline = baseline_of(strategy)
         fixed = self._search(inputs.at(baseline.built.once_for), baseline, None)
         return self._add(search_results_job(self.grid, inputs, search, fixed))
+
+    def _of_other(self, name: str, inputs: StrategyInputs, strategy: GridPlugin[Strategy]) -> StrategyInputs:
+        """Plan the same inputs of another LLM, before or after it is planned itself."""
+        place = (name, inputs.labels, inputs.level)
+        if place not in self.others:
+            (llm,) = (each for each in self.resolved.llms if each.name == name)
+            self.others[place] = self._same_of(llm, inputs, strategy.name)
+        return self.others[place]
+
+    def _same_of(self, llm: GridPlugin[LLM], inputs: StrategyInputs, strategy: str) -> StrategyInputs:
+        calibration = self._calibration(llm)
+        sampled = self._test_trajectories(llm, inputs.sampled.data)
+        if inputs.scored is None:
+            return StrategyInputs(sampled, StrategyInputs(calibration))
+        prm = inputs.scored.prm
+        fitted, scored = self._scored(prm, calibration), self._scored(prm, sampled)
+        if inputs.calibrated is None:
+            return StrategyInputs(sampled, StrategyInputs(calibration, scored=fitted), scored)
+        calibrator = inputs.calibrated.calibrator
+        if calibrator not in self.resolved.calibrators_for(llm.name, prm.name):
+            raise GridError(
+                f"The strategy '{strategy}' reads rewards of the LLM '{llm.name}', but the calibrator "
+                f"'{calibrator.name}' is not fitted for it. Add it to 'llms' of the calibrator, or choose others in "
+                "'calibrators' of the strategy."
+            )
+        fit = self._add(fit_job(self.grid, calibrator, fitted))
+        rewards = self._add(calibrated_job(self.grid, calibrator, scored, fit))
+        calibrated = Calibrated(scored, calibrator, fit, rewards)
+        calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
+        tuning = replace(self._tuning(calibrator, fitted, fit), level=inputs.level)
+        return StrategyInputs(sampled, tuning, scored, calibrated, inputs.level)
 
     def _search(
         self, inputs: StrategyInputs, strategy: GridPlugin[SearchStrategy], target: float | None
@@ -275,5 +320,9 @@ class _Planner:
         return self.searches[job.key]
 
     def _add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
-        self.jobs.append(job)
-        return job
+        """Add a job to the plan. One that is there already, since another LLM's strategy reads it, is returned."""
+        place = (job.key, job.labels)
+        if place not in self.planned:
+            self.planned[place] = job
+            self.jobs.append(job)
+        return self.planned[place]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,20 @@ from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
 from prmcal.registry.excerpts import shown
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
-__all__ = ["GridPlugin", "GridQuestions", "ResolvedGrid", "absent_checkpoint", "build_plugin", "resolve"]
+__all__ = [
+    "GridPlugin",
+    "GridQuestions",
+    "ResolvedGrid",
+    "absent_checkpoint",
+    "build_plugin",
+    "others_of",
+    "resolve",
+]
 
 _MOST_SHARDS = 1_000_000
 
@@ -195,6 +204,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
     _check_disjoint(resolved)
+    _check_others(resolved)
     _check_shards(resolved)
     return resolved
 
@@ -294,6 +304,30 @@ def _shards_of(
         drawn, first, followed = (math.ceil(each / size) for each in (trajectories, measured, follow_ups))
         blocks = drawn * (1 + len(grid.prms)) + first * followed
     return len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
+
+
+def others_of(strategy: GridPlugin[Strategy]) -> tuple[str, ...]:
+    """Return the names of the other LLMs that a strategy may ask. A search asks none."""
+    return tuple(strategy.built.others) if isinstance(strategy.built, PoolStrategy) else ()
+
+
+def _check_others(grid: ResolvedGrid) -> None:
+    """Raise a GridError unless the LLMs that strategies ask are in the grid, beside one to run them for."""
+    names = [llm.name for llm in grid.llms]
+    for strategy in grid.strategies:
+        others = others_of(strategy)
+        for name in others:
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(names)}."
+                raise GridError(
+                    f"The strategy '{strategy.name}' asks the LLM '{name}', which the grid does not have. {hint}"
+                )
+        if set(names) <= set(others):
+            raise GridError(
+                f"The strategy '{strategy.name}' asks the LLM '{others[0]}', and the grid has no other LLM that it "
+                "could be run for. Add one to 'llms'."
+            )
 
 
 def _check_disjoint(grid: ResolvedGrid) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ _ERROR = 0.02
 _ROUNDING = 1e-9
 
 
-def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
+def _arrays(seed: int = 0, llm: int = 0) -> dict[str, NDArray[Any]]:
     random = np.random.default_rng(seed)
     chance = random.beta(1.0, 1.0, _QUESTIONS)
+    if llm:
+        random = np.random.default_rng([seed, llm])
     correct = random.random((_QUESTIONS, _SIZE)) < chance[:, None]
     answers = np.where(correct, 0, random.integers(-1, 4, correct.shape))
     correct[answers == 0] = True
@@ -63,29 +66,49 @@ def _at_levels(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _pool(plugin: Strategy, arrays: dict[str, NDArray[Any]]) -> Pool:
+@dataclass(frozen=True)
+class _World:
+    """The arrays of the pool of the LLM that a strategy is run for, and of those of the other LLMs that it names."""
+
+    own: dict[str, NDArray[Any]]
+    others: dict[str, dict[str, NDArray[Any]]]
+
+    def each(self) -> tuple[dict[str, NDArray[Any]], ...]:
+        return (self.own, *self.others.values())
+
+
+def _world(plugin: PoolStrategy, seed: int = 0) -> _World:
+    """Pools of the same questions: with the same success probabilities, since only the LLMs differ."""
+    others = {name: _arrays(seed, llm) for llm, name in enumerate(plugin.others, 1)}
+    return _World(_arrays(seed), others)
+
+
+def _pool(plugin: PoolStrategy, world: _World) -> Pool:
     """A pool with only what the strategy declares."""
+    others = {name: _pool(plugin, _World(arrays, {})) for name, arrays in world.others.items()}
+    arrays = world.own
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
     if PER_CALIBRATOR.intersection(plugin.reads):
         declared["levels"] = _LEVELS
-    return Pool(arrays["correct"], arrays["answers"], **declared)
+    return Pool(arrays["correct"], arrays["answers"], others=others, **declared)
 
 
 def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
     """The strategy, tuned on other questions if it wants to be."""
     if plugin.tuned:
-        arrays = _arrays(seed=7)
-        for name in ("correct", "answers", *PER_TRAJECTORY):
-            arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
-        plugin.tune(_pool(plugin, arrays), setting)
+        world = _world(plugin, seed=7)
+        for arrays in world.each():
+            for name in ("correct", "answers", *PER_TRAJECTORY):
+                arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
+        plugin.tune(_pool(plugin, world), setting)
     return plugin
 
 
-def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
+def _answer(plugin: PoolStrategy, world: _World, target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check of its shape and range."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
     try:
-        result = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
+        result = _tuned(plugin, setting).answer(_pool(plugin, world), setting)
     except TypeError as error:
         if "NoneType" not in str(error) or plugin.targeted:
             raise
@@ -99,7 +122,7 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
         "with "
         "an array of shape (questions,) each.",
     )
-    shape = (len(arrays["correct"]),)
+    shape = (_QUESTIONS,)
     for name in ("accuracy", "samples"):
         values = getattr(result, name)
         found = getattr(values, "shape", type(values).__name__)
@@ -120,14 +143,29 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
         f"Accuracies must be in [0, 1]. Got {low} to {high}. Write the mean over the draws, not the sum.",
     )
     low, high = result.samples.min(), result.samples.max()
+    most = plugin.most_samples(setting)
     expect(
-        low > 0 and high <= _SIZE + _ROUNDING,
-        f"Samples must be above 0 and at most N = {_SIZE}. Got {low} to {high}. Write np.clip(samples, 1, "
+        low > 0 and high <= most + _ROUNDING,
+        f"Samples must be above 0 and at most N = {most}. Got {low} to {high}. Write np.clip(samples, 1, "
         "setting.samples).",
     )
-    flaw = result.budget_flaw()
+    flaw = result.asked_flaw(plugin.others) or result.budget_flaw()
     expect(flaw is None, f"{flaw}")
+    _check_asked(result)
     return result
+
+
+def _check_asked(result: Answered) -> None:
+    for asked in result.asked:
+        for name, most in (("chance", 1), ("samples", _SIZE), ("alone", 1)):
+            values = getattr(asked, name)
+            found = getattr(values, "shape", type(values).__name__)
+            expect(
+                found == (_QUESTIONS,)
+                and bool(np.all((values >= -_ROUNDING) & (values <= most + _ROUNDING))),
+                f"'{name}' of '{asked.llm}' in 'asked' must have shape (questions,) = ({_QUESTIONS},) and lie in "
+                f"[0, {most}]. Got {values!r:.200}.",
+            )
 
 
 def check_reads_are_known(plugin: Strategy) -> None:
@@ -144,14 +182,26 @@ def check_reads_are_known(plugin: Strategy) -> None:
     )
 
 
+def check_others_are_names(plugin: PoolStrategy) -> None:
+    """`others` contains the names of LLMs, each once."""
+    others: Any = plugin.others
+    words = isinstance(others, (tuple, list)) and all(isinstance(each, str) and each for each in others)
+    example = others if isinstance(others, str) else "my-strong-llm"
+    expect(
+        words and len(set(others)) == len(others),
+        f"'others' must be a tuple of different names. Got {others!r}. Write others = (\"{example}\",), with the "
+        "comma.",
+    )
+
+
 def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
     """The strategy works on a pool with only what it declares. Shapes and ranges are right."""
-    _answer(plugin, _arrays())
+    _answer(plugin, _world(plugin))
 
 
 def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     """A second call gives the same result."""
-    first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
+    first, second = _answer(plugin, _world(plugin)), _answer(plugin, _world(plugin))
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
     expect(
         same,
@@ -162,26 +212,27 @@ def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
 
 def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     """``answer`` does not change the arrays of the pool, which the next strategy reads."""
-    arrays = _arrays()
-    given = copy.deepcopy(arrays)
+    world = _world(plugin)
+    given = copy.deepcopy(world)
     _answer(plugin, given)
-    for name, before in arrays.items():
-        expect(
-            np.array_equal(before, given[name], equal_nan=True),
-            f"answer() must not change the pool. '{name}' changed. Work on a copy: np.sort(pool.{name}) instead of "
-            f"pool.{name}.sort().",
-        )
+    for arrays, after in zip(world.each(), given.each(), strict=True):
+        for name, before in arrays.items():
+            expect(
+                np.array_equal(before, after[name], equal_nan=True),
+                f"answer() must not change the pool. '{name}' changed. Work on a copy: np.sort(pool.{name}) instead "
+                f"of pool.{name}.sort().",
+            )
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
     """The result does not depend on the order of the trajectories in the pool."""
-    arrays = _arrays()
     order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
-    shuffled = dict(arrays)
-    for name in ("correct", "answers", *PER_TRAJECTORY):
-        places = order.reshape(order.shape + (1,) * (arrays[name].ndim - 2))
-        shuffled[name] = np.take_along_axis(arrays[name], places, axis=1)
-    first, second = _answer(plugin, arrays), _answer(plugin, shuffled)
+    shuffled = _world(plugin)
+    for arrays in shuffled.each():
+        for name in ("correct", "answers", *PER_TRAJECTORY):
+            places = order.reshape(order.shape + (1,) * (arrays[name].ndim - 2))
+            arrays[name] = np.take_along_axis(arrays[name], places, axis=1)
+    first, second = _answer(plugin, _world(plugin)), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
     expect(
         gap < _ERROR,
@@ -192,13 +243,17 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
 
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
     """The accuracy does not exceed the probability that one of the samples is right."""
-    arrays = _arrays()
-    result = _answer(plugin, arrays)
-    # A rule that looks at its samples, as one with an `order_error`, can be right more often than as many samples that
-    # are drawn blindly: it goes on where it has found none.
-    drawn = result.samples if result.order_error is None else np.full(_QUESTIONS, float(_SIZE))
+    world = _world(plugin)
+    result = _answer(plugin, world)
+    # A rule that looks at its samples, as one with an `order_error` or with `others`, can be right more often than as
+    # many samples that are drawn blindly: it goes on where it has found none.
+    blind = result.order_error is None and not plugin.others
+    drawn = result.samples if blind else np.full(_QUESTIONS, float(_SIZE))
     counts = np.ceil(drawn - _ROUNDING).astype(np.int64)
-    bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
+    wrong = np.ones(_QUESTIONS)
+    for arrays in world.each():
+        wrong *= 1 - pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
+    bound = 1 - wrong
     over = (result.accuracy - bound).max()
     expect(
         over < _ERROR,
@@ -210,10 +265,11 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
     """The accuracy is 0 if no trajectory is right, and 1 if all are right."""
     for right in (False, True):
-        arrays = _arrays()
-        arrays["correct"] = np.full_like(arrays["correct"], right)
-        arrays["answers"] = np.zeros_like(arrays["answers"])
-        result = _answer(plugin, arrays)
+        world = _world(plugin)
+        for arrays in world.each():
+            arrays["correct"] = np.full_like(arrays["correct"], right)
+            arrays["answers"] = np.zeros_like(arrays["answers"])
+        result = _answer(plugin, world)
         found = result.accuracy
         answered = 1.0 if result.abstained is None else 1.0 - result.abstained
         expect(
@@ -227,9 +283,10 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     """The numbers of samples do not depend on which trajectories are right, unless `reads` names success rates."""
     if "success" in plugin.reads:
         return
-    arrays = _arrays()
-    turned = {**arrays, "correct": ~arrays["correct"]}
-    first, second = (_answer(plugin, each).samples for each in (arrays, turned))
+    turned = _world(plugin)
+    for arrays in turned.each():
+        arrays["correct"] = ~arrays["correct"]
+    first, second = (_answer(plugin, each).samples for each in (_world(plugin), turned))
     expect(
         bool(np.allclose(first, second)),
         "The numbers of samples must not depend on 'correct', which nobody knows while sampling. Other grades changed "
@@ -240,17 +297,18 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
     """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
-    arrays = _arrays()
-    for name in READS:
-        if name != "success":
-            arrays[name][:3] = np.nan
-    _answer(plugin, arrays)
+    world = _world(plugin)
+    for arrays in world.each():
+        for name in READS:
+            if name != "success":
+                arrays[name][:3] = np.nan
+    _answer(plugin, world)
 
 
 def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
-        low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
+        low, high = (_answer(plugin, _world(plugin), target).samples.mean() for target in (0.5, 0.99))
         expect(
             low <= high,
             f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples. Let the number of "
@@ -261,8 +319,8 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     """``sweep`` returns results of all questions. If it has several, their budgets differ."""
-    arrays, setting = _arrays(), Setting(_SIZE, _TARGET if plugin.targeted else None)
-    points = _tuned(plugin, setting).sweep(_pool(plugin, arrays), setting)
+    setting = Setting(_SIZE, _TARGET if plugin.targeted else None)
+    points = _tuned(plugin, setting).sweep(_pool(plugin, _world(plugin)), setting)
     good = bool(points) and all(
         isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
     )
@@ -279,7 +337,7 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     )
 
 
-DECLARATIONS = (check_reads_are_known,)
+DECLARATIONS = (check_reads_are_known, check_others_are_names)
 CHECKS = (
     check_it_works_with_what_it_declares,
     check_the_same_pool_gives_the_same_answer,

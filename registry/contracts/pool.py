@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -74,6 +75,14 @@ class Pool:
         Rewards of each trajectory after t steps, arranged as `step_scores`.
     levels : tuple of float
         The quantile levels beta of the rewards at all levels, ascending.
+    others : mapping of str to Pool, optional
+        The pools of other LLMs of the grid, by their names: of the same questions in the same order. The answers of
+        each pool have numbers of their own.
+
+    Attributes
+    ----------
+    others : mapping of str to Pool
+        Those that a strategy names in its `others`, with what it reads. Another name raises PluginFailedError.
     """
 
     def __init__(
@@ -88,10 +97,12 @@ class Pool:
         trajectory_rewards: NDArray[np.float64] | None = None,
         step_rewards: NDArray[np.float64] | None = None,
         levels: tuple[float, ...] = (),
+        others: Mapping[str, Pool] | None = None,
     ) -> None:
         self.correct = correct
         self.answers = answers
         self.levels = levels
+        self.others: Mapping[str, Pool] = _Others(others or {})
         self._given: dict[str, NDArray[np.float64] | None] = {
             "scores": scores,
             "rewards": rewards,
@@ -150,7 +161,10 @@ class Pool:
         return self._read("success")
 
     def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> Pool:
-        """Return the part of the pool with these questions and these of their trajectories."""
+        """Return the part of the pool with these questions and these of their trajectories.
+
+        The pools of other LLMs keep all trajectories of these questions.
+        """
         parts = {
             name: value
             if value is None
@@ -163,6 +177,7 @@ class Pool:
             self.correct[questions][:, trajectories],
             self.answers[questions][:, trajectories],
             levels=self.levels,
+            others={name: other.drawn(questions, slice(None)) for name, other in self.others.items()},
             **parts,
         )
 
@@ -173,3 +188,10 @@ class Pool:
                 f"It uses {_MEANING[name]} without declaring it. Add '{name}' to its 'reads'."
             )
         return value
+
+
+class _Others(dict[str, Pool]):
+    def __missing__(self, name: str) -> Pool:
+        raise PluginFailedError(
+            f"It uses the pool of the LLM '{name}' without declaring it. Add '{name}' to its 'others'."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
-__all__ = ["SWEPT_TARGETS", "Answered", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
+__all__ = ["SWEPT_TARGETS", "Answered", "Asked", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
 
 OnceFor = Literal["data", "prm", "calibrator", "level"]
 
@@ -27,13 +28,35 @@ class Setting:
     Attributes
     ----------
     samples : int
-        N, the samples per question of the fixed budget. No strategy may use more. At most the pool's M.
+        N, the samples per question of the fixed budget. No strategy may use more of one LLM. At most the pool's M.
     target : float or None
         Target probability C in (0, 1); None if the strategy is not `targeted`.
     """
 
     samples: int
     target: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a strategy asks of one LLM, if it divides the questions between several.
+
+    Attributes
+    ----------
+    llm : str
+        One of the strategy's `others`, or "" for the LLM that the strategy is run for.
+    chance : ndarray of shape (questions,), float64
+        Probability in [0, 1] that at least one trajectory is drawn from the LLM.
+    samples : ndarray of shape (questions,), float64
+        Expected number of trajectories that are drawn from it, at least 0.
+    alone : ndarray of shape (questions,), float64
+        Accuracy in [0, 1] if every question were left to this LLM, with the samples that it gets when it is asked.
+    """
+
+    llm: str
+    chance: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    alone: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +71,7 @@ class Answered:
     accuracy : ndarray of shape (questions,), float64
         Probability in [0, 1] that the final answer is correct.
     samples : ndarray of shape (questions,), float64
-        Expected number of trajectories that are drawn, above 0.
+        Expected number of trajectories that are drawn, above 0. If several LLMs are asked, those of all together.
     pass_at_samples : ndarray of shape (questions,), float64, or None
         Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice.
     fixed : bool
@@ -62,6 +85,9 @@ class Answered:
     abstained : ndarray of shape (questions,), float64, or None
         Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
         counted as correct, so `accuracy` + `abstained` is at most 1.
+    asked : tuple of Asked
+        What is asked of each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
+        theirs. The costs in tokens follow from it.
     """
 
     accuracy: NDArray[np.float64]
@@ -71,6 +97,7 @@ class Answered:
     estimated_from: NDArray[np.float64] | None = None
     order_error: NDArray[np.float64] | None = None
     abstained: NDArray[np.float64] | None = None
+    asked: tuple[Asked, ...] = ()
 
     def budget_flaw(self) -> str | None:
         """Say what is wrong with the description of the budget; None if nothing is."""
@@ -82,7 +109,17 @@ class Answered:
             self.estimated_from.mean(), self.samples.mean(), rtol=1e-9
         ):
             return "The mean of 'estimated_from' must be the mean of 'samples'."
+        if self.asked and self.estimated_from is not None:
+            return "With 'asked', 'estimated_from' must be None."
+        if self.asked and not np.allclose(sum(each.samples for each in self.asked), self.samples):
+            return "'samples' must be the sum of the 'samples' of all LLMs in 'asked'."
         return None
+
+    def asked_flaw(self, others: Sequence[str]) -> str | None:
+        """Say what is wrong with `asked`, for a strategy with these `others`; None if nothing is."""
+        named = tuple(each.llm for each in self.asked)
+        wanted = ("", *others) if others else ()
+        return None if named == wanted else f"Its 'asked' must be about {wanted}, in this order. Got {named}."
 
 
 class Strategy(Plugin, ABC):
@@ -122,14 +159,25 @@ class PoolStrategy(Strategy):
     tuned : bool
         Whether it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
         then called once before `answer` and `sweep`.
+    others : tuple of str
+        The names in the grid of other LLMs that it may ask. The pool then has theirs in `Pool.others`, with the same
+        `reads`. It is not run for the LLMs that it names. It may depend on the arguments of the constructor.
     """
 
     tuned: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def in_league(self) -> bool:
-        """Whether it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``."""
-        return self.targeted or type(self).sweep is not PoolStrategy.sweep
+        """Whether it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``.
+
+        A strategy with `others` has none, since samples of different LLMs do not cost the same.
+        """
+        return not self.others and (self.targeted or type(self).sweep is not PoolStrategy.sweep)
+
+    def most_samples(self, setting: Setting) -> int:
+        """Return the most samples that a question can get: N from each LLM, unless the strategy knows better."""
+        return setting.samples * (1 + len(self.others))
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Choose what is to be chosen from data. Nothing may ever be chosen from the pool that ``answer`` receives.

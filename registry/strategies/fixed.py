@@ -13,7 +13,7 @@ from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
-__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN", "curve_counts"]
+__all__ = ["BestOfN", "FixedBudget", "PassAt1", "PassAtN", "count_of", "curve_counts"]
 
 _POINTS = 24
 
@@ -72,12 +72,7 @@ class FixedBudget(PoolStrategy):
         ValueError
             If it exceeds the fixed budget of the grid.
         """
-        count = self.samples or setting.samples
-        if count > setting.samples:
-            raise ValueError(
-                f"'samples' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
-            )
-        return count
+        return count_of("samples", self.samples, setting)
 
     def _results(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[Answered, ...]:
         accuracy, error = self.accuracies(pool, counts)
@@ -129,3 +124,19 @@ def curve_counts(most: int) -> NDArray[np.int64]:
     """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
     spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
     return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))
+
+
+def count_of(argument: str, count: int | None, setting: Setting) -> int:
+    """Return a number of samples that an argument gives; N if it is None.
+
+    Raises
+    ------
+    ValueError
+        If it exceeds the fixed budget N of the grid. The message names the argument.
+    """
+    count = count or setting.samples
+    if count > setting.samples:
+        raise ValueError(
+            f"'{argument}' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
+        )
+    return count

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.prm import PRM
     from prmcal.registry.contracts.rows import PrefixRows
     from prmcal.registry.contracts.search import SearchStrategy
-    from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+    from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
     from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -66,6 +66,7 @@ __all__ = [
     "PRM",
     "AbsoluteSum",
     "Answered",
+    "Asked",
     "Calibrator",
     "ClusterSettings",
     "Completion",
@@ -107,6 +108,7 @@ _HOME = {
     "PRM": "prmcal.registry.contracts.prm",
     "AbsoluteSum": "prmcal.registry.contracts.measured",
     "Answered": "prmcal.registry.contracts.strategy",
+    "Asked": "prmcal.registry.contracts.strategy",
     "Calibrator": "prmcal.registry.contracts.calibrator",
     "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",

@@ -51,7 +51,7 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
-            check_answered(answered, pool.questions, setting.samples)
+            check_answered(answered, strategy, pool.questions, setting)
     first = pool.correct.mean(axis=1)
     own = _curve(first, swept, setting.samples)
     counts = curve_counts(setting.samples)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.harness.jobs.context import Context
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.job import TUNING, Shard, of_other
 from prmcal.harness.jobs.measurement.trajectories import (
     GradedTrajectories,
     QuestionAxis,
     last_scores,
+    require_same_questions,
     tuning_trajectories,
 )
 from prmcal.harness.jobs.parameters import Parameters
@@ -22,10 +24,7 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TUNING", "bare_rewards", "success_rates", "test_pool", "tuning_pool"]
-
-TUNING = "tuning_"
-"""What the roles of the inputs begin with that belong to the calibration questions."""
+__all__ = ["bare_rewards", "success_rates", "test_pool", "tuning_pool"]
 
 _PLACE = ["question_id", "trajectory"]
 
@@ -36,21 +35,38 @@ def test_pool(
     trajectories: GradedTrajectories,
     reads: Sequence[str],
     level: float | None,
+    others: Mapping[str, GradedTrajectories] = MappingProxyType({}),
 ) -> Pool:
-    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one."""
-    return _Pools(shard, context, trajectories, "").pool(reads, level)
+    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one.
+
+    `others` has the trajectories of other LLMs, by their names.
+    """
+    pools = {
+        name: _Pools(shard, context, each, of_other(name)).pool(reads, level) for name, each in others.items()
+    }
+    return _Pools(shard, context, trajectories, "").pool(reads, level, pools)
 
 
 def tuning_pool(
-    shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None
+    shard: Shard[Parameters],
+    context: Context,
+    reads: Sequence[str],
+    level: float | None,
+    others: Sequence[str] = (),
 ) -> Pool:
     """Return the trajectories of the calibration questions with what a strategy reads.
 
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
-    questions.
+    questions. `others` names the LLMs whose pools it has too.
     """
     trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
-    return _Pools(shard, context, trajectories, TUNING).pool(reads, level)
+    pools = {}
+    for name in others:
+        prefix = f"{of_other(name)}{TUNING}"
+        theirs = tuning_trajectories(shard, context, f"{prefix}rollout")
+        require_same_questions(name, theirs, trajectories)
+        pools[name] = _Pools(shard, context, theirs, prefix).pool(reads, level)
+    return _Pools(shard, context, trajectories, TUNING).pool(reads, level, pools)
 
 
 class _Pools:
@@ -59,7 +75,9 @@ class _Pools:
     ) -> None:
         self.shard, self.context, self.trajectories, self.prefix = shard, context, trajectories, prefix
 
-    def pool(self, reads: Sequence[str], level: float | None) -> Pool:
+    def pool(
+        self, reads: Sequence[str], level: float | None, others: Mapping[str, Pool] = MappingProxyType({})
+    ) -> Pool:
         found: dict[str, NDArray[np.float64]] = {}
         levels: tuple[float, ...] = ()
         if "scores" in reads:
@@ -81,7 +99,9 @@ class _Pools:
             found |= at_levels
         if "success" in reads:
             found["success"] = success_rates(self.table("success", "successes"), self.trajectories)
-        return Pool(self.trajectories.correct, self.trajectories.answers, levels=levels, **found)
+        return Pool(
+            self.trajectories.correct, self.trajectories.answers, levels=levels, others=others, **found
+        )
 
     def table(self, role: str, name: str) -> pd.DataFrame:
         return self.context.table(self.shard, f"{self.prefix}{role}", name)

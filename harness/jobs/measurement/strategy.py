@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
 from prmcal.db.statistics.intervals import bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.job import Shard, of_other
 from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool
 from prmcal.harness.jobs.measurement.results import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.measurement.trajectories import (
@@ -22,11 +22,8 @@ from prmcal.harness.jobs.measurement.trajectories import (
     scored_tokens,
 )
 from prmcal.harness.jobs.parameters import Parameters, StrategyParameters
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["budgets", "check_answered", "compute"]
 
@@ -41,13 +38,17 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
         if not isinstance(strategy, PoolStrategy):
             raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
         if strategy.tuned:
-            strategy.tune(tuning_pool(shard, context, strategy.reads, parameters.level), setting)
-        pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level)
+            known = tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
+            strategy.tune(known, setting)
+        others = {
+            name: graded_trajectories(shard, context, f"{of_other(name)}rollout") for name in strategy.others
+        }
+        pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level, others)
         answered = strategy.answer(pool, setting)
-        check_answered(answered, len(trajectories.question_ids), setting.samples)
+        check_answered(answered, strategy, len(trajectories.question_ids), setting)
     accuracy = np.minimum(answered.accuracy, 1.0)
     metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
-    metrics |= budgets(trajectories, answered, setting.samples)
+    metrics |= budgets(trajectories, answered, setting.samples, strategy.most_samples(setting))
     if answered.pass_at_samples is not None:
         metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
     if answered.abstained is not None:
@@ -56,12 +57,15 @@ def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
         metrics["wrong"] = mean_of(trajectories, wrong, bounded_interval)
     if answered.order_error is not None:
         metrics["order_error"] = _order_error(trajectories, answered.order_error)
-    metrics |= _costs(shard, context, trajectories, answered)
+    metrics |= _routing(trajectories, answered)
+    metrics |= _costs(shard, context, {"": trajectories, **others}, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
 
 
-def budgets(axis: QuestionAxis, answered: Answered, most: int) -> dict[str, MetricOf]:
-    """Return the number of samples of a strategy, and its ratio to the fixed budget, as metrics.
+def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> dict[str, MetricOf]:
+    """Return the number of samples of a strategy, and its ratio to the fixed budget N, as metrics.
+
+    No question gets more samples than `most`.
 
     If the budget was estimated from other numbers of samples, it is the same for every selection of questions, and its
     interval is that of the mean of these numbers over all questions.
@@ -75,7 +79,33 @@ def budgets(axis: QuestionAxis, answered: Answered, most: int) -> dict[str, Metr
         whole = QuestionMean(shared / unit, axis.question_ids, rule)
         return lambda chosen: whole
 
-    return {"budget_ratio": budget(float(most)), "samples": budget(1.0)}
+    return {"budget_ratio": budget(float(samples)), "samples": budget(1.0)}
+
+
+def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
+    """Return what asking a second LLM achieves, as metrics; nothing if only one is asked.
+
+    The last one compares with a random choice of as many questions for the second LLM: the first one's accuracy, plus
+    the share of questions that are passed on, times the difference of both. It is linearised in the share and the
+    difference.
+    """
+    if len(answered.asked) != 2:
+        return {}
+    first, second = answered.asked
+
+    def gain(chosen: NDArray[np.bool_]) -> Ratio:
+        passed, difference = second.chance[chosen], (second.alone - first.alone)[chosen]
+        share = passed.mean()
+        values = (answered.accuracy - first.alone)[chosen] - share * difference
+        values -= difference.mean() * (passed - share)
+        return QuestionMean(values, axis.question_ids[chosen], skewed_interval)
+
+    return {
+        "escalated": mean_of(axis, second.chance, bounded_interval),
+        "gain_over_own": mean_of(axis, answered.accuracy - first.alone, skewed_interval),
+        "gain_over_other": mean_of(axis, answered.accuracy - second.alone, skewed_interval),
+        "routing_gain": gain,
+    }
 
 
 def _order_error(axis: QuestionAxis, errors: NDArray[np.float64]) -> MetricOf:
@@ -90,36 +120,56 @@ def _order_error(axis: QuestionAxis, errors: NDArray[np.float64]) -> MetricOf:
 
 
 def _costs(
-    shard: Shard[Parameters], context: Context, trajectories: GradedTrajectories, answered: Answered
+    shard: Shard[Parameters],
+    context: Context,
+    trajectories: Mapping[str, GradedTrajectories],
+    answered: Answered,
 ) -> dict[str, MetricOf]:
     """Return the expected tokens as metrics.
 
     Which trajectories a strategy draws does not depend on their length, so the means over the pool apply. A question's
-    prompt is read once for all of its samples. The PRM reads the bare question as a part of the trajectories, so it is
-    not counted separately.
+    prompt is read once for all of its samples, by each LLM that is asked. The PRM reads the bare question as a part of
+    the trajectories, so it is not counted separately.
+
+    `trajectories` has those of each LLM by its name, which is "" for the strategy's own. So have means per sample.
     """
-    per_sample = {"generated_tokens": trajectories.tokens.mean(axis=1)}
+    axis = trajectories[""]
+    everyone = np.ones(len(axis.question_ids))
+    asked = answered.asked or (Asked("", everyone, answered.samples, answered.accuracy),)
+    per_sample = {"generated_tokens": {llm: each.tokens.mean(axis=1) for llm, each in trajectories.items()}}
     if "score" in shard.inputs:
-        per_sample["prm_tokens"] = scored_tokens(shard, context, trajectories)
+        per_sample["prm_tokens"] = {
+            llm: scored_tokens(shard, context, axis, f"{of_other(llm) if llm else ''}score")
+            for llm in trajectories
+        }
     elif "calibrated" not in shard.inputs:
-        per_sample["prm_tokens"] = np.zeros(len(trajectories.question_ids))
+        per_sample["prm_tokens"] = dict.fromkeys(trajectories, 0 * everyone)
     costs = {
-        name: _tokens(trajectories, answered, tokens)
+        name: _tokens(axis, answered, asked, tokens)
         for name, tokens in per_sample.items()
-        if np.isfinite(tokens).all()
+        if all(np.isfinite(each).all() for each in tokens.values())
     }
-    if np.isfinite(trajectories.prompt_tokens).all():
-        costs["prefill_tokens"] = mean_of(trajectories, trajectories.prompt_tokens, skewed_interval)
+    if len(asked) > 1:
+        costs["other_tokens"] = _tokens(axis, answered, asked[1:], per_sample["generated_tokens"])
+    prompts = [each.chance * trajectories[each.llm].prompt_tokens for each in asked]
+    if np.isfinite(prompts).all():
+        costs["prefill_tokens"] = mean_of(axis, np.sum(prompts, axis=0), skewed_interval)
     return costs
 
 
-def _tokens(axis: QuestionAxis, answered: Answered, per_sample: NDArray[np.float64]) -> MetricOf:
+def _tokens(
+    axis: QuestionAxis,
+    answered: Answered,
+    asked: Sequence[Asked],
+    per_sample: Mapping[str, NDArray[np.float64]],
+) -> MetricOf:
     """Return the mean tokens of all samples of a question as a metric, from the mean tokens of one sample."""
 
     def metric(chosen: NDArray[np.bool_]) -> Ratio:
-        own = per_sample[chosen]
-        tokens = answered.samples[chosen] * own
+        parts = [each.samples[chosen] * per_sample[each.llm][chosen] for each in asked]
+        tokens = np.sum(parts, axis=0)
         if answered.estimated_from is not None:
+            own = per_sample[""][chosen]
             # A product of two means, linearised. For a part of the questions the interval is too wide, since the
             # budget is estimated from all of them.
             estimated = answered.estimated_from[chosen]
@@ -129,10 +179,13 @@ def _tokens(axis: QuestionAxis, answered: Answered, per_sample: NDArray[np.float
     return metric
 
 
-def check_answered(answered: Answered, questions: int, most: int) -> None:
-    """Raise a PluginFailedError unless the results of a strategy meet the contract. `most` is N."""
+def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, setting: Setting) -> None:
+    """Raise a PluginFailedError unless the results of a strategy meet the contract."""
     require(isinstance(answered, Answered), "it must return an Answered.")
-    named = {
+    flaw = answered.asked_flaw(strategy.others)
+    require(flaw is None, f"{flaw}")
+    most = strategy.most_samples(setting)
+    named: dict[str, tuple[NDArray[np.float64] | None, int]] = {
         "accuracy": (answered.accuracy, 1),
         "samples": (answered.samples, most),
         "pass_at_samples": (answered.pass_at_samples, 1),
@@ -140,6 +193,12 @@ def check_answered(answered: Answered, questions: int, most: int) -> None:
         "order_error": (answered.order_error, 1),
         "abstained": (answered.abstained, 1),
     }
+    for each in answered.asked:
+        named |= {
+            f"asked chance of '{each.llm}'": (each.chance, 1),
+            f"asked samples of '{each.llm}'": (each.samples, setting.samples),
+            f"asked alone of '{each.llm}'": (each.alone, 1),
+        }
     for name, (values, upper) in named.items():
         if values is None:
             continue

@@ -23,6 +23,7 @@ __all__ = [
     "QuestionAxis",
     "graded_trajectories",
     "last_scores",
+    "require_same_questions",
     "scored_tokens",
     "tuning_trajectories",
 ]
@@ -74,9 +75,11 @@ class GradedTrajectories(QuestionAxis):
     prompt_tokens: NDArray[np.float64]
 
 
-def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
-    """Return the trajectories of the test questions that a shard reads."""
-    table = context.table(shard, "rollout", "trajectories")
+def graded_trajectories(
+    shard: Shard[Parameters], context: Context, role: str = "rollout"
+) -> GradedTrajectories:
+    """Return the trajectories of the test questions that a shard reads under this role."""
+    table = context.table(shard, role, "trajectories")
     fewest = table.groupby("question_id")["trajectory"].count()
     if fewest.nunique() > 1:
         raise DataError(
@@ -95,6 +98,18 @@ def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -
     fewest = int(table.groupby("question_id")["trajectory"].count().min())
     ids = np.sort(table["question_id"].unique())
     return _graded(table[table["trajectory"] < fewest], QuestionAxis(ids, np.full(len(ids), np.nan)))
+
+
+def require_same_questions(llm: str, theirs: QuestionAxis, own: QuestionAxis) -> None:
+    """Raise a DataError unless another LLM, with this name, has trajectories of the same questions.
+
+    In published data every LLM may have questions of its own.
+    """
+    if not np.array_equal(theirs.question_ids, own.question_ids):
+        raise DataError(
+            f"The trajectories of the LLM '{llm}' belong to other questions, so no strategy can choose between the two "
+            "LLMs. Calibrate on a data set that is sampled, or on questions that were published for both."
+        )
 
 
 def _graded(table: pd.DataFrame, axis: QuestionAxis) -> GradedTrajectories:
@@ -117,12 +132,14 @@ def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[n
     return np.where(tokens > 0, tokens, np.nan)
 
 
-def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis) -> NDArray[np.float64]:
+def scored_tokens(
+    shard: Shard[Parameters], context: Context, axis: QuestionAxis, role: str = "score"
+) -> NDArray[np.float64]:
     """Return the mean number of tokens that the PRM reads for a trajectory of each question, of shape (questions,).
 
     Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
     """
-    read = context.table(shard, "score", "scored_tokens")
+    read = context.table(shard, role, "scored_tokens")
     means = read.groupby("question_id")["tokens"].mean()
     tokens: NDArray[np.float64] = means.reindex(axis.question_ids).to_numpy(np.float64)
     return tokens

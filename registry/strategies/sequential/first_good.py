@@ -11,7 +11,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Share
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.choices import right_if_best
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["FirstGoodEnough"]

@@ -21,7 +21,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import ShareOrZero
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.choices import right_if_best
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior
 from prmcal.registry.strategies.sequential.rule import (
     Drawn,

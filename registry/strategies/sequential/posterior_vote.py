@@ -11,7 +11,7 @@ from scipy.special import betaln, gammaln
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.choices import numbered, right_of_answers
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.prior import beta_of
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_at_least
 

@@ -178,6 +178,9 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "strategies": {
         "more than the pool": ("it works", r"Write np\.clip\(samples, 1, setting\.samples\)"),
+        "others as a text": ("others are names", r'Write others = \("strong",\), with the comma'),
+        "asks another LLM and does not say so": ("it works", r"'asked' must be about \('', 'strong'\)"),
+        "asks an LLM that it does not declare": ("it works", "Add 'strong' to its 'others'"),
         "reads more than it declares": ("it works", "Add 'scores' to its 'reads'"),
         "stops by the truth": ("the truth decides no budget", r"Choose thresholds in tune\(\)"),
         "a curve of one point": ("the curve begins", "Vary the argument that decides how many samples"),

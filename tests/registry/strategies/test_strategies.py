@@ -22,6 +22,7 @@ from prmcal.registry.strategies.votes import majority_of_n
 from tests.registry.create import create_as
 
 NAMES = list(strategies.names())
+NEEDED = {"escalation": {"to": "strong"}}
 
 
 def answer(name: str, pool: Pool, most: int, target: float | None = None, **arguments: Any) -> Answered:
@@ -40,7 +41,7 @@ def random_pool(seed: int, questions: int = 20, size: int = 16) -> Pool:
     )
 
 
-@parametrize_with_checks([strategies.create(name) for name in NAMES])
+@parametrize_with_checks([strategies.create(name, **NEEDED.get(name, {})) for name in NAMES])
 def test_the_built_in_strategies_conform(plugin: PoolStrategy, check: Any) -> None:
     check(plugin)
 

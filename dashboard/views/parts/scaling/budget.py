@@ -71,7 +71,8 @@ def show_budget(
         "points: the selected C. Small points: strategies as the run measured them. Wide grey line: the Pareto "
         "frontier. Read from the lowest cost, a point is on it if it is significantly more accurate than all points on "
         "it so far (paired t test over questions, p < .05). Strategies that need the ground truth are not on it. One "
-        "sample of beam search is a single step, so beam search is shown only if the cost is generated tokens."
+        "sample of beam search is a single step, and samples of two LLMs differ in cost, so beam search and strategies "
+        "that ask another LLM are shown only if the cost is generated tokens."
     )
     chosen = selected(adaptive, pool, target, level)
     _table(measured, chosen, selected(frontier, pool, target, level), cost)
@@ -102,7 +103,8 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
     recomputed = ask(path, "with_role", role="recomputed")
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
     if metric == "samples":
-        done = done[~done["cell_id"].isin(ask(path, "searches"))]
+        out = [*ask(path, "searches"), *ask(path, "asking_others")]
+        done = done[~done["cell_id"].isin(out)]
     references = set(ask(path, "references"))
     rows = done.dropna(subset=[metric, "accuracy"]).to_dict("records")
     points = [_point(row, metric, row["cell_id"] not in references) for row in rows]

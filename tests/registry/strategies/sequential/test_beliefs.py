@@ -16,8 +16,8 @@ from scipy.special import expit, logit
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.exact import best_of_n
-from prmcal.registry.strategies.sequential.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
 from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS
 from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote, diversity_of
