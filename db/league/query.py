@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
 
 from prmcal.db.league.types import Entry, League, LeagueRow
 from prmcal.db.metrics import LEAGUE_BUDGETS, accuracy_at_name
-from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places
+from prmcal.db.overview.averages import PLACE, mean_of_ends, means_over_places
 from prmcal.db.overview.ranking import rank_by_means
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
@@ -49,7 +50,7 @@ def league(
     """
     chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
-        cells = _cells(connection, chosen)
+        cells, entries = _cells(connection, chosen)
         done = cells[cells["status"] == "done"]
         values = _question_values(connection, done)
         results = _results(connection, done)
@@ -68,21 +69,28 @@ def league(
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = rank_by_means(competing.assign(value=-competing["value"]), "entry")
+    gains = means_over_places(values[values["metric"] == "area_gain"], "entry")
+    accuracies = {
+        budget: means_over_places(
+            values[values["metric"] == accuracy_at_name(budget)], "entry", bounded_interval
+        )
+        for budget in LEAGUE_BUDGETS
+    }
+    counted = _counted(tests, [number for number, each in enumerate(entries) if each.strategy in references])
     rows = []
-    for entry, own in done.groupby("entry", sort=False):
-        kept = values[values["entry"] == entry]
+    for number, own in done.groupby("entry", sort=False):
+        entry = entries[number]
+        wins, ties, losses = counted[number]
         rows.append(
             LeagueRow(
                 entry=entry,
                 citation=citations.get(entry.strategy, ""),
-                rank=ranks.get(entry),
-                **_counted(tests, entry, references),
-                gain=mean_over_places(kept[kept["metric"] == "area_gain"]),
-                accuracies={
-                    budget: mean_over_places(here, bounded_interval)
-                    for budget in LEAGUE_BUDGETS
-                    if len(here := kept[kept["metric"] == accuracy_at_name(budget)])
-                },
+                rank=ranks.get(number),
+                wins=wins,
+                ties=ties,
+                losses=losses,
+                gain=gains[number],
+                accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
                 saving=mean_of_ends(results[results["cell_id"].isin(own["cell_id"])]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
                 places=len(own),
@@ -129,8 +137,14 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
         return frame(connection, query)
 
 
-def _cells(connection: sa.Connection, chosen: dict[str, Sequence[str] | None]) -> pd.DataFrame:
-    """Return the cells of the league with these names: cell_id, place, strategy, calibrator, level, status, entry."""
+def _cells(
+    connection: sa.Connection, chosen: dict[str, Sequence[str] | None]
+) -> tuple[pd.DataFrame, list[Entry]]:
+    """Return the cells of the league with these names, and the entries in their order.
+
+    The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the
+    number of the entry.
+    """
     import pandas as pd
 
     columns = [
@@ -141,14 +155,16 @@ def _cells(connection: sa.Connection, chosen: dict[str, Sequence[str] | None]) -
     for name, values in chosen.items():
         if values is not None:
             found = found[found[name].isin(list(values)) | found[name].isna()]
-    entries = [
+    named = [
         Entry(str(strategy), calibrator or "", None if level is None else float(level))
         for strategy, calibrator, level in (
             (None if pd.isna(value) else value for value in row)
             for row in found[["strategy", "calibrator", "level"]].itertuples(index=False)
         )
     ]
-    return found.assign(entry=pd.Series(entries, index=found.index, dtype=object))
+    entries = sorted(set(named), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
+    numbers = {entry: number for number, entry in enumerate(entries)}
+    return found.assign(entry=np.array([numbers[each] for each in named], dtype=np.int64)), entries
 
 
 def _question_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
@@ -180,18 +196,23 @@ def _tests(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _counted(tests: pd.DataFrame, entry: Entry, references: set[str]) -> dict[str, Any]:
-    wins = ties = losses = 0
-    for row in tests.itertuples():
-        if entry not in (row.first, row.second):
-            continue
-        other = row.second if row.first == entry else row.first
-        if other.strategy in references:
-            continue
-        if row.p_adjusted >= SIGNIFICANCE:
-            ties += 1
-        elif (row.difference > 0) == (row.first == entry):
-            wins += 1
-        else:
-            losses += 1
-    return {"wins": wins, "ties": ties, "losses": losses}
+def _counted(tests: pd.DataFrame, references: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+    """Return the wins, ties and losses of each entry. Tests against references do not count."""
+    found: dict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
+    real, first_higher = tests["p_adjusted"] < SIGNIFICANCE, tests["difference"] > 0
+    sides = [("first", "second", first_higher), ("second", "first", ~first_higher)]
+    for own, other, higher in sides:
+        counts = tests[~tests[other].isin(references)]
+        outcomes = (
+            counts.assign(win=real & higher, tie=~real, loss=real & ~higher)
+            .groupby(own)[["win", "tie", "loss"]]
+            .sum()
+        )
+        for entry, row in zip(outcomes.index, outcomes.itertuples(index=False), strict=True):
+            before = found[int(entry)]
+            found[int(entry)] = (
+                before[0] + int(row.win),
+                before[1] + int(row.tie),
+                before[2] + int(row.loss),
+            )
+    return found

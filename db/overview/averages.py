@@ -8,8 +8,8 @@ limits about effect measures", Statistics in Medicine 27, 1693-1702).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,14 @@ from prmcal.db.statistics.intervals import IntervalRule, skewed_interval
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PLACE", "mean_of_ends", "mean_over_places", "question_means", "relative_cut"]
+__all__ = [
+    "PLACE",
+    "mean_of_ends",
+    "mean_over_places",
+    "means_over_places",
+    "question_means",
+    "relative_cut",
+]
 
 PLACE = ["dataset", "llm", "prm"]
 """The columns that identify a place."""
@@ -65,6 +72,52 @@ def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval)
     return _combined(question_means(values), rule)
 
 
+def means_over_places(
+    values: pd.DataFrame, key: str, rule: IntervalRule = skewed_interval
+) -> dict[Any, Quantity]:
+    """Return the mean over places for each value of a column, at once.
+
+    Parameters
+    ----------
+    values : DataFrame
+        As for :func:`question_means`, with the column `key`.
+    key : str
+        The column. Rows with an equal value belong to one mean.
+    rule : callable
+        As for :func:`mean_over_places`, also for several means at once.
+
+    Returns
+    -------
+    dict
+        What :func:`mean_over_places` returns for the rows of each value.
+    """
+    sizes = values.groupby([key, *PLACE], sort=False)["value"].transform("size")
+    weighted = values.assign(value=values["value"] / sizes)
+    sums = weighted.groupby(["dataset", key, "question_id"], sort=False)["value"].sum()
+    places = values.drop_duplicates([key, *PLACE]).groupby([key, "dataset"], sort=False).size()
+    found: dict[Any, list[tuple[int, float, float, float]]] = {}
+    for dataset, here in sums.groupby(level="dataset", sort=False):
+        table = here.droplevel("dataset").unstack(key)
+        for columns in _alike(table):
+            part = table[columns].dropna().to_numpy(np.float64)
+            counts = np.array([places[name, dataset] for name in columns])
+            means = part * (len(part) / counts)
+            lows, highs = rule(means)
+            for name, count, mean, low, high in zip(
+                columns, counts, means.mean(axis=0), lows, highs, strict=True
+            ):
+                found.setdefault(name, []).append((int(count), float(mean), float(low), float(high)))
+    return {name: _recovered(parts) for name, parts in found.items()}
+
+
+def _alike(table: pd.DataFrame) -> list[list[Any]]:
+    """Group the columns that have values for the same questions."""
+    groups: dict[bytes, list[Any]] = {}
+    for name in table.columns:
+        groups.setdefault(table[name].notna().to_numpy().tobytes(), []).append(name)
+    return list(groups.values())
+
+
 def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same places and questions.
 
@@ -105,11 +158,19 @@ def mean_of_ends(cells: pd.DataFrame) -> Quantity:
 
 
 def _combined(parts: Mapping[str, tuple[int, NDArray[np.float64]]], rule: IntervalRule) -> Quantity:
-    places = sum(number for number, _ in parts.values())
-    value, below, above = 0.0, 0.0, 0.0
+    found = []
     for number, means in parts.values():
-        weight, mean = number / places, float(means.mean())
         low, high = (float(end) for end in rule(means))
+        found.append((number, float(means.mean()), low, high))
+    return _recovered(found)
+
+
+def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:
+    """Combine the means of data sets: for each its number of places, its mean and the ends of its interval."""
+    places = sum(number for number, *_ in parts)
+    value, below, above = 0.0, 0.0, 0.0
+    for number, mean, low, high in parts:
+        weight = number / places
         value += weight * mean
         below += (weight * (mean - low)) ** 2
         above += (weight * (high - mean)) ** 2

@@ -156,7 +156,10 @@ def _answer(directory: Path) -> list[str]:
     if not found.ranking:
         return []
     return [
-        wrapped(f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}.", hanging="  ")
+        wrapped(
+            f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}.",
+            hanging="  ",
+        )
         for each in tiles(found)
     ]
 

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.metrics import RANKING_METRIC
-from prmcal.db.overview.averages import PLACE, mean_over_places, relative_cut
+from prmcal.db.overview.averages import PLACE, mean_over_places, means_over_places, relative_cut
 from prmcal.db.overview.gains import against_equal_cost
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.ranking import rank_by_means
@@ -49,6 +49,21 @@ def test_a_mean_over_places_is_the_mean_of_their_means() -> None:
     found = mean_over_places(values)
     assert found.value == pytest.approx(values.groupby(PLACE)["value"].mean().mean())
     assert found.low < found.value < found.high
+
+
+def test_several_means_at_once_are_those_of_each() -> None:
+    values = values_of(1, none=0.2, good=0.1, best=0.0)
+    # One calibrator has half of the questions at one place, and another one has no values on one data set.
+    odd = values["question_id"].str[1:].astype(int) % 2 == 1
+    values = values[~((values["calibrator"] == "good") & (values["llm"] == "weak") & odd)]
+    values = values[~((values["calibrator"] == "best") & (values["dataset"] == "aime"))]
+    found = means_over_places(values, "calibrator")
+    assert set(found) == set(CALIBRATORS)
+    for name, own in values.groupby("calibrator"):
+        alone = mean_over_places(own)
+        assert (found[name].low, found[name].value, found[name].high) == pytest.approx(
+            (alone.low, alone.value, alone.high)
+        )
 
 
 def test_the_interval_of_one_place_is_that_of_its_rule() -> None:
