@@ -34,7 +34,7 @@ from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.pace import Pace
 from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
 from prmcal.harness.execution.run import finished_shards
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.schedule import Outcome, Schedule

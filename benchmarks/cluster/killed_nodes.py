@@ -21,8 +21,9 @@ from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.commands.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
-from prmcal.harness.planning.grid import GridSpec, ShardSpec, read_grid
-from prmcal.harness.planning.shipped import find_grid
+from prmcal.harness.planning.grid_file.grid import GridSpec, ShardSpec
+from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid
 from tests.cluster.nodes import Nodes
 
 

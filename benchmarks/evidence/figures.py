@@ -24,9 +24,9 @@ from prmcal.db.queries.catalog import leaderboard, runs
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.harness.commands.leaderboard.ranking import overview_text
-from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid_file.shipped import shipped_grids
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.shipped import shipped_grids
 from prmcal.harness.storage.keys import content_key
 
 __all__ = ["FIGURES", "Figures", "keys_of_the_nano_grid", "load", "record"]

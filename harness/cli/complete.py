@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from prmcal.harness.planning.shipped import shipped_grids
+from prmcal.harness.planning.grid_file.shipped import shipped_grids
 
 __all__ = ["cells", "formats", "grids", "kinds", "tables"]
 

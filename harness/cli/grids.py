@@ -28,7 +28,7 @@ from prmcal.harness.cli.options import (
     names_by_kind,
     read,
 )
-from prmcal.harness.planning.shipped import find_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid
 
 if TYPE_CHECKING:
     from prmcal.harness.execution.run import RunSummary
@@ -191,7 +191,7 @@ def slurm(
     Save it in a file and submit it with sbatch. Submit the same file again to continue the run after its time limit.
     """
     from prmcal.harness.commands.slurm import Allocation, render_script
-    from prmcal.harness.planning.grid import read_grid
+    from prmcal.harness.planning.grid_file.read import read_grid
 
     name = read_grid(find_grid(grid)).name
     allocation = Allocation(nodes, gpus_per_node, cpus_per_task, time, partition)

@@ -9,10 +9,10 @@ import typer
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import complete
-from prmcal.harness.planning.shipped import find_grid, shipped_grids
+from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 
 if TYPE_CHECKING:
-    from prmcal.harness.planning.grid import GridSpec
+    from prmcal.harness.planning.grid_file.grid import GridSpec
 
 __all__ = [
     "DEFAULT_RUN",
@@ -123,7 +123,7 @@ def names_by_kind(only: list[str] | None) -> dict[str, list[str]]:
 
 def read(grid: str, limit: int | None, plugin_files: list[Path] | None) -> GridSpec:
     """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
-    from prmcal.harness.planning.grid import read_grid
+    from prmcal.harness.planning.grid_file.read import read_grid
 
     load_plugins(plugin_files)
     return read_grid(find_grid(grid)).limited(limit)

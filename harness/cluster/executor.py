@@ -29,7 +29,7 @@ from prmcal.harness.executors.executor import Event, Notice
 from prmcal.harness.executors.tries import after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.registry.sources import local_files
 

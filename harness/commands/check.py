@@ -12,7 +12,7 @@ from typing import Any
 
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.commands.output import one_of
-from prmcal.harness.planning.yaml_text import parse_yaml
+from prmcal.harness.planning.grid_file.yaml_text import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.excerpts import excerpt

@@ -20,7 +20,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
 from prmcal.harness.machine.environment import hardware
 from prmcal.harness.machine.gpus import describe_gpus, gpus_of
-from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.resolved import absent_checkpoint
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table

@@ -12,7 +12,7 @@ from prmcal.harness.costs.disk import Space, space_needed
 from prmcal.harness.costs.estimate import CostModel, remaining_work
 from prmcal.harness.costs.gpu_hours import ModelCost, model_costs
 from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.selection import Only, cells_with, part_of
 from prmcal.harness.storage.store import Store

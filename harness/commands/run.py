@@ -17,7 +17,7 @@ from prmcal.harness.execution.ending import Ending
 from prmcal.harness.execution.on_finish import run_on_finish
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.selection import Only
 from prmcal.harness.scheduling.failures import FailureGroup
 from prmcal.harness.storage.folder import RunFolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from prmcal.harness.planning.schema import grid_schema
+from prmcal.harness.planning.grid_file.schema import grid_schema
 
 __all__ = ["render_schema"]
 

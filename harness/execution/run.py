@@ -28,7 +28,7 @@ from prmcal.harness.executors.executor import Executor, Notice
 from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
 from prmcal.registry.models.placement import SPREAD
 
 __all__ = [

@@ -16,8 +16,9 @@ from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.notebook.opened import Names, Run, open_run
-from prmcal.harness.planning.grid import GridSpec, PluginSpec, grid_of, read_grid
-from prmcal.harness.planning.shipped import find_grid
+from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.read import grid_of, read_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid
 from prmcal.registry.plugins import KINDS, load_plugin_file
 
 __all__ = ["run"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.db.run_folder import RECORD_FILE
-from prmcal.harness.planning.grid import grid_of
+from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan

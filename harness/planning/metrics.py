@@ -8,7 +8,7 @@ from typing import Any
 
 from prmcal.db.metrics import SCALING, Metric, counting_terminal
 from prmcal.errors import GridError
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
 from prmcal.registry.contracts import metric as contract
 from prmcal.registry.plugins import metrics
 

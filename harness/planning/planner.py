@@ -24,7 +24,7 @@ from prmcal.harness.planning.chain import (
     score_job,
     success_job,
 )
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.measurements import (
     baseline_of,
     calibration_metrics_job,

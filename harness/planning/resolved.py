@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from prmcal.errors import GridError
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
-from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.metrics import metric_specs
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import content_key

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prmcal.harness.cluster.settings import ClusterSettings
     from prmcal.harness.notebook.opened import Run, open_run
     from prmcal.harness.notebook.starting import run
-    from prmcal.harness.planning.grid import GridSpec
+    from prmcal.harness.planning.grid_file.grid import GridSpec
     from prmcal.registry.contracts.calibrator import Calibrator
     from prmcal.registry.contracts.data import (
         Completion,
@@ -115,7 +115,7 @@ _HOME = {
     "Dataset": "prmcal.registry.contracts.dataset",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
-    "GridSpec": "prmcal.harness.planning.grid",
+    "GridSpec": "prmcal.harness.planning.grid_file.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",
     "Known": "prmcal.registry.contracts.measured",

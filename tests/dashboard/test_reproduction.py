@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from prmcal.dashboard.text.reproduction import commands, grid_of_cell
-from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.folder import grid_text

@@ -13,9 +13,9 @@ from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.shipped import find_grid
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest

@@ -10,7 +10,7 @@ import yaml
 
 from prmcal.db.queries import catalog
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.failures import Failure

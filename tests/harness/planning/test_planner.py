@@ -11,7 +11,8 @@ import yaml
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, SearchParameters
-from prmcal.harness.planning.grid import GridSpec, read_grid
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.failures import Failure

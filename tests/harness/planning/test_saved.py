@@ -13,12 +13,13 @@ import yaml
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.costs.estimate import model_seconds
-from prmcal.harness.planning.grid import GridSpec, read_grid
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.harness.planning.shipped import find_grid, shipped_grids
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 

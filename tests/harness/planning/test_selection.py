@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.grid import read_grid
+from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.selection import Only, cells_with, part_of
