@@ -98,7 +98,7 @@ def filter_option(kind: str) -> Any:
 
 def load_plugins(files: list[Path] | None) -> None:
     """Register the plugins of Python files."""
-    from prmcal.registry.plugins import load_plugin_file
+    from prmcal.registry.plugin_files import load_plugin_file
 
     for file in files or []:
         load_plugin_file(file)

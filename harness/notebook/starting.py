@@ -19,7 +19,8 @@ from prmcal.harness.notebook.opened import Names, Run, open_run
 from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.grid_file.read import grid_of, read_grid
 from prmcal.harness.planning.grid_file.shipped import find_grid
-from prmcal.registry.plugins import KINDS, load_plugin_file
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import KINDS
 
 __all__ = ["run"]
 

@@ -10,7 +10,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.registry.plugins import load_plugin_file
+from prmcal.registry.plugin_files import load_plugin_file
 
 __all__ = ["existing_plan", "load_plugins_of"]
 

@@ -11,7 +11,8 @@ import pytest
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts import data, features
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.plugins import calibrators, llms, load_plugin_file, prms, strategies
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import calibrators, llms, prms, strategies
 from tests.conftest import PLUGINS
 
 load_plugin_file(PLUGINS / "synthetic.py")

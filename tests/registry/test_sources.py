@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from prmcal import Calibrator
 from prmcal.errors import InvalidPluginError
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.plugins import KINDS, calibrators, load_plugin_file
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import KINDS, calibrators
 from prmcal.registry.sources import local_files, source_hash
 
 FILES = {

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.commands.list import render_plugins
-from prmcal.registry.plugins import calibrators, load_plugin_file
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import calibrators
 
 BROKEN = "prmcal_no_such_module:Calibrator"
 

@@ -19,7 +19,8 @@ from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
-from prmcal.registry.plugins import load_plugin_file, strategies
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import strategies
 from tests.conftest import ROOT
 
 PLUGINS = Path(__file__).parents[2] / "plugins"

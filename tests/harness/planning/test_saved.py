@@ -20,7 +20,7 @@ from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.registry.plugins import load_plugin_file
+from prmcal.registry.plugin_files import load_plugin_file
 from tests.conftest import PLUGINS
 
 load_plugin_file(PLUGINS / "synthetic.py")
