@@ -34,7 +34,9 @@ from prmcal.dashboard.views.parts.progress import follow_run
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
-__all__ = ["main"]
+__all__ = ["main", "read_ahead"]
+
+read_ahead = leaderboard.read_ahead
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
 # What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels and large headings.

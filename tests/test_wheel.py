@@ -165,7 +165,7 @@ def test_every_kind_of_file_is_in_it(installed: Installed) -> None:
 def test_a_shipped_grid_is_planned_by_its_name(installed: Installed) -> None:
     planned = installed.run("plan", "nano")
     assert planned.returncode == 0, planned.stderr
-    assert "348 cells" in planned.stdout
+    assert "1836 cells" in planned.stdout
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def _read_leaderboards(directories: Sequence[Path]) -> None:
     """Fill the cache of the server. A reader who comes meanwhile waits for the same result."""
     while not runtime.exists():  # Streamlit warns of a cache that is made before.
         time.sleep(0.02)
-    from prmcal.dashboard.views.parts.ranking import read_ahead
+    from prmcal.dashboard.app import read_ahead
 
     for directory in directories:
         with suppress(DatabaseError):  # The page shows it.

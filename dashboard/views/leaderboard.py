@@ -11,10 +11,10 @@ from prmcal.dashboard.controls.address import PAGE
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.views.parts.costs import show_costs
-from prmcal.dashboard.views.parts.ranking import show_ranking
+from prmcal.dashboard.views.parts.ranking import read_ahead, show_ranking
 from prmcal.dashboard.views.parts.reported import show_reported
 
-__all__ = ["show"]
+__all__ = ["read_ahead", "show"]
 
 
 def show(path: Path) -> None:

@@ -50,9 +50,9 @@ def show(path: Path) -> None:
         )
         return
     _component()(data=league_html(found), key="league")
-    st.subheader("Curves of one place")
+    st.header("Curves of one place")
     _curves(path, found)
-    st.subheader("All places")
+    st.header("All places")
     show_ranking(path, names, "league")
 
 
@@ -73,12 +73,12 @@ def _curves(path: Path, found: League) -> None:
     others = [name for name in sorted(here) if name not in order]
     with right:
         chosen = st.multiselect(
-            "Curves", [*order, *others], **bound_several("curves", [*order, *others], order[:_DRAWN])
+            "Curves",
+            [*order, *others],
+            placeholder=f"The {_DRAWN} best",
+            **bound_several("curves", [*order, *others]),
         )
-    shown = points[points["entry"].isin(chosen)]
-    if shown.empty:
-        st.info("Choose at least one curve.")
-        return
+    shown = points[points["entry"].isin(chosen or order[:_DRAWN])]
     draw(league_chart(shown, series_of([*order, *others], set(shown["entry"]))), _finding(shown))
     st.caption(
         "Bands: 95% intervals of the accuracy. A point is one setting of the strategy. Between two points, questions "

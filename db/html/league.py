@@ -18,14 +18,19 @@ __all__ = ["league_html"]
 def league_html(found: League) -> str:
     """Return the sentence and the ranking as a fragment of HTML.
 
-    It is styled by :func:`prmcal.db.html.overview.overview_style`.
+    It is styled by :func:`prmcal.db.html.overview.overview_style`. The calibrator stands below its strategy, so that a
+    phone shows the gain beside them.
     """
-    columns = league_columns(found)
+    rank, strategy, *others = league_columns(found)
+    calibrators = next((each for each in others if each.title == "Calibrator"), None)
+    numbers = [each for each in others if each is not calibrators]
+    below = calibrators.values if calibrators else ("",) * len(found.rows)
+    values = zip(*(each.values for each in numbers), strict=True)
     return template("league.html").render(
         purpose=LEAGUE_PURPOSE,
         measured=league_measured(found),
         sentence=league_sentence(found),
-        columns=columns,
-        rows=list(zip(*(column.values for column in columns), strict=True)),
+        columns=[rank, strategy, *numbers],
+        rows=list(zip(rank.values, strategy.values, below, values, strict=True)),
         legend=league_legend(found),
     )

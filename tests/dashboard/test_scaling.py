@@ -1,4 +1,4 @@
-"""Page Scaling in a real browser: the values for the selected C and beta."""
+"""Pages Scaling and League in a real browser: the values for the selected C and beta, and who is ahead."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.frames.scaling import FIXED, TARGETS, frontier_points
+from prmcal.db.league.query import league
 from prmcal.db.queries import catalog
 from prmcal.db.queries.exact_curves import ExactCurves
 from prmcal.db.run_folder import published_path
@@ -153,3 +154,18 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
 def test_risk_and_coverage_are_explained(page: Page, address: str) -> None:
     page.goto(f"{address}/" + link("scaling", **GROUP, view="Risk and coverage"))
     page.get_by_text("Best-of-N answers only the questions whose calibrated reward").wait_for()
+
+
+def test_the_league_says_who_is_ahead_and_follows_the_filters(
+    page: Page, address: str, run_folder: Path
+) -> None:
+    page.goto(f"{address}/" + link("league"))
+    found = league(published_path(run_folder))
+    page.get_by_text(f"{found.ranked[0].entry.name} is ahead").wait_for()
+    ranking = page.locator(".league tbody tr")
+    assert ranking.count() == len(found.rows)
+    first = ranking.first.locator("th").inner_text().split()
+    assert " ".join(first) == found.ranked[0].entry.name
+    page.locator(".leaderboard tbody tr").first.wait_for()
+    page.goto(f"{address}/" + link("league", calibrators="isotonic"))
+    expect(ranking).to_have_count(3, timeout=1000 * SECONDS)  # a fixed n, IAS with isotonic, and the oracle

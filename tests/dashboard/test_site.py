@@ -161,7 +161,13 @@ def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path
         write_site([run_folder], mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
     files = write_site([run_folder], tmp_path / "site")
-    assert [file.name for file in files] == ["calibration.csv", "index.html", "league.csv", "scaling.csv", "site.json"]
+    assert [file.name for file in files] == [
+        "calibration.csv",
+        "index.html",
+        "league.csv",
+        "scaling.csv",
+        "site.json",
+    ]
     assert write_site([run_folder], tmp_path / "site") == files
     with pytest.raises(RunError, match="No grid was run"):
         write_site([tmp_path / "nothing"], tmp_path / "other")
