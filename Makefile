@@ -1,5 +1,5 @@
 # `make demo` runs a slice of the shipped grid `nano` and prints what it found, in under five minutes on two cores.
-# `make nano` runs the whole grid in half an hour. `make test` runs the tests, and `make lint` the linters.
+# `make nano` runs the whole grid in forty minutes. `make test` runs the tests, and `make lint` the linters.
 # Each target sets up .venv first. PYTHON names an interpreter of version 3.11 or newer.
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-ray test-vllm install lint docs nano benchmarks screenshots clean
+.PHONY: demo test test-slow test-ray test-vllm install lint docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -30,8 +30,16 @@ nano: install
 	@$(BIN)/prmcal leaderboard $(RUN)
 
 # One process more than there are cores, since tests of pages wait for a browser.
+PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+
 test: install
-	$(BIN)/python -m pytest --ignore tests/cluster --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
+
+# Tests that take long and seldom fail: training, the documentation, and the accessibility of every page.
+SLOW := tests/docs tests/registry/nano tests/dashboard/test_accessibility.py
+
+test-slow: install
+	$(PYTEST) $(SLOW)
 
 # Tests with real Ray clusters on this machine. One process runs them, since each cluster has several.
 test-ray: install .venv/ray-installed
