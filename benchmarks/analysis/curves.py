@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.harness.metrics.curves import (
-    DENSE_TARGETS,
     TARGETS,
     accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
 )
+from prmcal.registry.contracts.strategy import SWEPT_TARGETS
 from prmcal.registry.strategies.budgets import adaptive_samples
 
 QUESTIONS, POOL, LEVELS, CALIBRATORS, TRIALS = 500, 64, 3, 6, 100
@@ -54,7 +54,7 @@ def main() -> None:
     curves = [adaptive_curve(table, reward, TARGETS) for reward in rewards]
     for curve in curves:
         curve.intervals()
-    dense = [adaptive_curve(table, reward, DENSE_TARGETS) for reward in rewards]
+    dense = [adaptive_curve(table, reward, SWEPT_TARGETS) for reward in rewards]
     areas = [area_under(ends, curve, POOL, bootstrap) for curve in dense]
     exact = time.perf_counter() - begun
     points = len(curves) * len(TARGETS)

@@ -19,7 +19,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.ranking import show_ranking
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_style
-from prmcal.db.league.types import Entry, League
+from prmcal.db.league.types import Entry, League, levels_of
 
 __all__ = ["show"]
 
@@ -67,9 +67,12 @@ def _curves(path: Path, found: League) -> None:
     if points.empty:
         st.info("The curves of this data set, LLM and PRM have not been computed yet.")
         return
-    points = points.assign(entry=[_name(row) for row in points.itertuples()])
+    entries = [_entry(row) for row in points.itertuples()]
+    levels = levels_of([*entries, *(row.entry for row in found.rows)])
+    points = points.assign(entry=[f"{entry.name}{levels[entry]}" for entry in entries])
     here = set(points["entry"])
-    order = [row.entry.name for row in found.rows if row.entry.name in here]
+    ranked = [f"{row.entry.name}{levels[row.entry]}" for row in found.rows]
+    order = [name for name in ranked if name in here]
     others = [name for name in sorted(here) if name not in order]
     with right:
         chosen = st.multiselect(
@@ -86,8 +89,9 @@ def _curves(path: Path, found: League) -> None:
     )
 
 
-def _name(row: Any) -> str:
-    return Entry(row.strategy, row.calibrator if isinstance(row.calibrator, str) else "").name
+def _entry(row: Any) -> Entry:
+    calibrator = row.calibrator if isinstance(row.calibrator, str) else ""
+    return Entry(row.strategy, calibrator, None if pd.isna(row.level) else float(row.level))
 
 
 def _finding(points: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.league.types import League, LeagueRow
 from prmcal.db.metrics import accuracy_at_name
-from prmcal.db.overview.types import Quantity
+from prmcal.db.overview.types import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ def league_frame(found: League) -> pd.DataFrame:
     DataFrame
         Columns strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
         area_gain, ``accuracy_at_<n>``, saving_95, order_error and citation: see
-        :class:`prmcal.db.league.types.LeagueRow`. A :class:`Quantity` has two columns more, ``<column>_low`` and
+        :class:`prmcal.db.league.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
         ``<column>_high``. A reference has no rank.
     """
     import pandas as pd
@@ -39,23 +39,18 @@ def _row(row: LeagueRow) -> dict[str, Any]:
         "rank": rank.rank if rank else None,
         "rank_low": rank.rank_low if rank else None,
         "rank_high": rank.rank_high if rank else None,
-        **_ends("mean_rank", rank.mean_rank if rank else None),
+        **(rank.mean_rank if rank else UNKNOWN).columns("mean_rank"),
         "places": row.places,
         "wins": row.wins,
         "ties": row.ties,
         "losses": row.losses,
-        **_ends("area_gain", row.gain),
+        **row.gain.columns("area_gain"),
         **{
             name: end
             for budget, quantity in row.accuracies.items()
-            for name, end in _ends(accuracy_at_name(budget), quantity).items()
+            for name, end in quantity.columns(accuracy_at_name(budget)).items()
         },
-        **_ends("saving_95", row.saving),
+        **row.saving.columns("saving_95"),
         "order_error": row.order_error,
         "citation": row.citation,
     }
-
-
-def _ends(name: str, quantity: Quantity | None) -> dict[str, float]:
-    ends = quantity or Quantity(float("nan"), float("nan"), float("nan"))
-    return {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prmcal.db.overview.ranking import Rank
 from prmcal.db.overview.types import Quantity
 
-__all__ = ["Entry", "League", "LeagueRow"]
+__all__ = ["Entry", "League", "LeagueRow", "levels_of"]
 
 
 @dataclass(frozen=True, order=True)
@@ -23,6 +24,16 @@ class Entry:
     def name(self) -> str:
         """The entry in words, such as "best-of-n + IAS with isotonic"."""
         return f"{self.strategy} with {self.calibrator}" if self.calibrator else self.strategy
+
+
+def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
+    """Return the level beta of each entry in words; empty unless its strategy and calibrator have several."""
+    known = set(entries)
+    several = Counter(entry.name for entry in known)
+    return {
+        entry: f" (β = {entry.level:g})" if entry.level is not None and several[entry.name] > 1 else ""
+        for entry in known
+    }
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
-from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
+from prmcal.db.overview.types import UNKNOWN, Gain, Overview, Standing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ def ranking_frame(found: Overview) -> pd.DataFrame:
         Columns calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut, the
         other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
         ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
-        :class:`prmcal.db.overview.types.Gain`. A :class:`Quantity` has two columns more, ``<column>_low`` and
+        :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and
         ``<column>_high``. What was not measured is missing.
     """
     import pandas as pd
@@ -36,11 +36,15 @@ def _row(standing: Standing) -> dict[str, Any]:
     counts = ("places", "lowest", "wins", "ties", "losses")
     return {
         **{name: getattr(standing, name) for name in names},
-        **_ends("mean_rank", standing.mean_rank),
+        **standing.mean_rank.columns("mean_rank"),
         **{name: getattr(standing, name) for name in counts},
-        **_ends("brier", standing.brier),
-        **_ends("cut", standing.cut),
-        **{key: end for name in others for key, end in _ends(name, standing.errors.get(name)).items()},
+        **standing.brier.columns("brier"),
+        **(standing.cut or UNKNOWN).columns("cut"),
+        **{
+            key: end
+            for name in others
+            for key, end in (standing.errors.get(name) or UNKNOWN).columns(name).items()
+        },
         **_gain(standing.gain),
         "fit_seconds": float("nan") if standing.fit_seconds is None else standing.fit_seconds,
         "citation": standing.citation,
@@ -50,10 +54,7 @@ def _row(standing: Standing) -> dict[str, Any]:
 def _gain(gain: Gain | None) -> dict[str, float]:
     parts = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
     return {
-        key: end for part in parts for key, end in _ends(f"ias_{part}", getattr(gain, part, None)).items()
+        key: end
+        for part in parts
+        for key, end in (getattr(gain, part, None) or UNKNOWN).columns(f"ias_{part}").items()
     }
-
-
-def _ends(name: str, quantity: Quantity | None) -> dict[str, float]:
-    ends = quantity or Quantity(float("nan"), float("nan"), float("nan"))
-    return {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}

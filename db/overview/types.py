@@ -11,7 +11,7 @@ from prmcal.db.metrics import Metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Gain", "Overview", "Quantity", "Standing"]
+__all__ = ["UNKNOWN", "Gain", "Overview", "Quantity", "Standing"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,14 @@ class Quantity:
     value: float
     low: float
     high: float
+
+    def columns(self, name: str) -> dict[str, float]:
+        """Return the value and its ends under the names of their columns in files."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+UNKNOWN = Quantity(float("nan"), float("nan"), float("nan"))
+"""A value that was not measured."""
 
 
 @dataclass(frozen=True)

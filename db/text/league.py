@@ -5,9 +5,7 @@ The command line, the dashboard and the site show these.
 
 from __future__ import annotations
 
-from collections import Counter
-
-from prmcal.db.league.types import League, LeagueRow
+from prmcal.db.league.types import League, LeagueRow, levels_of
 from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.equal_cost import verdict
 from prmcal.db.text.formats import counted, interval, number
@@ -46,7 +44,7 @@ def league_sentence(found: League) -> str:
     """Say who is ahead, by how much over a fixed n of equal cost, and with what certainty."""
     if not found.ranked:
         return "Nothing can be ranked yet: no place has two strategies that were measured."
-    first = found.ranked[0]
+    first, levels = found.ranked[0], levels_of(row.entry for row in found.rows)
     gain = first.gain
     said = {
         "gain": f"{_points(gain)} over a fixed n of equal cost",
@@ -54,10 +52,15 @@ def league_sentence(found: League) -> str:
         "loss": f"{_points(gain)} against a fixed n of equal cost, so that a fixed n is better",
     }[verdict(gain.low, gain.high)]
     text = (
-        f"{first.entry.name} is ahead: {said}, on average over budgets from 1 to {found.most} samples; paired tests: "
+        f"{first.entry.name}{levels[first.entry]} is ahead: {said}, on average over budgets from 1 to {found.most} "
+        "samples; paired tests: "
         f"{counted(first.wins, 'win')}, {counted(first.ties, 'tie')}, {counted(first.losses, 'loss', 'losses')}."
     )
-    rivals = [row.entry.name for row in found.ranked[1:] if row.rank is not None and row.rank.rank_low == 1]
+    rivals = [
+        f"{row.entry.name}{levels[row.entry]}"
+        for row in found.ranked[1:]
+        if row.rank is not None and row.rank.rank_low == 1
+    ]
     if rivals:
         named = ", ".join(rivals[:_NAMED])
         more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
@@ -154,14 +157,8 @@ def league_legend(found: League) -> str:
 
 
 def _calibrators(rows: tuple[LeagueRow, ...]) -> tuple[str, ...]:
-    entries = [row.entry for row in rows]
-    named = Counter((entry.strategy, entry.calibrator) for entry in entries)
-    return tuple(
-        f"{entry.calibrator} (β = {entry.level:g})"
-        if entry.level is not None and named[entry.strategy, entry.calibrator] > 1
-        else entry.calibrator
-        for entry in entries
-    )
+    levels = levels_of(row.entry for row in rows)
+    return tuple(f"{row.entry.calibrator}{levels[row.entry]}" for row in rows)
 
 
 def _placed(row: LeagueRow) -> str:

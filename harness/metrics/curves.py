@@ -35,7 +35,6 @@ from prmcal.registry.strategies.budgets import adaptive_samples
 from prmcal.registry.strategies.exact import best_of_n
 
 __all__ = [
-    "DENSE_TARGETS",
     "TARGETS",
     "accuracy_table",
     "adaptive_curve",
@@ -45,9 +44,6 @@ __all__ = [
 
 TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
 """The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
-
-DENSE_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
-"""Values of C from .05 to almost 1, for areas. With only eight values, long parts of the curve would be mixtures."""
 
 
 def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int) -> NDArray[np.float64]:

@@ -174,11 +174,7 @@ class ConformalBound(Calibrator):
             Equal numbers mark prefixes of the same question. None means that each prefix is of a different question.
         """
         self.check_calibration_data(features, k, n)
-        groups = np.arange(len(features)) if questions is None else np.asarray(questions)
-        if groups.shape != (len(features),):
-            raise ValueError(
-                f"'questions' must have one entry per prefix: {len(features)}. Got the shape {groups.shape}."
-            )
+        groups = self.question_numbers(features, questions)
         held_out = self._held_out(groups)
         fitted, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         self.wrapped.support = self.support

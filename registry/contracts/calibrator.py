@@ -159,6 +159,21 @@ class Calibrator(Plugin, ABC):
         if not np.all((n >= 1) & (k >= 0) & (k <= n)):
             raise ValueError("Each prefix needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
 
+    def question_numbers(self, features: Any, questions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the question of each prefix, of shape (rows,). With None, each prefix is of a different question.
+
+        Raises
+        ------
+        ValueError
+            If `questions` does not have one entry per prefix.
+        """
+        numbers = np.arange(len(features)) if questions is None else np.asarray(questions)
+        if numbers.shape != (len(features),):
+            raise ValueError(
+                f"'questions' must have one entry per prefix: {len(features)}. Got the shape {numbers.shape}."
+            )
+        return numbers
+
     def check_features(self, features: Any) -> None:
         """Raise ValueError unless `features` are what `reads` names, with finite scores in their range."""
         scores = features

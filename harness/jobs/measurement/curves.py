@@ -21,7 +21,6 @@ from prmcal.harness.jobs.measurement.results import bootstrap_of
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis, graded_trajectories, last_scores
 from prmcal.harness.jobs.parameters import CurvesParameters
 from prmcal.harness.metrics.curves import (
-    DENSE_TARGETS,
     TARGETS,
     accuracy_table,
     adaptive_curve,
@@ -29,6 +28,7 @@ from prmcal.harness.metrics.curves import (
     fixed_curve,
 )
 from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
+from prmcal.registry.contracts.strategy import SWEPT_TARGETS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def _adaptive(
             curve = adaptive_curve(table[chosen], reward[chosen], TARGETS)
             points.append(_points(curve, level, TARGETS, question_level))
         if most > 1:
-            curve = adaptive_curve(table, reward, DENSE_TARGETS)
+            curve = adaptive_curve(table, reward, SWEPT_TARGETS)
             area = area_under(_ends(table), curve, most, bootstrap)
             areas.append(_area("area", level, area, len(table)))
         selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)

@@ -88,11 +88,7 @@ class HeadCalibrator(Calibrator):
             If the loss becomes NaN.
         """
         self.check_calibration_data(features, k, n)
-        groups = np.arange(len(features)) if questions is None else np.asarray(questions)
-        if groups.shape != (len(features),):
-            raise ValueError(
-                f"'questions' must have one entry per prefix: {len(features)}. Got the shape {groups.shape}."
-            )
+        groups = self.question_numbers(features, questions)
         raw = _raw(features)
         self.mean_, spread = raw.mean(0), raw.std(0)
         self.scale_ = np.where(spread > _LEAST_SCALE * np.maximum(np.abs(self.mean_), 1e-30), spread, 1.0)

@@ -14,7 +14,7 @@ import yaml
 
 from prmcal.db.connection import engine_for
 from prmcal.db.league.query import league, league_points
-from prmcal.db.league.types import League
+from prmcal.db.league.types import Entry, League, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison
@@ -163,6 +163,11 @@ def test_means_over_places_and_tests_are_those_of_the_cells(
             (~real).sum(),
             (real & ~ahead).sum(),
         )
+
+
+def test_levels_are_named_where_a_strategy_has_several() -> None:
+    low, high, one = Entry("IAS", "lora", 0.1), Entry("IAS", "lora", 0.5), Entry("IAS", "isotonic", 0.5)
+    assert levels_of([low, high, one, one]) == {low: " (β = 0.1)", high: " (β = 0.5)", one: ""}
 
 
 def test_a_filter_keeps_places_and_entries(database: Path) -> None:

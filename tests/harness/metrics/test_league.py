@@ -88,7 +88,7 @@ def test_a_strategy_that_draws_half_as_many_saves_half() -> None:
     saving = Saving(np.arange(fixed.questions), half, fixed, MOST, 0.95)
     needed = SamplesTo(np.arange(fixed.questions), fixed, fixed, MOST, 0.95)
     assert saving.value() == pytest.approx(0.5)
-    assert half.accuracy[int(needed.value() / 1) - 1] == pytest.approx(0.95 * fixed.accuracy[-1], rel=0.05)
+    assert half.accuracy[int(needed.value()) - 1] == pytest.approx(0.95 * fixed.accuracy[-1], rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["accuracy", "area", "gain"])
