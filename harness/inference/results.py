@@ -1,0 +1,202 @@
+"""What a calibrated PRM returns, as plain data: ``dataclasses.asdict`` of each can be written as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = ["Familiarity", "Place", "PrefixRewards", "Solution", "Spent", "Step", "Stopped", "Trajectory"]
+
+Stopped = Literal["sure", "planned", "budget", "failed"]
+"""Why no more samples were drawn.
+
+"sure": the strategy's rule was fulfilled. "planned": the number of samples was decided before the first one. "budget":
+the largest number of samples was reached first. "failed": an error ended the question.
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies among those of the calibration questions.
+
+    Attributes
+    ----------
+    what : str
+        What is compared, such as "reward of the bare question".
+    value : float
+        The value of the new question.
+    below : float
+        The share of calibration questions with a lower value, in [0, 1]. Equal ones count half.
+    lowest, highest : float
+        The range of the calibration questions.
+    """
+
+    what: str
+    value: float
+    below: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Whether a question is like those that the calibrator was fitted to.
+
+    Attributes
+    ----------
+    familiar : bool
+        Whether all places are inside what is usual for calibration questions. If not, calibrated rewards may be wrong.
+    places : tuple of Place
+    message : str
+        What is unusual, as a sentence; empty if nothing is.
+    """
+
+    familiar: bool
+    places: tuple[Place, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class PrefixRewards:
+    """The rewards of the prefixes x_{0:0}, ..., x_{0:T} of one trajectory. The first one is of the bare question.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        The quantile levels beta, ascending. One level, 0.5, is a point estimate.
+    uncalibrated : tuple of float or None, of length T + 1
+        The PRM's own rewards, in [0, 1]. None for a prefix that is too long for the PRM, here and below.
+    quantiles : tuple of (tuple of float, of length levels) or None, of length T + 1
+        The calibrated rewards at each level.
+    point : tuple of float or None, of length T + 1
+        The calibrated median.
+    tokens : int
+        Tokens that the PRM read.
+    """
+
+    levels: tuple[float, ...]
+    uncalibrated: tuple[float | None, ...]
+    quantiles: tuple[tuple[float, ...] | None, ...]
+    point: tuple[float | None, ...]
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step that was generated while a question is solved, with the rewards of the prefix that it ends.
+
+    Attributes
+    ----------
+    trajectory : int
+        The trajectory that it belongs to, from 0.
+    step : int
+        t, from 1; 0 for the bare question, whose text is empty.
+    text : str
+    uncalibrated : float or None
+        The PRM's own reward; None if the prefix is too long for the PRM, here and below.
+    quantiles : tuple of float or None
+    point : float or None
+    """
+
+    trajectory: int
+    step: int
+    text: str
+    uncalibrated: float | None
+    quantiles: tuple[float, ...] | None
+    point: float | None
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A trajectory that was drawn.
+
+    Attributes
+    ----------
+    text : str
+        Its steps are separated by a blank line.
+    answer : str or None
+        The final answer; None if it has none.
+    score : float or None
+        The PRM's log-odds of the whole trajectory; None if it is too long for the PRM.
+    tokens : int
+        Generated tokens.
+    finish_reason : str
+        See :class:`prmcal.Completion`.
+    """
+
+    text: str
+    answer: str | None
+    score: float | None
+    tokens: int
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a question cost.
+
+    Attributes
+    ----------
+    samples : int
+        Trajectories that were drawn. A beam search counts the steps that it sampled.
+    generated_tokens, prm_tokens : int
+        Tokens that the LLM generated and that the PRM read.
+    seconds : float
+        From the question to its answer. Questions that are solved together share this time.
+    """
+
+    samples: int = 0
+    generated_tokens: int = 0
+    prm_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer to a question.
+
+    Attributes
+    ----------
+    question : str
+    answer : str or None
+        None if it abstains, if no trajectory has an answer, or if it failed.
+    probability : float or None
+        The probability that the answer is right, given everything that was drawn. None if there is no answer to speak
+        of. If it abstains, the probability of the answer that it does not give.
+    low, high : float or None
+        The 95% interval of `probability`, for a limited number of calibration questions.
+    abstained : bool
+        Whether there is an answer whose probability is below the bound, or that the strategy withholds.
+    stopped : Stopped
+    reason : str
+        Why it stopped, as a sentence.
+    spent : Spent
+    rewards : PrefixRewards or None
+        The rewards of the trajectory that gives the answer.
+    trajectories : tuple of Trajectory
+    chosen : int or None
+        The index of the trajectory that gives the answer.
+    familiarity : Familiarity
+    error : str
+        What went wrong; empty if nothing did. In a batch the other questions are not affected.
+    """
+
+    question: str
+    answer: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    abstained: bool
+    stopped: Stopped
+    reason: str
+    spent: Spent
+    rewards: PrefixRewards | None
+    trajectories: tuple[Trajectory, ...]
+    chosen: int | None
+    familiarity: Familiarity
+    error: str = ""
+
+    def as_data(self) -> Mapping[str, Any]:
+        """Return it as JSON data."""
+        return asdict(self)
