@@ -20,7 +20,7 @@ _CASES = {
     "first good enough": {"threshold": 0.7},
     "adaptive consistency": {"confidence": 0.8},
     "ESC": {"window": 3},
-    "certified self-consistency": {"delta": 0.3, "uncertified": "abstain"},
+    "certified self-consistency": {"delta": 0.6, "uncertified": "abstain"},
     "pandora": {"cost": 0.01},
     "BEACON": {},
     "posterior vote": {},
