@@ -178,7 +178,8 @@ class Solution:
     basis : {"posterior", "reward"}
         Where `probability` comes from: from all scores and votes by Bayes' rule
         (:class:`prmcal.harness.inference.confidence.AnswerChances`), or from the calibrated reward of the last prefix
-        without a final answer of the chosen trajectory, if the trajectories were searched or the calibration questions are not known.
+        without a final answer of the chosen trajectory. The latter is used if the trajectories were searched, or the
+        calibration questions are not known.
     abstained : bool
         Whether there is an answer whose probability is below the bound, or that the strategy withholds.
     stopped : Stopped

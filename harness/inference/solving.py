@@ -20,7 +20,7 @@ from prmcal.harness.inference.familiarity import familiarity_of
 from prmcal.harness.inference.models import Models, each_or_error
 from prmcal.harness.inference.open_question import OpenQuestion, pool_of
 from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
-from prmcal.harness.inference.rewarding import Rewarded
+from prmcal.harness.inference.rewarding import Rewarded, first_terminal
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
 from prmcal.registry.strategies.sequential.rule import SequentialRule
