@@ -96,7 +96,7 @@ def open_questions(models: Models, admitted: Sequence[tuple[int, str]], failed: 
     for (number, text), bare in zip(checked, found, strict=True):
         if isinstance(bare, Rewarded) and np.isnan(bare.logit[0]):
             bare = PrmcalError(
-                f"The question is too long for the PRM '{models.rewarder.prm.plugin_name}', which reads at most "
+                f"The question is too long for the PRM '{models.rewarder.prm_name}', which reads at most "
                 f"{getattr(models.rewarder.prm, 'max_tokens', 'fewer')} tokens. It has {len(text):,} characters."
             )
         if isinstance(bare, PrmcalError):
