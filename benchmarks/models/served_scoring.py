@@ -1,9 +1,9 @@
-"""A PRM on vLLM's server, against the same PRM on transformers: prefixes per second, and the largest difference.
+r"""A PRM on vLLM's server, against the same PRM on transformers: prefixes per second, and the largest difference.
 
 Start the server in the environment of `make test-vllm`:
 
-    VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/vllm serve FOLDER --served-model-name nano-prm --runner pooling \\
-        --dtype float32 --enforce-eager --block-size 32 --max-num-batched-tokens 65536 --port 8001 \\
+    VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/vllm serve FOLDER --served-model-name nano-prm --runner pooling \
+        --dtype float32 --enforce-eager --block-size 32 --max-num-batched-tokens 65536 --port 8001 \
         --pooler-config '{"tok_pooling_type": "STEP", "step_tag_id": 365}'
     python -m benchmarks.models.served_scoring http://localhost:8001
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,13 @@ SETTINGS = ["--dtype", "float32", "--block-size", "32", "--enforce-eager"]
 # A prefill that is split ends the engine on a CPU where requests have seeds: none is.
 SETTINGS += ["--max-num-batched-tokens", "65536", "--max-num-seqs", "64"]
 SECONDS_TO_START = 400
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @contextmanager
