@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import socket
@@ -186,6 +187,13 @@ def test_a_server_that_is_down() -> None:
         port = free.getsockname()[1]
     with pytest.raises(NoAnswerError, match=r"ConnectError.*Likely cause: nothing answers at the address"):
         plugin(f"http://127.0.0.1:{port}", patience=0.05).score(QUESTION, [()])
+
+
+def test_it_works_where_a_loop_runs_already_as_in_a_notebook(judge: Server) -> None:
+    async def cell() -> list[float]:
+        return logits(plugin(judge.url).score(QUESTION, TRAJECTORIES))
+
+    np.testing.assert_allclose(asyncio.run(cell()), local("every"), atol=1e-4)
 
 
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
