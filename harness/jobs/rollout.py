@@ -125,7 +125,7 @@ def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> lis
     for each in completions:
         text = each.text
         if thinking and not prefix.steps and not text.lstrip().startswith(THOUGHT_BEGINS):
-            text = f"{THOUGHT_BEGINS}\n{text}"
+            text = THOUGHT_BEGINS + "\n" + text.lstrip("\n")
         if splitting.changes_texts:
             text = join_steps(split_text(text, splitting, thinking, llm.count_tokens))
         cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)

@@ -68,6 +68,7 @@ def _continued(prompt: str, prefix: Prefix) -> str:
     text = text_so_far(prefix.steps)
     if opens_thought(prompt) and text.startswith(THOUGHT_BEGINS):
         text = text.removeprefix(THOUGHT_BEGINS).lstrip("\n")
+        return f"{prompt}{text}" if prompt.endswith("\n") else f"{prompt}\n{text}"
     return prompt + text
 
 
