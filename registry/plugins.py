@@ -234,6 +234,7 @@ prms = Registry(
     "prm",
     PRM,
     {
+        "generative": "prmcal.registry.prms.generative:GenerativePRM",
         "qwen": "prmcal.registry.prms.qwen:QwenPRM",
         "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",
         "recorded": "prmcal.registry.prms.recorded:RecordedPRM",

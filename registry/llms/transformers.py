@@ -160,10 +160,10 @@ class TransformersLLM(LLM):
 
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
         """The completions of the rows, in their order."""
-        from prmcal.registry.llms.sampling import sample_rows
+        from prmcal.registry.llms.sampling import batches_of_rows, sample_rows
 
         stops = StopStrings(self._tokenizer, sampling.stop)
-        for batch in self._batches(rows):
+        for batch in batches_of_rows(rows, self.batch_tokens):
             sample_rows(
                 self._model,
                 batch,
@@ -204,18 +204,6 @@ class TransformersLLM(LLM):
     @property
     def _pad_id(self) -> int:
         return int(self._tokenizer.pad_token_id or 0)
-
-    def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        batch: list[Row] = []
-        longest = 0
-        for row in sorted(rows, key=lambda row: len(row.prompt)):
-            longest = max(longest, len(row.prompt) + row.limit)
-            if batch and longest * (len(batch) + 1) > self.batch_tokens:
-                yield batch
-                batch, longest = [], len(row.prompt) + row.limit
-            batch.append(row)
-        if batch:
-            yield batch
 
     def _completion(self, row: Row, stops: StopStrings) -> Completion:
         return Completion(

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.search import SearchStrategy
     from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
+    from prmcal.registry.prms.generative import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
 
 __version__ = "0.2.0.dev0"
@@ -73,6 +74,7 @@ __all__ = [
     "Dataset",
     "FitSupport",
     "GenerationRequest",
+    "GenerativePRM",
     "GridSpec",
     "HiddenStates",
     "Known",
@@ -115,6 +117,7 @@ _HOME = {
     "Dataset": "prmcal.registry.contracts.dataset",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
+    "GenerativePRM": "prmcal.registry.prms.generative",
     "GridSpec": "prmcal.harness.planning.grid_file.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",

@@ -58,7 +58,7 @@ class Scripted(LLM):
 
 def searched(llm: LLM) -> list[str]:
     """The texts that a search gets, one step after the other."""
-    prefix, found = Prefix("q"), []
+    prefix, found = Prefix("q"), list[str]()
     for _ in range(30):
         ((drawn,),) = next_steps(llm, [GenerationRequest(prefix, 1, 7)], Sampling(max_tokens=500))
         found += split_steps(drawn.text)
