@@ -28,7 +28,7 @@ class AnswerPRM(TransformersPRM):
 
     Parameters
     ----------
-    checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens
+    checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`. The checkpoint is any causal language model of transformers.
     plus, minus : str, default="+", "-"
         The answers of the model. Each must be one token, apart from a leading space.
@@ -47,8 +47,9 @@ class AnswerPRM(TransformersPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
         if plus is not None:
             self.plus = plus
         if minus is not None:

@@ -79,7 +79,7 @@ class GenerativePRM(TransformersPRM):
         ``\n\nWill the solution reach the right answer (Yes/No)?``.
     temperature, top_p : float, default=0.7, 1.0
         How verifications are sampled.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
     sample_tokens : int, default=131072
         Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification).
@@ -123,8 +123,9 @@ class GenerativePRM(TransformersPRM):
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
         sample_tokens: Count = 131_072,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
         given = {"template": template, "yes": yes, "no": no, "chat": chat, "cue": cue}
         for name, value in given.items():
             if value is not None:
@@ -277,7 +278,10 @@ class GenerativePRM(TransformersPRM):
 
         space = self.max_tokens - self.thought_tokens - len(self.tokenize(_out_of_thought(self.cue)))
         stops = StopStrings(self.tokenizer, [each for each in (self.cue.strip(), THOUGHT_ENDS) if each])
-        prompts = {prefix: self.prefix_text(*prefix) for prefix in sorted(prefixes)}
+        prompts = {
+            (question, steps): self.prefix_text(question, self.read_steps(steps))
+            for question, steps in sorted(prefixes)
+        }
         rows: dict[_Prefix, list[Row]] = {}
         for prefix, prompt in prompts.items():
             ids = tuple(self.tokenize(prompt))

@@ -18,6 +18,8 @@ from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_iden
 from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.packing import TokenizedTrajectory, pack_trajectories
 from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees
+from prmcal.steps import join_steps, split_steps
+from prmcal.thoughts import behind_thought
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +51,9 @@ class TransformersPRM(PRM):
     tree_tokens : int, default=512
         The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
         question.
+    read_thoughts : bool, default=True
+        Whether the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. If not, it reads
+        what follows the thought, and a prefix that ends inside the thought has the score of the bare question.
 
     Attributes
     ----------
@@ -74,6 +79,7 @@ class TransformersPRM(PRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
         if checkpoint is not None:
             self.checkpoint = checkpoint
@@ -83,6 +89,7 @@ class TransformersPRM(PRM):
         self.device = device
         self.batch_tokens = batch_tokens
         self.tree_tokens = tree_tokens
+        self.read_thoughts = read_thoughts
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""
@@ -101,10 +108,11 @@ class TransformersPRM(PRM):
         Arguments that only suit the machine, such as the device, are left out.
         """
         known = super().identity()
-        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens")
+        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens", "read_thoughts")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return {
             **known,
+            **({} if self.read_thoughts else {"read_thoughts": False}),
             "checkpoint": checkpoint_identity(self.checkpoint),
             "marker": self.marker,
             "max_tokens": self.max_tokens,
@@ -208,12 +216,16 @@ class TransformersPRM(PRM):
 
         The last token is where the score is read.
         """
-        ids = tuple(self.tokenize_prefix(question, steps))
+        ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
         if not ids:
             raise PluginFailedError(
                 f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
             )
         return ids if len(ids) <= self.max_tokens else None
+
+    def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
+        """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
+        return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the last layer's states at every token of every prefix, one forest per request.

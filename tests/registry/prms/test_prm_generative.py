@@ -222,3 +222,19 @@ def test_closing_releases_both_models(policy_folder: Path) -> None:
     plugin.close()
     assert not {"modules", "_language_model"} & set(vars(plugin))
     assert plugin.score(QUESTION, [()])[0].logit.tolist() == before
+
+
+@pytest.mark.parametrize("plugin", ["qwen", "generative"])
+def test_thoughts_can_be_left_out_of_what_a_prm_reads(plugin: str) -> None:
+    checkpoint = {"qwen": "nano:prm", "generative": "nano:strong"}[plugin]
+    own = SIGNS | {"thoughts": 1, "thought_tokens": 4} if plugin == "generative" else {}
+    without = prms.create(plugin, checkpoint=checkpoint, dtype="float32", read_thoughts=False, **own)
+    reading = prms.create(plugin, checkpoint=checkpoint, dtype="float32", **own)
+    answer = TRAJECTORIES[0]
+    (found,) = without.score(QUESTION, [("<think>\nHmm.", "Wait, no.\n</think>", *answer)])
+    (expected,) = reading.score(QUESTION, [answer])
+    np.testing.assert_allclose(found.logit, expected.logit[[0, 0, 0, 1, 2]], atol=1e-5)
+    (read,) = reading.score(QUESTION, [("<think>\nHmm.", "Wait, no.\n</think>", *answer)])
+    assert np.abs(read.logit[1:] - found.logit[1:]).min() > 1e-3
+    assert "read_thoughts" not in json.dumps(reading.identity())
+    assert without.identity()["read_thoughts"] is False
