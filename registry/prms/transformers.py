@@ -298,6 +298,10 @@ class TransformersPRM(PRM):
 
         trunk, head = self.modules
         weights = next(trunk.parameters())
+        if not sequences:  # All prefixes are too long.
+            width = int(getattr(trunk.config, "hidden_size", 0))
+            none = np.empty(0, dtype=np.int64)
+            return HiddenStates(np.empty((0, width), dtype=np.float32), none, none, np.empty(0))
         tree = build_token_tree(sequences)
         inputs = collate_token_trees([tree], pad_id=0, dtype=weights.dtype)
         with torch.inference_mode():
