@@ -50,7 +50,7 @@ class GenerativePRM(TransformersPRM):
     of every prefix, and the reward is the mean of the m probabilities of Yes. Without them, all prefixes of a
     trajectory are scored in one pass.
 
-    A subclass sets the class attributes `checkpoint`, `template`, `yes`, `no`, `cue`, `chat` or `max_tokens`, or
+    A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `cue`, `chat` or `max_tokens`, or
     overrides `prefix_text`.
 
     Parameters
@@ -63,8 +63,9 @@ class GenerativePRM(TransformersPRM):
     template : str, optional
         The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
         between them). By default, the model is asked whether the solution will reach the right answer.
-    yes, no : list of str, default=["Yes", " Yes", "yes", " yes"], and the same of No
-        The spellings of the two answers. Those that are no single token of the model are ignored.
+    right, wrong : list of str, default=["Yes", " Yes", "yes", " yes"], and the same of No
+        The spellings of the two answers. Those that are no single token of the model are ignored. In YAML they need
+        quotation marks.
     chat : bool, default=True
         Whether the question is a user's message in the model's own chat template. Otherwise the model reads it as it
         is.
@@ -99,8 +100,8 @@ class GenerativePRM(TransformersPRM):
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
     template: str = WILL_IT_BE_RIGHT
-    yes: Sequence[str] = ("Yes", " Yes", "yes", " yes")
-    no: Sequence[str] = ("No", " No", "no", " no")
+    right: Sequence[str] = ("Yes", " Yes", "yes", " yes")
+    wrong: Sequence[str] = ("No", " No", "no", " no")
     cue: str = "\n\nWill the solution reach the right answer (Yes/No)?"
     chat: bool = True
 
@@ -109,8 +110,8 @@ class GenerativePRM(TransformersPRM):
         checkpoint: str | None = None,
         max_tokens: Count | None = None,
         template: str | None = None,
-        yes: _Words | None = None,
-        no: _Words | None = None,
+        right: _Words | None = None,
+        wrong: _Words | None = None,
         chat: bool | None = None,
         system_prompt: str | None = None,
         thoughts: _Thoughts = 0,
@@ -126,7 +127,7 @@ class GenerativePRM(TransformersPRM):
         read_thoughts: bool = True,
     ) -> None:
         super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
-        given = {"template": template, "yes": yes, "no": no, "chat": chat, "cue": cue}
+        given = {"template": template, "right": right, "wrong": wrong, "chat": chat, "cue": cue}
         for name, value in given.items():
             if value is not None:
                 setattr(self, name, value)
@@ -141,11 +142,11 @@ class GenerativePRM(TransformersPRM):
         """Raise an error also if the template leaves out a part of the prefix, or an answer is Yes and No."""
         super().check_arguments()
         check_template(self.template)
-        both = sorted({each.strip() for each in self.yes} & {each.strip() for each in self.no})
-        if both or not all(each.strip() for each in (*self.yes, *self.no)):
+        both = sorted({each.strip() for each in self.right} & {each.strip() for each in self.wrong})
+        if both or not all(each.strip() for each in (*self.right, *self.wrong)):
             raise ValueError(
-                "The 'yes' and 'no' parameters must be lists of different texts that are not empty. "
-                f"Got {list(self.yes)} and {list(self.no)} instead."
+                "The 'right' and 'wrong' parameters must be lists of different texts that are not empty. "
+                f"Got {list(self.right)} and {list(self.wrong)} instead."
             )
         if self.thoughts and self.thought_tokens >= self.max_tokens:
             raise ValueError(
@@ -158,7 +159,7 @@ class GenerativePRM(TransformersPRM):
         known = super().identity()
         known["arguments"].pop("sample_tokens", None)
         texts = {"template": self.template, "cue": self.cue, "chat": self.chat}
-        return {**known, **texts, "yes": list(self.yes), "no": list(self.no)}
+        return {**known, **texts, "right": list(self.right), "wrong": list(self.wrong)}
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question about a prefix, in the chat.
@@ -249,7 +250,7 @@ class GenerativePRM(TransformersPRM):
     def _answers(self) -> tuple[list[int], list[int]]:
         """The tokens of Yes and of No, each once."""
         found = []
-        for name, spellings in (("yes", self.yes), ("no", self.no)):
+        for name, spellings in (("right", self.right), ("wrong", self.wrong)):
             tokens = [answer_token(self.tokenizer, each) for each in spellings]
             known = list(dict.fromkeys(token for token in tokens if token is not None))
             if not known:

@@ -24,7 +24,7 @@ from tests.registry.prms.prm_assertions import assert_long_prefixes_flagged
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34"), ())
 SHEPHERD = "{{ question }}{% if steps %} {{ steps | join(' ки\\n') }}{% endif %} ки"
-SIGNS: dict[str, Any] = {"yes": ["+", " +", "Yes"], "no": ["-", " -"]}
+SIGNS: dict[str, Any] = {"right": ["+", " +", "Yes"], "wrong": ["-", " -"]}
 
 
 def create(checkpoint: object, **arguments: Any) -> GenerativePRM:
@@ -66,7 +66,10 @@ def chat(tokenizer: Any, text: str) -> str:
 
 def test_spellings_of_an_answer_are_added_up(policy_folder: Path) -> None:
     plugin = create(
-        policy_folder, template="{{ question }}|{{ solution }}?", yes=["1", "2", "12"], no=["7", "8", "9"]
+        policy_folder,
+        template="{{ question }}|{{ solution }}?",
+        right=["1", "2", "12"],
+        wrong=["7", "8", "9"],
     )
     model: Any = AutoModelForCausalLM.from_pretrained(policy_folder)
     tokenizer: Any = AutoTokenizer.from_pretrained(policy_folder)
@@ -150,9 +153,9 @@ def test_a_thought_of_the_chat_template_is_ended_before_the_answer(policy_folder
 
 def test_a_subclass_needs_three_lines() -> None:
     class Mine(GenerativePRM):
-        checkpoint, yes, no = "nano:strong", ("+",), ("-",)
+        checkpoint, right, wrong = "nano:strong", ("+",), ("-",)
 
-    asked, given = Mine(), create("nano:strong", yes=["+"], no=["-"])
+    asked, given = Mine(), create("nano:strong", right=["+"], wrong=["-"])
     asked.check_arguments()
     assert (
         asked.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
@@ -176,8 +179,8 @@ def test_hidden_states_need_one_text() -> None:
             "cannot be filled in: UndefinedError: 'answer' is undefined",
         ),
         ({"template": "{{ question"}, "cannot be filled in: TemplateSyntaxError"),
-        ({"yes": ["+", "-"]}, "'yes' and 'no' parameters must be lists of different texts"),
-        ({"yes": []}, "'yes' parameter of the prm 'generative'"),
+        ({"right": ["+", "-"]}, "'right' and 'wrong' parameters must be lists of different texts"),
+        ({"right": []}, "'right' parameter of the prm 'generative'"),
         (
             {"thoughts": 1, "thought_tokens": 4096},
             "'thought_tokens' parameter must be below 'max_tokens', 4096",
@@ -192,9 +195,9 @@ def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None
 
 def test_a_model_without_the_answers_or_a_chat_is_refused(policy_folder: Path) -> None:
     with pytest.raises(
-        PluginFailedError, match=r"None of '☺', 'maybe so' is a token of .*Set 'yes' to texts"
+        PluginFailedError, match=r"None of '☺', 'maybe so' is a token of .*Set 'right' to texts"
     ):
-        create(policy_folder, yes=["☺", "maybe so"]).score(QUESTION, TRAJECTORIES)
+        create(policy_folder, right=["☺", "maybe so"]).score(QUESTION, TRAJECTORIES)
     plugin = create(policy_folder)
     plugin.tokenizer.chat_template = None
     with pytest.raises(PluginFailedError, match=r"has no chat template.*or set 'chat' to false"):
@@ -209,7 +212,7 @@ def test_all_that_decides_the_scores_is_in_the_identity() -> None:
         {"thoughts": 2},
         {"thoughts": 2, "cue": "?"},
         {"thoughts": 2, "temperature": 0.6},
-        {"no": ["7"]},
+        {"wrong": ["7"]},
     )
     identities = {json.dumps(create("nano:strong", **each).identity()) for each in variants}
     assert len(identities) == len(variants)
