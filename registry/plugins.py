@@ -225,6 +225,7 @@ llms = Registry(
     LLM,
     {
         "openai": "prmcal.registry.llms.openai:OpenAILLM",
+        "openai-chat": "prmcal.registry.llms.openai_chat:OpenAIChatLLM",
         "recorded": "prmcal.registry.llms.recorded:RecordedLLM",
         "transformers": "prmcal.registry.llms.transformers:TransformersLLM",
         "vllm": "prmcal.registry.llms.vllm:VLLM",
@@ -234,7 +235,8 @@ prms = Registry(
     "prm",
     PRM,
     {
-        "generative": "prmcal.registry.prms.generative:GenerativePRM",
+        "generative": "prmcal.registry.prms.generative.prm:GenerativePRM",
+        "pooling-http": "prmcal.registry.prms.pooling_http:PoolingHTTPPRM",
         "qwen": "prmcal.registry.prms.qwen:QwenPRM",
         "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",
         "recorded": "prmcal.registry.prms.recorded:RecordedPRM",

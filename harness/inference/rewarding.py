@@ -215,7 +215,10 @@ class Rewarder:
             with plugin_guard("calibrator", self.name, "predict"):
                 predicted, own = calibrator.predict_with_scores(features)
             self._check(predicted, len(readable))
-            require(bool(np.isfinite(own).all()), f"The PRM '{self.prm_name}' returned NaN.")
+            require(
+                bool(np.isfinite(own).all()),
+                f"The PRM '{self.prm_name}' returned NaN, or another value that is not finite.",
+            )
             scores = iter(own)
             logits = [np.array([np.nan if one is None else next(scores) for one in known]) for known in ids]
             tokens = [max((len(one) for one in known if one is not None), default=0) for known in ids]
@@ -234,7 +237,7 @@ class Rewarder:
             require_length(found, len(requests), "forests of hidden states")
             for each in found:
                 finite = np.isfinite(each.states).all() and np.isfinite(each.logit).all()
-                require(bool(finite), "it returned a hidden state or a logit that is not finite.")
+                require(bool(finite), "it returned NaN, or another value that is not finite.")
         return found
 
     def _predicted(self, features: Any) -> NDArray[np.float64]:

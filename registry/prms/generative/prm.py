@@ -19,7 +19,7 @@ from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.chats import chat_text
 from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.answers import answer_head, answer_token
-from prmcal.registry.prms.asking import WILL_IT_BE_RIGHT, asked, check_template
+from prmcal.registry.prms.generative.asking import WILL_IT_BE_RIGHT, asked, check_template
 from prmcal.registry.prms.packing import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.thoughts import THOUGHT_ENDS, in_thought
@@ -186,6 +186,10 @@ class GenerativePRM(TransformersPRM):
 
         count = len(self._answers[0])
         return torch.logsumexp(head[..., :count], -1) - torch.logsumexp(head[..., count:], -1)
+
+    def outputs(self) -> int:
+        """Return the number of spellings of both answers that the model has tokens for."""
+        return sum(map(len, self._answers))
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and the rows of the answers in the language-model head."""
