@@ -166,3 +166,16 @@ def test_without_a_rule_a_text_stays_as_it_is() -> None:
     plain = llms.create("transformers", checkpoint="nano:weak")
     text = "a) 1\n\n\n b) \n\n"
     assert in_steps(plain, Prefix("q"), [Completion(text, 5, "length")]) == [Completion(text, 5, "length")]
+
+
+def test_an_llm_behind_a_server_has_the_same_rules() -> None:
+    server: dict[str, Any] = {"base_url": "http://localhost:1/v1", "model": "m"}
+    completions = llms.create("openai", chat_template=OPENED, **server)
+    assert completions.opens_thought("q") and completions.count_tokens("37+15=52 so") == 2
+    counted = llms.create("openai", tokenizer="nano:weak", **server)
+    assert not counted.opens_thought("q") and counted.count_tokens("37+15=52 so") > 2
+    chat = llms.create("openai-chat", continues="vllm", splitting="after-think", **server)
+    assert chat.identity()["splitting"] == {"rule": "after-think"}
+    # A chat server returns thoughts apart, and the plugin puts the tags back.
+    drawn = Completion(f"{THOUGHT}\n\nIt is 5.", 9, "end")
+    assert len(split_steps(in_steps(chat, Prefix("q"), [drawn])[0].text)) == 2
