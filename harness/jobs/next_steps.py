@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from prmcal.harness.jobs.context import require_length
 from prmcal.harness.jobs.rollout import check_completions, in_steps, starts_in_thought
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
@@ -65,7 +67,8 @@ def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
     for stop, places in groups.items():
         own = [requests[place] for place in places]
         until = replace(sampling, stop=stop)
-        completions = patiently(llm, lambda own=own, until=until: llm.generate_batch(own, until))  # type: ignore[misc]
+        completions = patiently(llm, partial(llm.generate_batch, own, until))
+        require_length(completions, len(own), "lists of completions")
         for place, request, drawn in zip(places, own, completions, strict=True):
             check_completions(drawn, request.n)
             if stop[-1] == THOUGHT_ENDS:

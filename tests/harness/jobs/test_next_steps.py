@@ -96,11 +96,3 @@ def test_the_completions_of_a_request_go_on_apart_but_in_one_call() -> None:
     assert {each.tokens for found in drawn for each in found} == {
         len(SCRIPT.partition("</think>")[0].split()) + 1
     }
-
-
-def test_a_thought_without_an_end_ends_the_search() -> None:
-    llm = Scripted("after-think", opened=True)
-    ((drawn,),) = next_steps(
-        llm, [GenerationRequest(Prefix("q"), 1, 1)], Sampling(max_tokens=500, stop=("Then",))
-    )
-    assert drawn.finish_reason == "stop" and "</think>" in drawn.text
