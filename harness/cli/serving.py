@@ -1,0 +1,87 @@
+"""The command that serves a calibrated PRM: serve."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from prmcal.harness.cli import complete
+from prmcal.harness.cli.app import app
+from prmcal.harness.cli.options import RunArgument
+
+__all__: list[str] = []
+
+
+@app.command()
+def serve(
+    directory: RunArgument,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CELL",
+            help="The cell whose calibrator is used: its number in the leaderboard, its id or a part of it.",
+            autocompletion=complete.cells,
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="The address that the server listens at. With 0.0.0.0, other machines can reach it without a password.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 for any free one.")
+    ] = 8000,
+    max_body: Annotated[
+        int, typer.Option(metavar="BYTES", min=1, help="The largest body of a request; a larger one gets 413.")
+    ] = 2**20,
+    max_concurrent: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Requests that are answered at one time; others get 503."),
+    ] = 64,
+    max_rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The largest number of trajectories in a request.")
+    ] = 256,
+    max_question: Annotated[
+        int, typer.Option(metavar="CHARACTERS", min=1, help="The longest question.")
+    ] = 20_000,
+    batch: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Trajectories that are scored together. They come from all requests that wait.",
+        ),
+    ] = 64,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, help="Time for running requests to finish when the server is told to end."
+        ),
+    ] = 20.0,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+) -> None:
+    """Serve a calibrated PRM over HTTP.
+
+    POST /score returns the rewards of all prefixes of trajectories, POST /solve answers a question, at once or step by
+    step, and POST /samples says how many samples a question needs. GET /openapi.json describes all of it.
+
+    Only this machine can reach the server, unless --host says otherwise. Ctrl-C and SIGTERM let running requests finish.
+    """
+    from prmcal.harness.commands.serve import check_installed
+    from prmcal.harness.commands.serve import serve as run
+
+    check_installed()
+    from prmcal.harness.serving.limits import Limits
+
+    limits = Limits(
+        body=max_body,
+        concurrent=max_concurrent,
+        rows=max_rows,
+        characters=max_question,
+        batch_rows=batch,
+        grace_seconds=grace,
+    )
+    run(directory, cell, host=host, port=port, limits=limits, with_parent=with_parent)

@@ -1,0 +1,88 @@
+"""``prmcal serve``: a calibrated PRM behind HTTP."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prmcal.errors import PrmcalError
+
+if TYPE_CHECKING:
+    from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+    from prmcal.harness.serving.limits import Limits
+
+__all__ = ["check_installed", "serve"]
+
+_PACKAGES = ("fastapi", "uvicorn")
+_EXAMPLE = {"rows": [{"question": "Begin at 67, keeping two digits. a) subtract 4, b) add 1.", "steps": ["a) 67-4=63"]}]}
+
+
+def serve(
+    directory: Path, cell: str | None, *, host: str, port: int, limits: Limits, with_parent: bool = False
+) -> None:
+    """Serve the calibrated PRM of a run until a signal ends the server.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of the run.
+    cell : str or None
+        The cell whose calibrator is used.
+    host : str
+        The address that the server listens at.
+    port : int
+        Its port; 0 for any free one.
+    limits : Limits
+    with_parent : bool
+        Whether the server ends when its standard input is closed. Then whatever started it can keep the other end of a
+        pipe, and the server ends with it, however it ends.
+
+    Raises
+    ------
+    PrmcalError
+        If a package is missing, the run or the cell cannot be used, or the address is in use.
+    """
+    import prmcal
+    from prmcal.harness.machine.parent import end_with
+    from prmcal.harness.serving.server import bound_socket, run
+
+    if with_parent:
+        end_with(0)
+    prm = prmcal.load(directory, cell)
+    listening = bound_socket(host, port)
+    print(_first_lines(prm, *listening.getsockname()[:2]), flush=True)
+    with prm:
+        run(prm, limits, listening)
+
+
+def check_installed() -> None:
+    """Check that the packages of the server are installed.
+
+    Raises
+    ------
+    PrmcalError
+        If they are not.
+    """
+    if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
+        raise PrmcalError("The server needs FastAPI and uvicorn. Install them: pip install 'prmcal[serve]'")
+
+
+def _first_lines(prm: CalibratedPRM, host: str, port: int) -> str:
+    """Return what is served, where, and how to try it."""
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    parts = [prm.calibrator, prm.prm, *([prm.llm] if prm.llm else [])]
+    body = shlex.quote(json.dumps(_EXAMPLE))
+    lines = [
+        f"Serving {prm.name} ({', '.join(parts)}) at {address}. Ctrl-C ends it.",
+        f"Try it: curl {address}/score -H 'content-type: application/json' -d {body}",
+    ]
+    if not ipaddress.ip_address(host).is_loopback:
+        lines.append(
+            "Warning: other machines can reach this server, and it asks nobody for a password. Put a proxy with "
+            "authentication before it, or leave out --host."
+        )
+    return "\n".join(lines)
