@@ -28,14 +28,15 @@ def serve(
         str,
         typer.Option(
             metavar="HOST",
-            help="The address that the server listens at. With 0.0.0.0, other machines can reach it without a password.",
+            help="The address that the server listens at. With 0.0.0.0, other machines can reach it.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 for any free one.")
     ] = 8000,
     max_body: Annotated[
-        int, typer.Option(metavar="BYTES", min=1, help="The largest body of a request; a larger one gets 413.")
+        int,
+        typer.Option(metavar="BYTES", min=1, help="The largest body of a request; a larger one gets 413."),
     ] = 2**20,
     max_concurrent: Annotated[
         int,
@@ -58,7 +59,9 @@ def serve(
     grace: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0.1, help="Time for running requests to finish when the server is told to end."
+            metavar="SECONDS",
+            min=0.1,
+            help="Time for running requests to finish when the server is told to end.",
         ),
     ] = 20.0,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
@@ -68,7 +71,8 @@ def serve(
     POST /score returns the rewards of all prefixes of trajectories, POST /solve answers a question, at once or step by
     step, and POST /samples says how many samples a question needs. GET /openapi.json describes all of it.
 
-    Only this machine can reach the server, unless --host says otherwise. Ctrl-C and SIGTERM let running requests finish.
+    Only this machine can reach the server, unless --host says otherwise. Running requests may finish
+    after Ctrl-C or SIGTERM.
     """
     from prmcal.harness.commands.serve import check_installed
     from prmcal.harness.commands.serve import serve as run
@@ -81,7 +85,7 @@ def serve(
         concurrent=max_concurrent,
         rows=max_rows,
         characters=max_question,
-        batch_rows=batch,
+        batch=batch,
         grace_seconds=grace,
     )
     run(directory, cell, host=host, port=port, limits=limits, with_parent=with_parent)

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["check_installed", "serve"]
 
 _PACKAGES = ("fastapi", "uvicorn")
-_EXAMPLE = {"rows": [{"question": "Begin at 67, keeping two digits. a) subtract 4, b) add 1.", "steps": ["a) 67-4=63"]}]}
+_EXAMPLE = {
+    "rows": [
+        {"question": "Begin at 67, keeping two digits. a) subtract 4, b) add 1.", "steps": ["a) 67-4=63"]}
+    ]
+}
 
 
 def serve(
@@ -78,6 +82,7 @@ def _first_lines(prm: CalibratedPRM, host: str, port: int) -> str:
     body = shlex.quote(json.dumps(_EXAMPLE))
     lines = [
         f"Serving {prm.name} ({', '.join(parts)}) at {address}. Ctrl-C ends it.",
+        *([prm.chosen_by] if prm.chosen_by else []),
         f"Try it: curl {address}/score -H 'content-type: application/json' -d {body}",
     ]
     if not ipaddress.ip_address(host).is_loopback:

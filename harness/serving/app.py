@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
+from prmcal.harness.inference.waiting import Together
 
 from prmcal import __version__
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.results import Solution
-from prmcal.harness.serving.batching import Batcher
+from prmcal.harness.inference.results import PrefixRewards, Solution
 from prmcal.harness.serving.bodies import (
     Health,
     Invalid,
@@ -36,6 +36,9 @@ from prmcal.harness.serving.refusals import ENDING, add_handlers, refusal, sente
 from prmcal.harness.serving.streaming import MEDIA_TYPE, lines
 
 __all__ = ["create_app"]
+
+Item = tuple[str, Sequence[str]]
+"""A question and the steps of a trajectory."""
 
 _ADDRESSES = {
     "POST /score": "rewards of all prefixes of trajectories",
@@ -71,7 +74,7 @@ def create_app(
     on_failure : callable, optional
         It is called if the models cannot be loaded.
     """
-    batcher = Batcher(prm.score_many, limits.batch_rows, limits.batch_characters)
+    scoring: Together[Item, PrefixRewards] = Together(prm.score_each, limits.batch)
     health = Health(status="loading", version=__version__, serves=prm.name)
 
     async def load() -> None:
@@ -107,6 +110,17 @@ def create_app(
     async def told(_: Any, error: Exception) -> Response:
         return refusal(503, ENDING)
 
+    async def checked(question: str) -> None:
+        """Score a bare question, so that one that no model can read is refused as such."""
+        wrong = _wrong_question(question, limits)
+        if wrong:
+            raise PrmcalError(wrong)
+        (bare,) = await ending.before(scoring.ask([(question, ())]))
+        if isinstance(bare, PrmcalError):
+            raise bare
+        if bare.point[0] is None:
+            raise PrmcalError(f"question: it is too long for the PRM. It has {len(question):,} characters.")
+
     @app.get("/", summary="What is served")
     async def served() -> Served:
         return Served(
@@ -114,6 +128,7 @@ def create_app(
             llm=prm.llm,
             prm=prm.prm,
             calibrator=prm.calibrator,
+            chosen_by=prm.chosen_by,
             levels=list(prm.levels),
             limits=asdict(limits),
             addresses=_ADDRESSES,
@@ -137,7 +152,7 @@ def create_app(
             )
         replies = [ScoredRow(error=_wrong(row, limits)) for row in body.rows]
         right = [(reply, row) for reply, row in zip(replies, body.rows, strict=True) if not reply.error]
-        scored = await ending.before(batcher.score([(row.question, row.steps) for _, row in right]))
+        scored = await ending.before(scoring.ask([(row.question, row.steps) for _, row in right]))
         for (reply, _), each in zip(right, scored, strict=True):
             if isinstance(each, PrmcalError):
                 reply.error = str(each)
@@ -148,7 +163,7 @@ def create_app(
     @app.post("/samples", summary="Count the samples that a question needs", responses=_PROBLEMS)
     async def samples(body: SamplesBody) -> SamplesReply:
         """Return N_IAS: so many samples hold a right one with the target probability."""
-        _check(body.question, limits)
+        await checked(body.question)
         work = asyncio.to_thread(prm.samples, body.question, target=body.target, level=body.level)
         return SamplesReply(samples=await ending.before(work))
 
@@ -157,11 +172,13 @@ def create_app(
     )
     async def solve(body: SolveBody) -> Any:
         """Answer a question with as many samples as it needs, or say that the answer is not known (`abstained`)."""
-        _check(body.question, limits)
+        await checked(body.question)
         if not body.stream:
-            return await ending.before(prm.asolve(body.question, **body.options()))
+            work = asyncio.to_thread(prm.solve_many, [body.question], **body.options())
+            (solution,) = await ending.before(work)
+            return refusal(502, solution.error) if solution.error else solution
         events = prm.astream(body.question, **body.options())
-        first = await ending.before(anext(events))  # Its error still has a status of its own.
+        first = await ending.before(anext(events))  # An option that is wrong still has a status of its own.
         return StreamingResponse(lines(first, events, ending), media_type=MEDIA_TYPE)
 
     return app
@@ -172,12 +189,6 @@ def _wrong(row: ScoreRow | Invalid, limits: Limits) -> str:
     if isinstance(row, Invalid):
         return row.error
     return _wrong_question(row.question, limits)
-
-
-def _check(question: str, limits: Limits) -> None:
-    wrong = _wrong_question(question, limits)
-    if wrong:
-        raise PrmcalError(wrong)
 
 
 def _wrong_question(question: str, limits: Limits) -> str:

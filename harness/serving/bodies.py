@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from prmcal.harness.inference.results import PrefixRewards
 
@@ -75,14 +82,18 @@ def _row(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 class ScoreBody(_Body):
     """Trajectories to score."""
 
-    rows: list[Annotated[ScoreRow, WrapValidator(_row)]] = Field(description="At least one trajectory.", min_length=1)
+    rows: list[Annotated[ScoreRow, WrapValidator(_row)]] = Field(
+        description="At least one trajectory.", min_length=1
+    )
 
 
 class ScoredRow(BaseModel):
     """The rewards of a trajectory, or why it has none."""
 
     rewards: PrefixRewards | None = None
-    error: str = Field(default="", description="Why it was not scored; empty if it was. Other rows are not affected.")
+    error: str = Field(
+        default="", description="Why it was not scored; empty if it was. Other rows are not affected."
+    )
 
 
 class ScoreReply(BaseModel):
@@ -100,13 +111,13 @@ class SolveBody(_Body):
     max_samples: int | None = Field(default=None, ge=1, le=4096, description="The largest number of samples.")
     abstain_below: float | None = Field(
         default=None,
-        ge=0.0,
-        le=1.0,
-        allow_inf_nan=False,
+        **_PROBABILITY,
         description="Do not answer if the probability that the answer is right is below this bound.",
     )
     strategy: str | None = Field(
-        default=None, description="The strategy, by its name in `prmcal list strategy`.", examples=["best-of-n + IAS"]
+        default=None,
+        description="The strategy, by its name in `prmcal list strategy`.",
+        examples=["best-of-n + IAS"],
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="The same seed gives the same samples.")
     stream: bool = Field(
@@ -131,7 +142,9 @@ class SamplesBody(_Body):
 class SamplesReply(BaseModel):
     """The number of samples that hold a right one with the target probability."""
 
-    samples: int = Field(description="N_IAS(p, C), where p is the calibrated reward of the bare question.", ge=1)
+    samples: int = Field(
+        description="N_IAS(p, C), where p is the calibrated reward of the bare question.", ge=1
+    )
 
 
 class Health(BaseModel):
@@ -147,6 +160,7 @@ class Served(BaseModel):
     """What the server serves."""
 
     cell: str = Field(description="The cell or the folder whose calibrator is used.")
+    chosen_by: str = Field(description="The rule by which the cell was chosen; empty if it was asked for.")
     llm: str = Field(description="The LLM; empty if the server only scores.")
     prm: str
     calibrator: str
@@ -157,7 +171,7 @@ class Served(BaseModel):
 
 
 def in_words(errors: Any) -> str:
-    """Return the first of pydantic's errors as a sentence with the place and the value, and how many others there are."""
+    """Return the first of pydantic's errors as a sentence, and how many others there are."""
     first, *others = errors
     place = ".".join(str(each) for each in first["loc"] if each != "body")
     value = repr(first.get("input"))

@@ -23,9 +23,8 @@ class Limits:
         Trajectories of one request.
     characters : int
         Characters of a question.
-    batch_rows, batch_characters : int
-        Trajectories that are scored together, and the characters of their questions and steps. A trajectory that is
-        longer is scored alone.
+    batch : int
+        Trajectories that are scored together, from all requests that wait.
     body_seconds : float
         Within this time the body of a request must have arrived.
     grace_seconds : float
@@ -41,8 +40,7 @@ class Limits:
     concurrent: int = 64
     rows: int = 256
     characters: int = 20_000
-    batch_rows: int = 64
-    batch_characters: int = 200_000
+    batch: int = 64
     body_seconds: float = 30.0
     grace_seconds: float = 20.0
 

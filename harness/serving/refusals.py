@@ -51,8 +51,12 @@ def add_handlers(app: FastAPI) -> None:
         errors: Any = error.errors()
         if errors[0]["type"] == "json_invalid":
             return refusal(400, "The body is not JSON. Send a JSON object; /openapi.json describes it.")
-        if isinstance(errors[0].get("input"), bytes):  # A page of another server could send such a body unasked.
-            return refusal(415, "The body has another type. Send the header 'content-type: application/json'.")
+        if isinstance(
+            errors[0].get("input"), bytes
+        ):  # A page of another server could send such a body unasked.
+            return refusal(
+                415, "The body has another type. Send the header 'content-type: application/json'."
+            )
         return refusal(422, in_words(errors))
 
     async def http(_: Request, error: Exception) -> JSONResponse:

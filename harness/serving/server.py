@@ -75,7 +75,9 @@ def run(prm: CalibratedPRM, limits: Limits, listening: socket.socket) -> None:
 
 async def _serve(server: _Server, listening: socket.socket) -> None:
     await server.serve([listening])
-    if server.ending.begun:  # A thread with a model may still run. Nothing can stop it, and Python would wait for it.
+    if (
+        server.ending.begun
+    ):  # A thread with a model may still run. Nothing can stop it, and Python would wait for it.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

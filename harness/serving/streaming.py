@@ -23,7 +23,9 @@ __all__ = ["MEDIA_TYPE", "lines"]
 MEDIA_TYPE = "application/x-ndjson"
 
 
-async def lines(first: Step | Solution, rest: AsyncIterator[Step | Solution], ending: Ending) -> AsyncIterator[str]:
+async def lines(
+    first: Step | Solution, rest: AsyncIterator[Step | Solution], ending: Ending
+) -> AsyncIterator[str]:
     """Yield the lines of a stream.
 
     Parameters
@@ -46,8 +48,11 @@ async def lines(first: Step | Solution, rest: AsyncIterator[Step | Solution], en
 
 
 def _line(event: Step | Solution) -> str:
-    kind = "step" if isinstance(event, Step) else "solution"
-    return _encoded({"event": kind, **asdict(event)})
+    if isinstance(event, Step):
+        return _encoded({"event": "step", **asdict(event)})
+    if event.error:
+        return _encoded({"event": "error", "error": event.error})
+    return _encoded({"event": "solution", **asdict(event)})
 
 
 def _encoded(data: dict[str, Any]) -> str:
