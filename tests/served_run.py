@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import prmcal
+from prmcal.db.run_folder import published_path
 from tests.conftest import PLUGINS, command, environment
 
-CELL = "calibration/nano-weak/nano-prm/isotonic/nano-math"
+CELL = "calibration/nano-weak/nano-prm/quantiles/nano-math"
+NAN, GONE = "give NaN", "go away"
+"""What a question has for which the PRM (tests/plugins/faulty_prm.py) returns NaN, or its server goes away."""
 SECONDS = 120
 GRID: dict[str, Any] = {
     "name": "served",
@@ -28,7 +34,13 @@ GRID: dict[str, Any] = {
     ],
     "prms": [{"name": "nano-prm", "plugin": "faulty-nano-prm", "arguments": {"dtype": "float32"}}],
     "calibrators": ["uncalibrated", "isotonic", {"name": "quantiles", "plugin": "monotone-quantile"}],
-    "calibration": {"name": "nano-math", "split": "calibration", "questions": 12, "trajectories": 2, "follow_ups": 2},
+    "calibration": {
+        "name": "nano-math",
+        "split": "calibration",
+        "questions": 12,
+        "trajectories": 2,
+        "follow_ups": 2,
+    },
     "datasets": [{"name": "nano-math", "split": "test", "questions": 4}],
     "sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256},
     "measurement": {"measured": 1, "follow_ups": 2, "bins": 5, "replicates": 100},
@@ -37,9 +49,14 @@ GRID: dict[str, Any] = {
 }
 
 
-def build(folder: Path) -> Path:
-    """Run the grid into a folder."""
-    prmcal.run(GRID, folder, workers=1, plugins=[PLUGINS / "faulty_prm.py"])
+def shared_run(factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run. All processes of the tests share it. Tests must not write to it."""
+    common = factory.getbasetemp()
+    folder = (common.parent if "PYTEST_XDIST_WORKER" in os.environ else common) / "served-run"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not published_path(folder).exists():
+            prmcal.run(GRID, folder, workers=1, plugins=[PLUGINS / "faulty_prm.py"])
     return folder
 
 
@@ -51,7 +68,6 @@ def served(folder: Path, *options: object) -> Iterator[tuple[str, subprocess.Pop
     with subprocess.Popen(
         command("serve", folder, "--port", 0, *options),
         env=environment(),
-        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -68,7 +84,3 @@ def served(folder: Path, *options: object) -> Iterator[tuple[str, subprocess.Pop
             yield address, process
         finally:
             process.kill()
-
-
-if __name__ == "__main__":
-    print(build(Path(sys.argv[1])))

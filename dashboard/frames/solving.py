@@ -55,11 +55,11 @@ class Solving:
         return [*([self.bare] if self.bare else []), *self.steps.get(trajectory, [])]
 
     def _follow(self, event: dict[str, Any]) -> None:
-        """Go on to another trajectory if it begins after the current one, or grew twice while that one did not."""
-        trajectory, shown = event["trajectory"], self.steps.get(self.current, [])
+        """Show another trajectory if this one has its answer, or did not grow while another one did twice."""
+        trajectory, shown = event["trajectory"], self.steps.get(self.current)
         if trajectory == self.current:
             self._others.clear()
-        elif trajectory in self._others or (event["step"] == 1 and len(shown) > 1):
+        elif trajectory in self._others or (shown and shown[-1]["terminal"]):
             self.current = trajectory
             self._others.clear()
         else:
@@ -73,14 +73,15 @@ def reward_table(steps: Sequence[dict[str, Any]]) -> pd.DataFrame:
     -------
     DataFrame
         The columns of :func:`prmcal.dashboard.frames.steps.step_table` that charts need. Nothing was measured, so
-        success rates and budgets are missing.
+        success rates and budgets are missing. A prefix that contains its final answer has no calibrated reward, since
+        calibrators are fitted without such prefixes.
     """
-    ends = [_ends(step["quantiles"]) for step in steps]
+    ends = [_ends(None if step["terminal"] else step["quantiles"]) for step in steps]
     unknown = dict.fromkeys((*_UNMEASURED, *_BUDGETS), np.nan)
     columns = {
         "step": [step["step"] for step in steps],
         "reward": [step["uncalibrated"] for step in steps],
-        "calibrated": [step["point"] for step in steps],
+        "calibrated": [None if step["terminal"] else step["point"] for step in steps],
         "band_low": [low for low, _ in ends],
         "band_high": [high for _, high in ends],
     }
@@ -88,18 +89,22 @@ def reward_table(steps: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def sample_table(solving: Solving) -> pd.DataFrame:
-    """Return one row for each trajectory of a solution: sample, answer, steps, tokens and last calibrated reward."""
+    """Return one row for each trajectory of a solution: sample, answer, steps, tokens and reward.
+
+    The reward is the calibrated one of the longest prefix without an answer.
+    """
     assert solving.solution is not None
     rows = []
     for place, trajectory in enumerate(solving.solution["trajectories"]):
-        steps = solving.steps.get(place, [])
+        steps = solving.along(place)
+        known = [step["point"] for step in steps if not step["terminal"]]
         rows.append(
             {
                 "sample": place + 1,
                 "answer": trajectory["answer"],
                 "steps": max((step["step"] for step in steps), default=None),
                 "tokens": trajectory["tokens"],
-                "reward": steps[-1]["point"] if steps else None,
+                "reward": known[-1] if known else None,
             }
         )
     return pd.DataFrame(rows, columns=["sample", "answer", "steps", "tokens", "reward"])

@@ -42,8 +42,9 @@ def show(path: Path, address: str) -> None:
         st.error(escaped(str(error)))
         return
     st.caption(
-        f"Cell {escaped(serves['cell'])}. LLM {escaped(serves['llm'] or 'none')}, PRM {escaped(serves['prm'])}, "
-        f"calibrator {escaped(serves['calibrator'])}."
+        f"LLM {escaped(serves['llm'] or 'none')}, PRM {escaped(serves['prm'])}, calibrator "
+        f"{escaped(serves['calibrator'])}.",
+        help=escaped(serves["chosen_by"]) or None,
     )
     if not serves["llm"]:
         st.info("The server has no LLM, so it scores solutions but cannot answer questions.")

@@ -10,12 +10,12 @@ from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
-from prmcal.harness.inference.waiting import Together
 
 from prmcal import __version__
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.results import PrefixRewards, Solution
+from prmcal.harness.inference.waiting import Together
 from prmcal.harness.serving.bodies import (
     Health,
     Invalid,
@@ -30,7 +30,7 @@ from prmcal.harness.serving.bodies import (
     SolveBody,
 )
 from prmcal.harness.serving.ending import Ending, EndingError
-from prmcal.harness.serving.gate import Gate
+from prmcal.harness.serving.gate import Gate, Inside
 from prmcal.harness.serving.limits import Limits
 from prmcal.harness.serving.refusals import ENDING, add_handlers, refusal, sentence
 from prmcal.harness.serving.streaming import MEDIA_TYPE, lines
@@ -75,7 +75,7 @@ def create_app(
         It is called if the models cannot be loaded.
     """
     scoring: Together[Item, PrefixRewards] = Together(prm.score_each, limits.batch)
-    health = Health(status="loading", version=__version__, serves=prm.name)
+    health, inside = Health(status="loading", requests=0, version=__version__), Inside()
 
     async def load() -> None:
         try:
@@ -103,7 +103,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.add_middleware(Gate, limits=limits)
+    app.add_middleware(Gate, limits=limits, inside=inside)
     add_handlers(app)
 
     @app.exception_handler(EndingError)
@@ -138,7 +138,7 @@ def create_app(
     @app.get("/health", summary="Whether the server can answer", responses={503: {"model": Health}})
     async def healthy(response: Response) -> Health:
         response.status_code = 200 if health.status == "ready" else 503
-        return health
+        return health.model_copy(update={"requests": inside.requests})
 
     @app.post("/score", summary="Score all prefixes of trajectories", responses=_PROBLEMS)
     async def score(body: ScoreBody) -> ScoreReply:

@@ -151,8 +151,10 @@ class Health(BaseModel):
     """Whether the server can answer."""
 
     status: str = Field(description="`ready`, `loading` or `failed`.", examples=["ready"])
+    requests: int = Field(
+        description="How many requests are answered now, apart from those with the method GET."
+    )
     version: str = Field(description="The version of prmcal.")
-    serves: str = Field(description="The cell or the folder whose calibrator is used.")
     error: str = Field(default="", description="Why the models could not be loaded; empty if nothing failed.")
 
 

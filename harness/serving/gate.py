@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prmcal.harness.serving.limits import Limits
 from prmcal.harness.serving.refusals import refusal
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "Inside"]
 
 _RETRY_SECONDS = 1
+
+
+@dataclass
+class Inside:
+    """How many requests are answered now."""
+
+    requests: int = 0
 
 
 class _TooLargeError(Exception):
@@ -28,17 +36,19 @@ class Gate:
     app : ASGIApp
         It gets the requests that pass, with their whole body.
     limits : Limits
+    inside : Inside
+        The gate counts the requests that it lets in.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app, self._limits, self._inside = app, limits, 0
+    def __init__(self, app: ASGIApp, limits: Limits, inside: Inside) -> None:
+        self._app, self._limits, self._inside = app, limits, inside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self._app(scope, receive, send)
             return
-        if self._inside >= self._limits.concurrent:
+        if self._inside.requests >= self._limits.concurrent:
             message = (
                 f"The server answers {self._limits.concurrent} requests already, which is its limit. "
                 f"Try again after {_RETRY_SECONDS} s."
@@ -46,11 +56,11 @@ class Gate:
             headers = {"retry-after": str(_RETRY_SECONDS), "connection": "close"}
             await refusal(503, message, headers)(scope, receive, send)
             return
-        self._inside += 1
+        self._inside.requests += 1
         try:
             await self._pass(scope, receive, send)
         finally:
-            self._inside -= 1
+            self._inside.requests -= 1
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         limits, close = self._limits, {"connection": "close"}

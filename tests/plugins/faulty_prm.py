@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from prmcal import PrefixScores, ScoringRequest, prm
+from prmcal import HiddenStates, PrefixScores, ScoringRequest, prm
 from prmcal.errors import NoAnswerError
 from prmcal.registry.prms.qwen import QwenPRM
 
@@ -21,10 +23,21 @@ class FaultyNanoPRM(QwenPRM):
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         found = super().score_batch(requests)
-        if any(GONE in request.question for request in requests):
-            raise NoAnswerError("The server of the PRM does not answer.")
         for request, scores in zip(requests, found, strict=True):
-            if NAN in request.question:
-                for each in scores:
-                    each.logit[:] = np.nan
+            for each in scores:
+                spoil(request, each.logit)
         return found
+
+    def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+        found = super().hidden_states(requests)
+        for request, each in zip(requests, found, strict=True):
+            spoil(request, each.states)
+        return found
+
+
+def spoil(request: ScoringRequest, values: NDArray[Any]) -> None:
+    """Show one of the faults."""
+    if GONE in request.question:
+        raise NoAnswerError("The server of the PRM does not answer.")
+    if NAN in request.question:
+        values[:] = np.nan

@@ -34,6 +34,7 @@ from prmcal.dashboard.views.parts.tables import show_table
 __all__ = ["show_solving"]
 
 _HEIGHT = 300
+_ANSWER = "*final answer*"
 _SOLVED = "prmcal solved"
 _SECONDS_BETWEEN_PICTURES = 0.2
 
@@ -192,7 +193,10 @@ def _trajectory(steps: Sequence[Mapping[str, Any]], style: Style) -> None:
         {
             "Step": [integer(step["step"]) for step in steps],
             "Text": [with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps],
-            "Calibrated reward": [_calibrated(row) for row in rows],
+            "Calibrated reward": [
+                _ANSWER if step["terminal"] else _calibrated(row)
+                for step, row in zip(steps, rows, strict=True)
+            ],
             "PRM reward": numbers(table["reward"]),
         }
     )
