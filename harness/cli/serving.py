@@ -6,24 +6,19 @@ from typing import Annotated
 
 import typer
 
-from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import RunArgument
+from prmcal.harness.cli.use import CalibratorOption, CellOption, LLMOption, PRMOption, SourceArgument
 
 __all__: list[str] = []
 
 
 @app.command()
 def serve(
-    directory: RunArgument,
-    cell: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CELL",
-            help="The cell whose calibrator is used: its number in the leaderboard, its id or a part of it.",
-            autocompletion=complete.cells,
-        ),
-    ] = None,
+    run: SourceArgument,
+    cell: CellOption = None,
+    llm: LLMOption = None,
+    prm: PRMOption = None,
+    calibrator: CalibratorOption = None,
     host: Annotated[
         str,
         typer.Option(
@@ -74,8 +69,7 @@ def serve(
     Only this machine can reach the server, unless --host says otherwise. Running requests may finish
     after Ctrl-C or SIGTERM.
     """
-    from prmcal.harness.commands.serve import check_installed
-    from prmcal.harness.commands.serve import serve as run
+    from prmcal.harness.commands.serve import check_installed, serve_calibrated
 
     check_installed()
     from prmcal.harness.serving.limits import Limits
@@ -88,4 +82,5 @@ def serve(
         batch=batch,
         grace_seconds=grace,
     )
-    run(directory, cell, host=host, port=port, limits=limits, with_parent=with_parent)
+    names = {"llm": llm, "prm": prm, "calibrator": calibrator}
+    serve_calibrated(run, cell, names, host=host, port=port, limits=limits, with_parent=with_parent)

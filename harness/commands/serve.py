@@ -6,7 +6,7 @@ import importlib.util
 import ipaddress
 import json
 import shlex
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from prmcal.errors import PrmcalError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.serving.limits import Limits
 
-__all__ = ["check_installed", "serve"]
+__all__ = ["check_installed", "serve_calibrated"]
 
 _PACKAGES = ("fastapi", "uvicorn")
 _EXAMPLE = {
@@ -25,17 +25,24 @@ _EXAMPLE = {
 }
 
 
-def serve(
-    directory: Path, cell: str | None, *, host: str, port: int, limits: Limits, with_parent: bool = False
+def serve_calibrated(
+    source: str,
+    cell: str | None,
+    names: Mapping[str, str | None],
+    *,
+    host: str,
+    port: int,
+    limits: Limits,
+    with_parent: bool = False,
 ) -> None:
-    """Serve the calibrated PRM of a run until a signal ends the server.
+    """Serve a calibrated PRM until a signal ends the server.
 
     Parameters
     ----------
-    directory : Path
-        The output folder of the run.
-    cell : str or None
-        The cell whose calibrator is used.
+    source, cell
+        As for :func:`prmcal.harness.inference.loading.load`.
+    names : mapping
+        Names of an LLM, a PRM and a calibrator, which limit the choice of the cell.
     host : str
         The address that the server listens at.
     port : int
@@ -48,18 +55,17 @@ def serve(
     Raises
     ------
     PrmcalError
-        If a package is missing, the run or the cell cannot be used, or the address is in use.
+        If the run or the cell cannot be used, the address is in use, or the models cannot be loaded.
     """
-    import prmcal
+    from prmcal.harness.inference.loading import load
     from prmcal.harness.machine.parent import end_with
     from prmcal.harness.serving.server import bound_socket, run
 
     if with_parent:
         end_with(0)
-    prm = prmcal.load(directory, cell)
     listening = bound_socket(host, port)
-    print(_first_lines(prm, *listening.getsockname()[:2]), flush=True)
-    with prm:
+    with load(source, cell, **names) as prm:
+        print(_first_lines(prm, *listening.getsockname()[:2]), flush=True)
         run(prm, limits, listening)
 
 

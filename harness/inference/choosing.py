@@ -118,4 +118,9 @@ def _first_ranked(folder: RunFolder, fits: list[Job[FitParameters]]) -> Job[FitP
         for standing in ranking:
             if standing.calibrator in by_name:
                 return by_name[standing.calibrator]
-    return fits[0]
+    # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
+    return next((job for job in fits if _plugin_of(job) != "uncalibrated"), fits[0])
+
+
+def _plugin_of(fit: Job[FitParameters]) -> str:
+    return fit.shards[0].parameters.calibrator.plugin
