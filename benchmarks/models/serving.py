@@ -1,4 +1,4 @@
-"""Scores of `prmcal serve` under 32 clients, against one client, and against a server that scores one request at a time.
+"""`prmcal serve` under 32 clients, against one client, and against a server that scores one request at a time.
 
 python -m benchmarks.models.serving [DIR]
 

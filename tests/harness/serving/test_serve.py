@@ -219,7 +219,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(body=values)
 @example(body={"rows": [{"question": "\ud800"}]})
 @example(body={"question": "\ud800"})
@@ -257,16 +257,18 @@ def test_what_is_served_is_told(address: str, here: CalibratedPRM) -> None:
 
 
 def test_a_busy_server_refuses_stops_what_nobody_reads_and_ends_in_time(folder: Path) -> None:
-    endless = {"question": QUESTION, "strategy": "best-of-n", "max_samples": 4096, "stream": True}
+    # It draws one sample after the other and is never sure.
+    endless = {"question": QUESTION, "target": 0.999999999, "max_samples": 4096, "stream": True}
     with served(folder, "--cell", CELL, "--max-concurrent", 1, "--grace", 0.5) as (address, process):
         with httpx2.stream("POST", f"{address}/solve", json=endless, timeout=SECONDS) as stream:
-            next(stream.iter_lines())
+            lines = stream.iter_lines()
+            next(lines)
             refused = post(address, "score", {"rows": [{"question": QUESTION}]})
             assert refused.status_code == 503
             assert refused.headers["retry-after"] == "1"
             assert "its limit" in refused.json()["error"]
             assert httpx2.get(f"{address}/health").status_code == 200
-        # The client went away. Its 4096 samples would keep the only place for an hour.
+        # The client went away. Its 4096 samples would keep the only place for long.
         end = time.monotonic() + SECONDS
         while post(address, "score", {"rows": [{"question": QUESTION}]}).status_code == 503:
             assert time.monotonic() < end
@@ -281,7 +283,7 @@ def test_a_busy_server_refuses_stops_what_nobody_reads_and_ends_in_time(folder: 
 
 
 def test_a_request_that_runs_is_finished_before_the_end(folder: Path) -> None:
-    body = {"question": QUESTION, "strategy": "best-of-n", "max_samples": 64}
+    body = {"question": QUESTION, "strategy": "best-of-n", "max_samples": 16}
     with served(folder, "--cell", CELL, "--grace", SECONDS) as (address, process):
         replies: list[httpx2.Response] = []
         client = threading.Thread(target=lambda: replies.append(post(address, "solve", body)))
@@ -290,7 +292,7 @@ def test_a_request_that_runs_is_finished_before_the_end(folder: Path) -> None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         client.join(SECONDS)
-        assert len(replies[0].json()["trajectories"]) == 64
+        assert len(replies[0].json()["trajectories"]) == 16
         assert process.wait(SECONDS) == 0
 
 
