@@ -67,7 +67,6 @@ def _question(examples: list[str]) -> str:
         "Question",
         height="content",
         max_chars=_LONGEST,
-        help="The models know questions like those of the run best.",
         **bound_text("ask", examples[0] if examples else ""),
     )
     return text
