@@ -33,7 +33,16 @@ GRID: dict[str, Any] = {
         }
     ],
     "prms": [{"name": "nano-prm", "plugin": "faulty-nano-prm", "arguments": {"dtype": "float32"}}],
-    "calibrators": ["uncalibrated", "isotonic", {"name": "quantiles", "plugin": "monotone-quantile"}],
+    "calibrators": [
+        "uncalibrated",
+        "isotonic",
+        {"name": "quantiles", "plugin": "monotone-quantile"},
+        {
+            "name": "lora",
+            "plugin": "quantile-lora",
+            "arguments": {"layers": "all", "epochs": 1, "head": "full"},
+        },
+    ],
     "calibration": {
         "name": "nano-math",
         "split": "calibration",

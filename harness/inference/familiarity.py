@@ -39,7 +39,9 @@ def familiarity_of(
     if known is None:
         return _UNKNOWN
     places = [
-        _place("characters of the question", float(len(question)), known.lengths.astype(np.float64)),
+        _place(
+            "length of the question in characters", float(len(question)), known.lengths.astype(np.float64)
+        ),
         _place("reward of the bare question", float(expit(bare_score)), expit(known.bare_scores)),
     ]
     first = scores[: known.scores.shape[1]]

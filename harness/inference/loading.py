@@ -127,7 +127,7 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
     levels = sorted({each.level for each in plan.cells if each.level is not None})
     with plugin_guard("calibrator", given.calibrator.name, "load"):
         loaded = given.calibrator.build(calibrators).load(fitted)
-    rewarder = Rewarder(given.prm.build(prms), loaded, given.calibrator.name, levels)
+    rewarder = Rewarder(given.prm.build(prms), given.prm.name, loaded, given.calibrator.name, levels)
     models = Models(
         llm_reference.build(llms),
         llm_reference.name,
@@ -214,7 +214,9 @@ def _of_checkpoint(folder: Path, llm: str | None) -> CalibratedPRM:
             f"{folder} is a checkpoint without quantiles. Give one that `prmcal export-prm` wrote, or a run."
         )
     prm = prms.create("qwen", checkpoint=str(folder))
-    return _without_run(Rewarder(prm, None, "export-prm"), llm, str(folder), "qwen", "export-prm")
+    return _without_run(
+        Rewarder(prm, folder.name, None, "export-prm"), llm, str(folder), "qwen", "export-prm"
+    )
 
 
 def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
@@ -225,7 +227,7 @@ def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
     assert isinstance(calibrator, QuantileAdapter)
     with plugin_guard("calibrator", "quantile-adapter", "load"):
         calibrator.restore(prm)
-    rewarder = Rewarder(prm, calibrator, "quantile-adapter")
+    rewarder = Rewarder(prm, base, calibrator, "quantile-adapter")
     return _without_run(rewarder, llm, str(folder), base, "quantile-adapter")
 
 

@@ -92,6 +92,8 @@ class Rewarder:
     Parameters
     ----------
     prm : PRM
+    prm_name : str
+        The name of the PRM in messages.
     calibrator : Calibrator or None
         None for an exported calibrated PRM, whose own outputs are the quantiles.
     name : str
@@ -106,9 +108,15 @@ class Rewarder:
     """
 
     def __init__(
-        self, prm: PRM, calibrator: Calibrator | None, name: str = "", more_levels: Sequence[float] = ()
+        self,
+        prm: PRM,
+        prm_name: str,
+        calibrator: Calibrator | None,
+        name: str,
+        more_levels: Sequence[float] = (),
     ) -> None:
         self.prm = prm
+        self.prm_name = prm_name
         self.calibrator = calibrator
         self.name = name
         if calibrator is None:
@@ -126,7 +134,7 @@ class Rewarder:
             If the PRM fails, or returns something outside its contract, such as NaN.
         """
         requests, places = _by_question(items)
-        with plugin_guard("prm", self.prm.plugin_name, "score"):
+        with plugin_guard("prm", self.prm_name, "score"):
             found = patiently(self.prm, lambda: self.prm.score_batch(requests))
             require_length(found, len(requests), "lists of scores")
             for request, scores in zip(requests, found, strict=True):
@@ -207,7 +215,10 @@ class Rewarder:
             with plugin_guard("calibrator", self.name, "predict"):
                 predicted, own = calibrator.predict_with_scores(features)
             self._check(predicted, len(readable))
-            require(bool(np.isfinite(own).all()), f"The PRM '{self.prm.plugin_name}' returned NaN.")
+            require(
+                bool(np.isfinite(own).all()),
+                f"The PRM '{self.prm_name}' returned NaN, or another value that is not finite.",
+            )
             scores = iter(own)
             logits = [np.array([np.nan if one is None else next(scores) for one in known]) for known in ids]
             tokens = [max((len(one) for one in known if one is not None), default=0) for known in ids]
@@ -221,12 +232,12 @@ class Rewarder:
         return self._filled(logits, self._predicted(features), [each.tokens for each in scored])
 
     def _hidden(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
-        with plugin_guard("prm", self.prm.plugin_name, "give hidden states"):
+        with plugin_guard("prm", self.prm_name, "give hidden states"):
             found = patiently(self.prm, lambda: self.prm.hidden_states(requests))
             require_length(found, len(requests), "forests of hidden states")
             for each in found:
                 finite = np.isfinite(each.states).all() and np.isfinite(each.logit).all()
-                require(bool(finite), "it returned a hidden state or a logit that is not finite.")
+                require(bool(finite), "it returned NaN, or another value that is not finite.")
         return found
 
     def _predicted(self, features: Any) -> NDArray[np.float64]:

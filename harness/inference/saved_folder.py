@@ -116,7 +116,9 @@ def load(folder: Path) -> CalibratedPRM:
     calibrator = references["calibrator"]
     with plugin_guard("calibrator", calibrator.name, "load"):
         loaded = calibrator.build(calibrators).load(folder / _CALIBRATOR)
-    rewarder = Rewarder(references["prm"].build(prms), loaded, calibrator.name, levels)
+    rewarder = Rewarder(
+        references["prm"].build(prms), references["prm"].name, loaded, calibrator.name, levels
+    )
     models = Models(
         references["llm"].build(llms),
         references["llm"].name,

@@ -96,7 +96,7 @@ def open_questions(models: Models, admitted: Sequence[tuple[int, str]], failed: 
     for (number, text), bare in zip(checked, found, strict=True):
         if isinstance(bare, Rewarded) and np.isnan(bare.logit[0]):
             bare = PrmcalError(
-                f"The question is too long for the PRM '{models.rewarder.prm.plugin_name}', which reads at most "
+                f"The question is too long for the PRM '{models.rewarder.prm_name}', which reads at most "
                 f"{getattr(models.rewarder.prm, 'max_tokens', 'fewer')} tokens. It has {len(text):,} characters."
             )
         if isinstance(bare, PrmcalError):
@@ -220,9 +220,12 @@ def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
     samples = "1 sample" if drawn == 1 else f"{drawn} samples"
     if not isinstance(asking.strategy, SequentialRule):
         return "planned", f"The strategy '{asking.name}' planned {samples}."
-    if drawn >= asking.setting.samples:
-        return "budget", f"The largest number of samples was drawn: {drawn}."
     aim = "" if asking.setting.target is None else f" (target {asking.setting.target:g})"
+    if drawn >= asking.setting.samples:
+        return (
+            "budget",
+            f"The strategy '{asking.name}' was not sure enough{aim} after {samples}, the most it may draw.",
+        )
     return "sure", f"The strategy '{asking.name}' needed no more than {samples}{aim}."
 
 
