@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +66,7 @@ class Solving:
             self._others.add(trajectory)
 
 
-def reward_table(steps: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row for each step of a trajectory that has come.
 
     Returns

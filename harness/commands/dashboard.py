@@ -97,6 +97,7 @@ def _start_server(directory: Path, cell: str | None) -> str:
         [*command, *(["--cell", cell] if cell else [])], stdin=ours, stdout=subprocess.DEVNULL
     )
     os.close(ours)
+    print("The server of page 'Try it' starts. This takes some seconds.", flush=True)
     address = f"http://127.0.0.1:{port}"
     while True:
         with suppress(OSError):

@@ -32,16 +32,13 @@ __all__ = [
 
 _QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
 _STEPS = ["a) 67-4=63", "b) 63+1=64"]
-_PROBABILITY = {"gt": 0.0, "lt": 1.0, "allow_inf_nan": False}
 
+Probability = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
 Question = Annotated[str, Field(description="The text of the question.", examples=[_QUESTION])]
-Target = Annotated[float, Field(description="The target probability C.", **_PROBABILITY)]
+Target = Annotated[Probability, Field(description="The target probability C.")]
 Level = Annotated[
-    float,
-    Field(
-        description="The quantile level beta of the calibrated reward that decides the number of samples.",
-        **_PROBABILITY,
-    ),
+    Probability,
+    Field(description="The quantile level beta of the calibrated reward that decides the number of samples."),
 ]
 
 
@@ -109,9 +106,8 @@ class SolveBody(_Body):
     target: Target | None = None
     level: Level | None = None
     max_samples: int | None = Field(default=None, ge=1, le=4096, description="The largest number of samples.")
-    abstain_below: float | None = Field(
+    abstain_below: Probability | None = Field(
         default=None,
-        **_PROBABILITY,
         description="Do not answer if the probability that the answer is right is below this bound.",
     )
     strategy: str | None = Field(

@@ -91,7 +91,7 @@ def test_a_question_is_answered_step_by_step_until_the_server_is_gone(
         expect(box).to_have_value(QUESTION)
         solve.click()
         page.get_by_role("heading", name="I don't know").wait_for()
-        page.get_by_text("The bound is 0.95").wait_for()
+        page.get_by_text("its probability is below 0.95").wait_for()
 
         page.goto(f"{address}/" + link("try-it", ask=f"{NAN} <b>now</b>"))
         solve.click()

@@ -81,7 +81,7 @@ def show_solving(
         st.session_state[_SOLVED] = (dict(request), found)
     solved, found = st.session_state.get(_SOLVED, (None, None))
     if solved == dict(request) and found is not None:
-        _result(found, request, style)
+        _result(found, style)
 
 
 def _solve(address: str, request: Mapping[str, Any], style: Style) -> Solving:
@@ -106,33 +106,29 @@ def _solve(address: str, request: Mapping[str, Any], style: Style) -> Solving:
 
 
 def _progress(found: Solving, seconds: float, style: Style) -> None:
-    count = len(found.steps)
     st.header(f"Sample {found.current + 1}")
-    st.caption(f"{integer(count)} sample{'' if count == 1 else 's'} so far · {seconds:.1f} s")
+    st.caption(f"{_count(len(found.steps))} so far · {seconds:.1f} s")
     _trajectory(found.along(found.current), style)
 
 
-def _result(found: Solving, request: Mapping[str, Any], style: Style) -> None:
+def _result(found: Solving, style: Style) -> None:
     solution = found.solution
     if found.error or solution is None or solution["error"]:
         st.error(escaped(found.error or (solution or {}).get("error") or "There is no solution."))
         return
-    _answer(solution, request)
+    _answer(solution)
     familiarity = solution["familiarity"]
     if not familiarity["familiar"]:
-        st.warning(
-            f"This question is unlike those that the calibrator was fitted to, so the probability may be wrong. "
-            f"{escaped(familiarity['message'])}"
-        )
+        st.warning(f"{escaped(familiarity['message'])} So the probability may be wrong.")
     spent = solution["spent"]
     st.caption(
-        f"{integer(spent['samples'])} samples · {integer(spent['generated_tokens'])} generated tokens · "
+        f"{_count(spent['samples'])} · {integer(spent['generated_tokens'])} generated tokens · "
         f"{integer(spent['prm_tokens'])} tokens read by the PRM · {number(spent['seconds'], 1)} s"
     )
     _samples(found, solution, style)
 
 
-def _answer(solution: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+def _answer(solution: Mapping[str, Any]) -> None:
     probability = solution["probability"]
     chance = (
         MISSING
@@ -146,11 +142,7 @@ def _answer(solution: Mapping[str, Any], request: Mapping[str, Any]) -> None:
         chosen = solution["chosen"]
         answer = None if chosen is None else solution["trajectories"][chosen]["answer"]
         best = f"The best answer is {escaped(answer)}. " if answer else ""
-        bound = request["abstain_below"]
-        asked = "" if bound is None else f" The bound is {bound:g}."
-        st.markdown(
-            f"{best}The probability that it is right is {chance}.{asked} {escaped(solution['reason'])}"
-        )
+        st.markdown(f"{best}The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
     elif solution["answer"] is None:
         st.header("No answer")
         st.markdown(f"No sample has a final answer. {escaped(solution['reason'])}")
@@ -165,13 +157,13 @@ def _samples(found: Solving, solution: Mapping[str, Any], style: Style) -> None:
         return
 
     def named(place: int) -> str:
-        return f"Sample {place + 1}{', which gives the answer' if place == chosen else ''}"
+        return f"Sample {place + 1}{', with the answer' if place == chosen else ''}"
 
     first = places.index(chosen) if chosen in places else 0
     place = st.selectbox("Steps of", places, index=first, format_func=named, width=SELECT_WIDTH)
     _trajectory(found.along(place), style)
     table = sample_table(found)
-    with st.expander(f"All {len(table)} samples"):
+    with st.expander(f"All: {_count(len(table))}"):
         show_table(
             {
                 "Sample": [integer(each) for each in table["sample"]],
@@ -200,6 +192,10 @@ def _trajectory(steps: Sequence[Mapping[str, Any]], style: Style) -> None:
             "PRM reward": numbers(table["reward"]),
         }
     )
+
+
+def _count(samples: int) -> str:
+    return f"{integer(samples)} sample{'' if samples == 1 else 's'}"
 
 
 def _calibrated(row: Mapping[str, Any]) -> str:

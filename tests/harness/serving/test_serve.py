@@ -56,7 +56,7 @@ def post(address: str, path: str, body: Any, **how: Any) -> httpx2.Response:
     return httpx2.post(f"{address}/{path}", json=body, timeout=SECONDS, **how)
 
 
-def score(address: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+def score(address: str, *rows: Any) -> list[dict[str, Any]]:
     reply = post(address, "score", {"rows": list(rows)})
     assert reply.status_code == 200, reply.text
     found: list[dict[str, Any]] = reply.json()["rows"]
