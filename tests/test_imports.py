@@ -29,6 +29,8 @@ ROOMS: dict[str, set[str]] = {
     "machine": {"planning"},
     "costs": {"storage", "jobs", "planning"},
     "scheduling": {"storage", "jobs", "planning"},
+    "inference": {"storage", "jobs", "planning"},
+    "serving": {"inference", "machine"},
     "executors": {"storage", "jobs", "machine", "scheduling"},
     "cluster": {"storage", "jobs", "planning", "machine", "costs", "scheduling", "executors"},
     "execution": {"storage", "jobs", "planning", "costs", "machine", "scheduling", "executors"},
@@ -45,8 +47,10 @@ ROOMS: dict[str, set[str]] = {
         "cluster",
         "execution",
         "terminal",
+        "inference",
+        "serving",
     },
-    "cli": {"terminal", "planning", "cluster", "execution", "report", "site", "commands"},
+    "cli": {"terminal", "planning", "cluster", "execution", "report", "site", "serving", "commands"},
 }
 
 
