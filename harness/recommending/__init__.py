@@ -8,5 +8,7 @@
     choosing        the best choice within a budget, and the cheapest with an accuracy
     reported        what a choice reaches on the test questions
     drawing         more trajectories of the calibration questions
+    places          every LLM with its PRMs and calibrators
+    frame           the recommendation as a table
     recommend       all of this together
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from prmcal.harness.recommending.folds import KnownPools
 from prmcal.harness.recommending.types import Choice, Known
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.strategies.fixed import FixedBudget
 
 __all__ = ["Measured", "known_of", "measured", "quantity"]
 
@@ -107,7 +109,7 @@ def measured(
                 place.prm,
                 place.calibrator,
                 place.level,
-                setting.target,
+                None if setting.target is None else _short(setting.target),
             ),
             candidate,
             accuracy,
@@ -138,6 +140,11 @@ def quantity(values: NDArray[np.float64], rule: IntervalRule) -> Quantity:
     return Quantity(mean, min(float(low), mean), max(float(high), mean))
 
 
+def _short(target: float) -> float:
+    """Return a target C with 1 - C rounded to about three digits, so that it can be typed."""
+    return round(target, 2 - math.floor(math.log10(1 - target)))
+
+
 def _tuned(candidate: Candidate, known: Pool, judged: Pool, settings: Sequence[Setting]) -> list[Answered]:
     """Return the answers to some questions after tuning on others."""
     strategy = candidate.build()
@@ -153,9 +160,13 @@ def _tuned(candidate: Candidate, known: Pool, judged: Pool, settings: Sequence[S
 
 
 def _answers(strategy: PoolStrategy, pool: Pool, settings: Sequence[Setting]) -> list[Answered]:
+    # All points of a curve at once take hardly longer than one.
     found: Sequence[Answered] = ()
-    if strategy.targeted:  # All targets at once take hardly longer than one.
+    if strategy.targeted:
         found = strategy.sweep(pool, Setting(settings[0].samples))
+    elif isinstance(strategy, FixedBudget) and len(settings) > 1:
+        swept = {int(each.samples[0]): each for each in strategy.sweep(pool, settings[-1])}
+        found = [swept.get(each.samples) or strategy.answer(pool, each) for each in settings]
     if len(found) != len(settings):
         found = [strategy.answer(pool, setting) for setting in settings]
     for answered, setting in zip(found, settings, strict=True):

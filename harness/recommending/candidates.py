@@ -10,6 +10,7 @@ from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.fixed import FixedBudget, curve_counts
 
 __all__ = ["FIXED", "Candidate", "candidates", "settings_of"]
 
@@ -110,10 +111,13 @@ def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[
     """
     if strategy.targeted:
         return [Setting(most, target) for target in SWEPT_TARGETS] if most > 1 else []
-    counts = {count for power in range(most.bit_length()) for count in (2**power, 3 * 2**power)} | {most}
-    if samples is not None:
+    if isinstance(strategy, FixedBudget):
+        counts = set(map(int, curve_counts(most)))
+    else:
+        counts = {2**power for power in range(most.bit_length())} | {most}
+    if samples is not None and samples <= most:
         counts.add(samples)
-    return [Setting(count) for count in sorted(counts) if count <= most]
+    return [Setting(count) for count in sorted(counts)]
 
 
 def _is_usable(reference: PluginReference, built: Strategy) -> bool:

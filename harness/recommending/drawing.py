@@ -109,7 +109,7 @@ def more_draws(
     )
     seconds = 0.0
     for llm in names["llm"]:
-        for kind, prms in (("rollout", [""]), ("score", names["prm"])):
+        for kind, prms in (("rollout", [""]), ("score", _scored_by(run, llm, names["prm"]))):
             for prm in prms:
                 refs = [
                     ref
@@ -156,6 +156,12 @@ def _obstacle(run: RunArtifacts, llm: str) -> str:
     return ""
 
 
+def _scored_by(run: RunArtifacts, llm: str, prms: Sequence[str]) -> list[str]:
+    """Return the PRMs whose scores of the trajectories of an LLM are finished."""
+    places = (run.calibration, *run.tests)
+    return [prm for prm in prms if all(run.jobs(["score"], each, llm, prm) for each in places)]
+
+
 def _planned(
     run: RunArtifacts, resolved: ResolvedGrid, wanted: dict[str, list[str]], trajectories: int
 ) -> tuple[list[Job[Parameters]], Further]:
@@ -180,7 +186,7 @@ def _planned(
         sampled = Sampled(llm, data, trajectories, rollout, rollout)
         jobs.append(rollout)
         further[llm.name, ""] = rollout.refs
-        for prm in (each for each in resolved.prms if each.name in wanted["prm"]):
+        for prm in (each for each in resolved.prms if each.name in _scored_by(run, llm.name, wanted["prm"])):
             scores = score_job(sampled, prm)
             jobs.append(scores)
             further[llm.name, prm.name] = scores.refs

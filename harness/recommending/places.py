@@ -91,7 +91,7 @@ class Places:
         """Yield what each strategy reaches for each LLM, PRM and calibrator, in all settings."""
         for llm in self.llms:
             if not self._is_finished(llm, "rollout"):
-                self._leave_out(f"the LLM {llm}", "its trajectories are not finished")
+                self._leave_out(llm, "its trajectories are not finished")
                 continue
             place = Choice(llm, "", self.most(llm))
             yield from self._at(place, candidates, "data", samples)
@@ -99,7 +99,7 @@ class Places:
                 if not self._kept("prm", prm):
                     continue
                 if not self._is_finished(llm, "score", prm):
-                    self._leave_out(f"{prm} with {llm}", "its scores are not finished")
+                    self._leave_out(prm, f"its scores are not finished with {llm}")
                     continue
                 scored = replace(place, prm=prm)
                 yield from self._at(scored, candidates, "prm", samples)
@@ -146,7 +146,7 @@ class Places:
                 if _OF_ALL.intersection(candidate.built.reads) and not self._has_all_rewards(place):
                     self._leave_out(
                         f"{candidate.name} with {place.calibrator}",
-                        "the run has no rewards of all trajectories that it reads",
+                        "not all rewards that it reads are known",
                     )
                     continue
                 try:
@@ -185,19 +185,19 @@ class Places:
             self.run.rewards(test, place.llm, place.prm, calibrator) for test in self.tests
         )
         if not finished:
-            self._leave_out(f"{calibrator} for {place.prm} with {place.llm}", "it is not finished")
+            self._leave_out(calibrator, f"it is not finished for {place.prm} with {place.llm}")
             return False
         reads = self.run.context.calibrator(self.run.reference("calibrator", calibrator)).reads
         if reads in ("reward", "logit"):
             return True
         if "calibrator" not in self._filters:
-            again = "to fit it again without each fold takes longer; name it with --calibrator"
-            apart = "it trains the PRM itself, and its rewards are known of questions that it was fitted to only"
+            again = "to fit it again for each fold takes longer, so name it with --calibrator"
+            apart = "its rewards of the calibration questions come from a fit to the same questions"
             self._leave_out(calibrator, again if reads == "hidden" else apart)
             return False
         if reads == "prm":
             if self.run.rewards(self.run.calibration, place.llm, place.prm, calibrator) is None:
-                self._leave_out(calibrator, "the run has no rewards of the calibration questions by it")
+                self._leave_out(calibrator, "the run has no rewards of the calibration questions")
                 return False
             if calibrator not in self.in_sample:
                 self.in_sample.append(calibrator)
