@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-__all__ = ["EqualCost", "Verdict", "against_fixed", "at_equal_cost", "equal_cost_values", "fixed_at", "verdict"]
+__all__ = [
+    "EqualCost",
+    "Verdict",
+    "against_fixed",
+    "at_equal_cost",
+    "equal_cost_values",
+    "fixed_at",
+    "verdict",
+]
 
 Verdict = Literal["gain", "no gain", "loss"]
 """What the interval of a difference in accuracy says: above 0, around 0, below 0."""

@@ -128,12 +128,15 @@ def recommend(
     accuracy: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="The wanted share of right answers, such as 0.9: the cheapest choice with it."
+            metavar="SHARE",
+            help="The wanted share of right answers, such as 0.9: the cheapest choice with it.",
         ),
     ] = None,
     samples: Annotated[
         float | None,
-        typer.Option(metavar="N", help="A budget: at most N samples of a question, on average over questions."),
+        typer.Option(
+            metavar="N", help="A budget: at most N samples of a question, on average over questions."
+        ),
     ] = None,
     tokens: Annotated[
         float | None,
@@ -150,7 +153,9 @@ def recommend(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Worker processes of --draw. Default: one for each GPU or core."),
+        typer.Option(
+            metavar="N", min=1, help="Worker processes of --draw. Default: one for each GPU or core."
+        ),
     ] = None,
     output_format: FormatOption = "table",
     llm: Annotated[list[str] | None, filter_option("LLM")] = None,

@@ -88,8 +88,8 @@ def recommendation_text(found: Recommendation, directory: Path, width: int | Non
 
 
 _OTHERS = (
-    "The recommended choice, the plain best-of-n, and the best settings of other strategies and LLMs, in the order of the "
-    "calibration questions. The test questions report, and do not choose."
+    "The recommended choice, the plain best-of-n, and the best settings of other strategies and LLMs, in the order of "
+    "the calibration questions. The test questions report, and do not choose."
 )
 
 
@@ -105,8 +105,8 @@ def _headline(found: Recommendation) -> str:
         return f"For {wanted.text}, use {_described(line)}."
     known = line.known.accuracy
     return (
-        f"{wanted.text[:1].upper()}{wanted.text[1:]} is out of reach on the calibration questions. The best choice there "
-        f"reaches {_value(known)}: {_described(line)}."
+        f"{wanted.text[:1].upper()}{wanted.text[1:]} is out of reach on the calibration questions. The best choice "
+        f"there reaches {_value(known)}: {_described(line)}."
     )
 
 
@@ -135,7 +135,9 @@ def _verdicts(found: Recommendation) -> list[str]:
                     f"On the test questions of {each.dataset} it costs {amount(cost.value)}, more than is wanted."
                 )
     if found.recommended.tests and found.recommended.tests[0].to_fixed is None:
-        sentences.append("This is the plain best-of-n: no other choice is better on the calibration questions.")
+        sentences.append(
+            "This is the plain best-of-n: no other choice is better on the calibration questions."
+        )
     return [" ".join(sentences)] if sentences else []
 
 
@@ -153,9 +155,9 @@ def _known(found: Recommendation) -> str:
     line = found.recommended
     return (
         f"Chosen from {counted(found.choices, 'choice')} by {found.questions:,} calibration questions with "
-        f"{counted(found.trajectories, 'trajectory', 'trajectories')} each, in {found.folds} folds: what is fitted for a "
-        f"choice never sees the questions that judge it. The best of many choices looks better than it is "
-        f"({_value(line.known.accuracy)} there), so trust the test questions."
+        f"{counted(found.trajectories, 'trajectory', 'trajectories')} each, in {found.folds} folds: what is fitted for "
+        f"a choice never sees the questions that judge it. Its accuracy there is {_value(line.known.accuracy)}. The "
+        "best of many choices looks better than it is, so trust the test questions."
     )
 
 
@@ -221,9 +223,15 @@ def _other_columns(found: Recommendation) -> list[Column]:
     columns = [
         Column("Strategy", tuple(each.choice.strategy for each in lines)),
         Column("Setting", tuple(each.choice.setting for each in lines), whole=True),
-        Column("LLM", tuple(each.choice.llm for each in lines), 1),
-        Column("PRM", tuple(each.choice.prm or "–" for each in lines), 6),
-        Column("Calibrator", tuple(each.choice.calibrator or "–" for each in lines), 2),
+        *[
+            Column(title, names, weight)
+            for title, names, weight in (
+                ("LLM", tuple(each.choice.llm for each in lines), 1),
+                ("PRM", tuple(each.choice.prm for each in lines), 6),
+                ("Calibrator", tuple(each.choice.calibrator for each in lines), 2),
+            )
+            if len(set(names)) > 1  # What all have in common is in the first sentence.
+        ],
         Column("Calibration accuracy", tuple(_value(each.known.accuracy) for each in lines), 3, whole=True),
         Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 5),
     ]
@@ -249,24 +257,39 @@ def _markdown(found: Recommendation, directory: Path) -> str:
             list(zip(*(each.values for each in columns), strict=True)),
             left,
         )
-        for columns, left in ((_test_columns(found.recommended), 1), (_other_columns(found), 5))
+        for columns, left in ((_test_columns(found.recommended), 1), (_other_columns(found), 2))
     ]
     command = f"```sh\n{ask_command(found.recommended, directory)}\n```"
-    parts = [_headline(found), tables[0], *_verdicts(found), *_limits(found), command, _OTHERS, tables[1], _known(found)]
+    parts = [
+        _headline(found),
+        tables[0],
+        *_verdicts(found),
+        *_limits(found),
+        command,
+        _OTHERS,
+        tables[1],
+        _known(found),
+    ]
     return "\n\n".join([*parts, *_notes(found)]) + "\n"
 
 
 def _value(value: Quantity, digits: int = 3) -> str:
     ends = interval(value.low, value.high, digits)
-    return f"{number(value.value, digits)} {ends}".rstrip() if value.low != value.high else number(value.value, digits)
+    return (
+        f"{number(value.value, digits)} {ends}".rstrip()
+        if value.low != value.high
+        else number(value.value, digits)
+    )
 
 
 def _signed(value: Quantity | None) -> str:
     if value is None:
-        return "–"
+        return ""
     ends = interval(value.low, value.high, signed=True)
     return f"{number(value.value, signed=True)} {ends}".rstrip()
 
 
 def _tokens(value: Quantity | None) -> str:
-    return "not known" if value is None else f"{amount(value.value)} [{amount(value.low)}, {amount(value.high)}]"
+    return (
+        "not known" if value is None else f"{amount(value.value)} [{amount(value.low)}, {amount(value.high)}]"
+    )

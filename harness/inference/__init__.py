@@ -1,4 +1,4 @@
 """A calibrated PRM in use: scores of new prefixes, and answers to new questions.
 
-    results      what the other modules return, as plain data
+results      what the other modules return, as plain data
 """

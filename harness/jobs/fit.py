@@ -17,9 +17,13 @@ from prmcal.harness.jobs.features import (
 )
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.features import FitSupport
 
-__all__ = ["compute"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["calibration_rows", "compute", "fit_to"]
 
 
 def compute(shard: Shard[FitParameters], context: Context) -> Output:

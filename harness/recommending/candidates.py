@@ -92,8 +92,8 @@ def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[C
                 found.append(Candidate(known[name], built, name in of_grid))
         elif wanted:
             raise PrmcalError(
-                f"--strategy: '{name}' cannot be recommended. Recommended are strategies that draw whole samples of one "
-                "LLM for one question, always answer, and do not need the truth."
+                f"--strategy: '{name}' cannot be recommended. It must draw whole samples of one LLM for one question, "
+                "always answer, and not need the truth."
             )
     return sorted(found, key=lambda each: each.reference.plugin != FIXED)
 

@@ -12,7 +12,7 @@ import numpy as np
 from prmcal.harness.recommending.calibration import Measured
 from prmcal.harness.recommending.types import Wanted
 
-__all__ = ["affordable", "reaches", "ordered"]
+__all__ = ["affordable", "ordered", "reaches"]
 
 _ROUNDING = 1e-9
 

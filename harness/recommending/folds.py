@@ -132,7 +132,9 @@ class KnownPools:
 
     def judged(self, reads: Sequence[str], level: float | None) -> Pool:
         """Return all questions. The rewards of each were predicted without its own fold."""
-        return self._pool(self.trajectories, reads, level, None if self._rewards is None else self._left_out())
+        return self._pool(
+            self.trajectories, reads, level, None if self._rewards is None else self._left_out()
+        )
 
     def tuning(self, reads: Sequence[str], level: float | None, fold: int | None = None) -> Pool:
         """Return the questions by which a strategy is tuned that is judged on a fold; all questions for None.

@@ -68,7 +68,7 @@ class Places:
     def most(self, llm: str) -> int:
         """Return the largest N that calibration and test questions of an LLM have trajectories for."""
         trajectories, _ = self.trajectories(llm)
-        return min(trajectories.correct.shape[1], int(self.run.grid["scaling"]["samples"]))
+        return min(int(trajectories.correct.shape[1]), int(self.run.grid["scaling"]["samples"]))
 
     def trajectories(self, llm: str) -> tuple[GradedTrajectories, GradedTrajectories]:
         """Return all trajectories of the calibration questions, and those of the run.
@@ -112,7 +112,9 @@ class Places:
             trajectories, own = self.trajectories(choice.llm)
             folds = folds_of(len(trajectories.question_ids))
             scores = self._scores(choice.llm, choice.prm) if choice.prm else None
-            rewards = self._rewards(choice, folds, scores) if choice.calibrator and scores is not None else None
+            rewards = (
+                self._rewards(choice, folds, scores) if choice.calibrator and scores is not None else None
+            )
             self._known[place] = KnownPools(trajectories, own, folds, scores, rewards)
         return self._known[place]
 
@@ -175,8 +177,8 @@ class Places:
     def _is_fitted(self, place: Choice, calibrator: str) -> bool:
         """Return whether the rewards of a calibrator can be compared here. If not, note why."""
         planned = any(
-            job.kind == "fit" and (job.labels.llm, job.labels.prm, job.labels.calibrator)
-            == (place.llm, place.prm, calibrator)
+            job.kind == "fit"
+            and (job.labels.llm, job.labels.prm, job.labels.calibrator) == (place.llm, place.prm, calibrator)
             for job in self.run.plan.jobs
         )
         if not planned:

@@ -19,7 +19,7 @@ from prmcal.harness.recommending.drawing import Started, draw, more_draws
 from prmcal.harness.recommending.folds import FOLDS
 from prmcal.harness.recommending.places import Places
 from prmcal.harness.recommending.reported import Answers, answers_of, tested
-from prmcal.harness.recommending.types import Choice, Line, MoreDraws, Recommendation, Wanted
+from prmcal.harness.recommending.types import Choice, Line, MoreDraws, Recommendation, Wanted, WantedKind
 
 __all__ = ["recommend", "wanted_of"]
 
@@ -35,11 +35,8 @@ def wanted_of(accuracy: float | None, samples: float | None, tokens: float | Non
     PrmcalError
         Unless exactly one of the three is given, and in its range.
     """
-    given = [
-        Wanted(kind, value)
-        for kind, value in (("accuracy", accuracy), ("samples", samples), ("tokens", tokens))
-        if value is not None
-    ]
+    asked: dict[WantedKind, float | None] = {"accuracy": accuracy, "samples": samples, "tokens": tokens}
+    given = [Wanted(kind, value) for kind, value in asked.items() if value is not None]
     if len(given) != 1:
         raise PrmcalError(
             "Say what you want with exactly one of --accuracy, --samples and --tokens, such as --samples 8."
@@ -95,7 +92,8 @@ def recommend(
     samples = int(wanted.value) if wanted.kind == "samples" else None
     found = list(places.measured(every, samples))
     _check_found(found, places, wanted)
-    choosable = [each for each in found if each.candidate in chosen]
+    names_of_chosen = {each.name for each in chosen}
+    choosable = [each for each in found if each.candidate.name in names_of_chosen]
     order = ordered(choosable, wanted)
     if not order:
         raise PrmcalError(_unaffordable(choosable, wanted))
@@ -139,8 +137,8 @@ class _Lines:
                 answers = self._answers(found, number)
                 tests.append(tested(choice, found.candidate, answers, own))
         cell = self._cell(choice)
-        number = self._numbers.get(cell)
-        return Line(choice, known_of(found), tuple(tests), cell, None if number is None else int(number))
+        short = self._numbers.get(cell)
+        return Line(choice, known_of(found), tuple(tests), cell, None if short is None else int(short))
 
     def _answers(self, found: Measured, number: int) -> Answers:
         prm = self.prm if found.choice.llm == self._best_llm else ""
@@ -227,12 +225,14 @@ def _check_found(found: Sequence[Measured], places: Places, wanted: Wanted) -> N
     if not any(each.candidate.reference.plugin == FIXED for each in found):
         reasons = "; ".join(f"{each.name}: {each.reason}" for each in places.left_out)
         raise RunError(
-            "Nothing can be chosen, because the run has no finished trajectories and scores of its calibration and test "
-            f"questions{f' ({reasons})' if reasons else ''}. Run the grid to its end: prmcal status "
+            "Nothing can be chosen, because the run has no finished trajectories and scores of its calibration and "
+            f"test questions{f' ({reasons})' if reasons else ''}. Run the grid to its end: prmcal status "
             f"{places.run.folder.directory}"
         )
     if any(len(each.accuracy) < 2 for each in found):
-        raise RunError("A choice needs at least 2 calibration questions. Raise calibration.questions in the grid.")
+        raise RunError(
+            "A choice needs at least 2 calibration questions. Raise calibration.questions in the grid."
+        )
     if wanted.kind == "tokens" and any(each.tokens is None for each in found):
         names = ", ".join(sorted({each.choice.llm for each in found if each.tokens is None}))
         raise PrmcalError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from prmcal.registry.contracts.strategy import Answered, Setting
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TestPool", "Answers", "answers_of", "difference", "tested"]
+__all__ = ["Answers", "TestPool", "answers_of", "difference", "tested"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,24 @@ from typing import Literal
 
 from prmcal.db.overview.types import Quantity
 
-__all__ = ["Choice", "Known", "LeftOut", "Line", "MoreDraws", "Recommendation", "Tested", "Wanted", "WantedKind"]
+__all__ = [
+    "Choice",
+    "Known",
+    "LeftOut",
+    "Line",
+    "MoreDraws",
+    "Recommendation",
+    "Tested",
+    "Wanted",
+    "WantedKind",
+]
 
 WantedKind = Literal["accuracy", "samples", "tokens"]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is wanted: an accuracy in (0, 1), or at most so many samples or generated tokens of a question on average."""
+    """What is wanted: an accuracy in (0, 1), or the most samples or generated tokens of a question on average."""
 
     kind: WantedKind
     value: float
