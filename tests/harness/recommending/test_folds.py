@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_each_question_is_judged_by_rewards_without_its_fold(correct: NDArray[np
     np.testing.assert_allclose(own.tuning(("rewards",), 0.5).rewards, 0.9)
 
 
-def choice(accuracy: NDArray[np.float64] | list[float], samples: float, name: str = "") -> Measured:
+def choice(accuracy: Sequence[float] | NDArray[np.float64], samples: float, name: str = "") -> Measured:
     values = np.asarray(accuracy, dtype=np.float64)
     used = np.full(len(values), samples)
     return Measured(Choice("llm", name, 9), MEMORY, values, used, True, 10 * used)

@@ -17,7 +17,9 @@ import pytest
 import prmcal as face
 from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.commands.recommend import recommendation_text, render_recommendation
 from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.recommending.frame import recommendation_frame
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.recommending.types import Recommendation
 from prmcal.harness.storage.folder import RunFolder
@@ -140,11 +142,12 @@ def test_the_cheapest_choice_with_an_accuracy_is_recommended(folder: Path) -> No
         assert not reached or other.known.samples.value >= sure.samples.value
 
 
-def test_an_accuracy_out_of_reach_gives_the_best_choice_and_says_so(folder: Path, prmcal: Prmcal) -> None:
-    shown = prmcal("recommend", folder, *ONLY, "--accuracy", 0.9999)
-    assert shown.returncode == 0, shown.stderr
-    assert "An accuracy of 0.9999 is out of reach on the calibration questions." in shown.stdout
-    assert f"add --draw {POOL}" in shown.stdout
+def test_an_accuracy_out_of_reach_gives_the_best_choice_and_says_so(folder: Path) -> None:
+    found = recommend(folder, wanted_of(0.9999, None, None), filters=SOME)
+    shown = " ".join(recommendation_text(found, folder, 100).split())
+    assert not found.reached
+    assert shown.startswith("An accuracy of 0.9999 is out of reach on the calibration questions.")
+    assert f"add --draw {POOL}" in shown
 
 
 def test_larger_budgets_need_more_trajectories(folder: Path) -> None:
@@ -155,30 +158,29 @@ def test_larger_budgets_need_more_trajectories(folder: Path) -> None:
 
 
 def test_the_terminal_shows_the_choice_its_results_and_the_command(
-    folder: Path, found: Recommendation, prmcal: Prmcal
+    folder: Path, found: Recommendation
 ) -> None:
-    shown = prmcal("recommend", folder, *ONLY, "--samples", 3)
-    assert shown.returncode == 0, shown.stderr
+    shown = recommendation_text(found, folder, 100)
+    assert max(len(line) for line in shown.splitlines() if "prmcal ask" not in line) <= 100
     choice = found.recommended.choice
-    first = " ".join(shown.stdout.split("\n\n")[0].split())
+    first = " ".join(shown.split("\n\n")[0].split())
     assert first.startswith(f"For at most 3 samples per question, use {choice.strategy} ({choice.setting})")
     cell = find_cell(RunFolder(folder).results(), str(found.recommended.number))
     assert cell == found.recommended.cell
-    assert f"prmcal ask {folder} QUESTION --cell {found.recommended.number} --strategy" in shown.stdout
-    assert "20 calibration questions" in " ".join(shown.stdout.split())
+    assert f"prmcal ask {folder} QUESTION --cell {found.recommended.number} --strategy" in shown
+    assert "20 calibration questions" in " ".join(shown.split())
 
 
 def test_files_have_a_row_for_each_choice_and_data_set(
     folder: Path, found: Recommendation, prmcal: Prmcal
 ) -> None:
-    rows = json.loads(prmcal("recommend", folder, *ONLY, "--samples", 3, "--format", "json").stdout)
+    done = prmcal("recommend", folder, *ONLY, "--samples", 3, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
     assert [row["role"] for row in rows[:2]] == ["recommended", "fixed"]
     assert len(rows) == 2 + len(found.others)
     assert rows[0]["accuracy"] == found.recommended.tests[0].accuracy.value
-    header = prmcal("recommend", folder, *ONLY, "--samples", 3, "--format", "csv").stdout.splitlines()[0]
-    assert header.split(",") == list(rows[0])
-    markdown = prmcal("recommend", folder, *ONLY, "--samples", 3, "--format", "markdown")
-    assert markdown.returncode == 0 and "| Strategy | Setting |" in markdown.stdout
+    assert list(recommendation_frame(found, folder)) == list(rows[0])
 
 
 def test_the_notebook_returns_the_same(folder: Path, found: Recommendation) -> None:
@@ -194,30 +196,34 @@ def test_filters_keep_names(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
-        ([], "exactly one of --accuracy, --samples and --tokens"),
-        (["--samples", 4, "--tokens", 9], "exactly one of --accuracy, --samples and --tokens"),
-        (["--accuracy", 1.5], "--accuracy must be a number between 0 and 1, such as 0.9. Got 1.5."),
-        (["--samples", 0.5], "--samples must be a number of at least 1. Got 0.5."),
+        ({}, "exactly one of --accuracy, --samples and --tokens"),
+        ({"samples": 4, "tokens": 9}, "exactly one of --accuracy, --samples and --tokens"),
+        ({"accuracy": 1.5}, "--accuracy must be a number between 0 and 1, such as 0.9. Got 1.5."),
+        ({"samples": 0.5}, "--samples must be a number of at least 1. Got 0.5."),
         (
-            [*ONLY, "--tokens", 2],
+            {"tokens": 2, **SOME},
             "No choice costs at most 2 generated tokens per question. The cheapest costs",
         ),
-        (["--samples", 4, "--llm", "weka"], "the grid has no llm 'weka'. Did you mean 'weak'?"),
-        (["--samples", 4, "--strategy", "best of n"], "best-of-n"),
-        (["--samples", 4, "--strategy", "oracle IAS"], "'oracle IAS' cannot be recommended"),
-        (["--samples", 4, "--draw", 99], "--draw must be at most 16"),
-        (["--samples", 4, "--format", "xml"], "--format must be one of"),
+        ({"samples": 4, "llm": "weka"}, "the grid has no llm 'weka'. Did you mean 'weak'?"),
+        ({"samples": 4, "strategy": "best of n"}, "best-of-n"),
+        ({"samples": 4, "strategy": "oracle IAS"}, "'oracle IAS' cannot be recommended"),
+        ({"samples": 4, "draw": 99}, "--draw must be at most 16"),
     ],
 )
-def test_bad_input_is_one_clear_error(
-    folder: Path, prmcal: Prmcal, options: list[object], message: str
-) -> None:
-    done = prmcal("recommend", folder, *options)
+def test_bad_input_is_one_clear_error(folder: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(PrmcalError) as raised:
+        face.open_run(folder).recommend(**given)
+    assert message in str(raised.value)
+
+
+def test_errors_of_the_command_are_one_line(folder: Path, prmcal: Prmcal) -> None:
+    done = prmcal("recommend", folder, "--samples", 4, "--llm", "weka")
     assert done.returncode == 2
-    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    with pytest.raises(PrmcalError, match="--format must be one of"):
+        render_recommendation(folder, wanted_of(None, 3, None), "xml", filters=SOME)
 
 
 def test_a_run_without_calibration_scores_cannot_recommend(folder: Path, tmp_path: Path) -> None:
