@@ -32,9 +32,20 @@ ROOMS: dict[str, set[str]] = {
     "executors": {"storage", "jobs", "machine", "scheduling"},
     "cluster": {"storage", "jobs", "planning", "machine", "costs", "scheduling", "executors"},
     "execution": {"storage", "jobs", "planning", "costs", "machine", "scheduling", "executors"},
+    "recommending": {
+        "storage",
+        "metrics",
+        "jobs",
+        "planning",
+        "costs",
+        "machine",
+        "scheduling",
+        "executors",
+        "execution",
+    },
     "report": {"storage"},
     "site": {"storage", "report"},
-    "notebook": {"storage", "planning", "machine", "cluster", "execution", "report", "site"},
+    "notebook": {"storage", "planning", "machine", "cluster", "execution", "recommending", "report", "site"},
     "commands": {
         "storage",
         "jobs",
@@ -44,9 +55,10 @@ ROOMS: dict[str, set[str]] = {
         "scheduling",
         "cluster",
         "execution",
+        "recommending",
         "terminal",
     },
-    "cli": {"terminal", "planning", "cluster", "execution", "report", "site", "commands"},
+    "cli": {"terminal", "planning", "cluster", "execution", "recommending", "report", "site", "commands"},
 }
 
 
