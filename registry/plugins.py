@@ -225,6 +225,7 @@ llms = Registry(
     LLM,
     {
         "openai": "prmcal.registry.llms.openai:OpenAILLM",
+        "openai-chat": "prmcal.registry.llms.openai_chat:OpenAIChatLLM",
         "recorded": "prmcal.registry.llms.recorded:RecordedLLM",
         "transformers": "prmcal.registry.llms.transformers:TransformersLLM",
         "vllm": "prmcal.registry.llms.vllm:VLLM",
@@ -234,6 +235,7 @@ prms = Registry(
     "prm",
     PRM,
     {
+        "pooling-http": "prmcal.registry.prms.pooling_http:PoolingHTTPPRM",
         "qwen": "prmcal.registry.prms.qwen:QwenPRM",
         "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",
         "recorded": "prmcal.registry.prms.recorded:RecordedPRM",

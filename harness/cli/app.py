@@ -14,7 +14,8 @@ __all__ = ["app"]
 
 _GROUPS = {
     "Run a grid": ("plan", "run", "slurm", "status"),
-    "Read the results": ("leaderboard", "recommend", "show", "compare", "dashboard", "report", "export"),
+    "Read the results": ("leaderboard", "show", "compare", "dashboard", "report", "export"),
+    "Use a calibrated PRM": ("ask", "recommend", "serve"),
     "Learn and check": ("docs", "list", "check", "doctor", "schema"),
     "Other": (),
 }

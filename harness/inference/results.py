@@ -71,6 +71,9 @@ class PrefixRewards:
         The calibrated rewards at each level.
     point : tuple of float or None, of length T + 1
         The calibrated median.
+    terminal : tuple of bool, of length T + 1
+        Whether the prefix contains its final answer. Calibrators are fitted without such prefixes unless the grid says
+        otherwise, so their calibrated rewards mean little.
     tokens : int
         Tokens that the PRM read.
     """
@@ -79,6 +82,7 @@ class PrefixRewards:
     uncalibrated: tuple[float | None, ...]
     quantiles: tuple[tuple[float, ...] | None, ...]
     point: tuple[float | None, ...]
+    terminal: tuple[bool, ...]
     tokens: int = 0
 
 
@@ -97,6 +101,8 @@ class Step:
         The PRM's own reward; None if the prefix is too long for the PRM, here and below.
     quantiles : tuple of float or None
     point : float or None
+    terminal : bool
+        Whether the prefix contains its final answer; see :class:`PrefixRewards`.
     """
 
     trajectory: int
@@ -105,6 +111,7 @@ class Step:
     uncalibrated: float | None
     quantiles: tuple[float, ...] | None
     point: float | None
+    terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,14 @@ class Solution:
         The probability that the answer is right, given everything that was drawn. None if there is no answer to speak
         of. If it abstains, the probability of the answer that it does not give.
     low, high : float or None
-        The 95% interval of `probability`, for a limited number of calibration questions.
+        An interval of `probability`. If its basis is "posterior", it is the 95% interval for a limited number of
+        calibration questions. If it is "reward", it reaches from the lowest to the highest level of the calibrator, and
+        is None for a point estimate.
+    basis : {"posterior", "reward"}
+        Where `probability` comes from: from all scores and votes by Bayes' rule
+        (:class:`prmcal.harness.inference.confidence.AnswerChances`), or from the calibrated reward of the last prefix
+        without a final answer of the chosen trajectory. The latter is used if the trajectories were searched, or the
+        calibration questions are not known.
     abstained : bool
         Whether there is an answer whose probability is below the bound, or that the strategy withholds.
     stopped : Stopped
@@ -187,6 +201,7 @@ class Solution:
     probability: float | None
     low: float | None
     high: float | None
+    basis: Literal["posterior", "reward"]
     abstained: bool
     stopped: Stopped
     reason: str

@@ -23,7 +23,7 @@ from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import join_steps
 
-__all__ = ["compute"]
+__all__ = ["calibrating", "compute"]
 
 _MEDIAN = 0.5
 
@@ -41,7 +41,13 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
         strategy = given.strategy.build(strategies)
         if not isinstance(strategy, SearchStrategy):
             raise PluginFailedError("it must derive from prmcal.SearchStrategy.")
-        calibrate = _calibrate(shard, context, prm)
+        reference = given.calibrator
+        fitted = (
+            None
+            if reference is None
+            else context.calibrator(reference).load(context.input_folder(shard, "fit"))
+        )
+        calibrate = calibrating(fitted, prm, given.level)
         found = beam_search(
             questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed
         )
@@ -82,16 +88,14 @@ def compute(shard: Shard[SearchParameters], context: Context) -> Output:
     )
 
 
-def _calibrate(shard: Shard[SearchParameters], context: Context, prm: PRM) -> Calibrate:
-    """Return what maps logits to rewards: the fitted calibrator, or the logistic function if there is none.
+def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) -> Calibrate:
+    """Return what maps logits to rewards: a fitted calibrator, or the logistic function if there is none.
 
     A strategy without a level beta reads the median.
     """
-    reference = shard.parameters.calibrator
-    if reference is None:
+    if calibrator is None:
         return lambda prefixes, logits: (expit(logits), expit(logits))
-    calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
-    both = (_MEDIAN, shard.parameters.level or _MEDIAN)
+    both = (_MEDIAN, level or _MEDIAN)
     levels = sorted(set(both))
     columns = [levels.index(each) for each in both]
 

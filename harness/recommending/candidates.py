@@ -18,7 +18,6 @@ FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""
 
 _READS_REWARDS = PER_CALIBRATOR.union({"rewards"})
-_NEED_THE_TRUTH = ("oracle IAS", "pass@N")
 # They divide the samples of a whole set of questions, so they have no answer for one question alone.
 _DIVIDE_A_BUDGET = ("marginal gains", "fixed n of equal cost")
 
@@ -124,6 +123,7 @@ def _is_usable(reference: PluginReference, built: Strategy) -> bool:
     return (
         isinstance(built, PoolStrategy)
         and built.in_league
+        and not built.reference
         and "success" not in built.reads
-        and reference.plugin not in (*_NEED_THE_TRUTH, *_DIVIDE_A_BUDGET)
+        and reference.plugin not in _DIVIDE_A_BUDGET
     )

@@ -181,6 +181,14 @@ class Pool:
             **parts,
         )
 
+    def has(self, name: Reads) -> bool:
+        """Return whether the pool has what a strategy may read under this name."""
+        return self._given[name] is not None
+
+    def with_grades(self, correct: NDArray[np.bool_]) -> Pool:
+        """Return the same trajectories with other grades, of shape (questions, M)."""
+        return Pool(correct, self.answers, levels=self.levels, others=self.others, **self._given)
+
     def _read(self, name: Reads) -> NDArray[np.float64]:
         value = self._given[name]
         if value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
-__all__ = ["SWEPT_TARGETS", "Answered", "Asked", "OnceFor", "PoolStrategy", "Setting", "Strategy"]
+__all__ = [
+    "SWEPT_TARGETS",
+    "Answered",
+    "Asked",
+    "Choice",
+    "OnceFor",
+    "PoolStrategy",
+    "Setting",
+    "Strategy",
+    "most_probable",
+]
 
 OnceFor = Literal["data", "prm", "calibrator", "level"]
 
@@ -122,6 +132,22 @@ class Answered:
         return None if named == wanted else f"Its 'asked' must be about {wanted}, in this order. Got {named}."
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The answer that a strategy gives to a new question.
+
+    Attributes
+    ----------
+    trajectory : int
+        The index of a trajectory with this answer.
+    withheld : bool
+        Whether the strategy gives no answer after all. This would have been the one.
+    """
+
+    trajectory: int
+    withheld: bool = False
+
+
 class Strategy(Plugin, ABC):
     """The base of PoolStrategy and SearchStrategy. Derive from one of these.
 
@@ -132,10 +158,14 @@ class Strategy(Plugin, ABC):
         depend on the arguments of the constructor.
     targeted : bool
         Whether it has a target probability C. It is then run once for every C of the grid.
+    reference : bool
+        Whether it is a reference point that uses what nobody knows of a new question, such as its success rate. New
+        questions cannot be answered with it.
     """
 
     reads: tuple[Reads, ...] = ()
     targeted: ClassVar[bool] = False
+    reference: ClassVar[bool] = False
 
     @property
     def once_for(self) -> OnceFor:
@@ -232,3 +262,80 @@ class PoolStrategy(Strategy):
         -------
         Answered
         """
+
+    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+        """Return how many trajectories each new question needs before the strategy decides again.
+
+        It is called before the first trajectory of new questions is drawn, and again when they have as many as it said.
+        By default, it is the number of samples of ``answer``, rounded up. This is right for a strategy that decides
+        before the first trajectory. Override it if the strategy looks at trajectories before it draws more.
+
+        Parameters
+        ----------
+        pool : Pool
+            N trajectories of each question, in the order in which they are drawn. The last ones are not drawn yet:
+            they have no answer, and their scores and rewards are NaN. Nothing is graded, so `correct` is all False.
+        drawn : ndarray of shape (questions,), int64
+            How many trajectories of each question are drawn.
+        setting : Setting
+
+        Returns
+        -------
+        ndarray of shape (questions,), int64
+            In [1, N]. A question for which it is not above `drawn` is finished.
+        """
+        expected = self.answer(pool, setting).samples
+        return np.clip(np.ceil(expected - 1e-9), 1, setting.samples).astype(np.int64)
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the answer to one new question when all of its trajectories are drawn.
+
+        By default, it is the answer that ``answer`` would most probably give with all of these trajectories. For each
+        answer in turn, it is asked for the accuracy as if this one were right.
+
+        Parameters
+        ----------
+        pool : Pool
+            The trajectories of one question that were drawn. Nothing is graded.
+        setting : Setting
+            The setting of ``needed``.
+
+        Returns
+        -------
+        Choice
+        """
+        whole = Setting(pool.size, setting.target)
+        silent = 0.0
+
+        def chance(graded: Pool) -> float:
+            nonlocal silent
+            answered = self.answer(graded, whole)
+            silent = 0.0 if answered.abstained is None else float(answered.abstained[0])
+            return float(answered.accuracy[0])
+
+        return Choice(most_probable(pool, chance), withheld=silent > 0.5)
+
+
+def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:
+    """Return a trajectory of one question with the answer that is most probably given.
+
+    Of equally probable answers it is the one that was drawn first. Of the trajectories with this answer it is the
+    best-scored one, or the first one if there are no scores.
+
+    Parameters
+    ----------
+    pool : Pool
+        The trajectories of one question in the order in which they were drawn.
+    chance : callable
+        The accuracy in [0, 1] for a pool in which one of the answers is graded as right.
+    """
+    answers = pool.answers[0]
+    in_order = [int(each) for each in dict.fromkeys(answers.tolist())]
+    chances = [chance(pool.with_grades(pool.answers == each)) for each in in_order]
+    # Equal chances can differ in their last digits.
+    first = int(np.argmax(np.array(chances) >= max(chances) - 1e-9))
+    own = np.flatnonzero(answers == in_order[first])
+    if not pool.has("scores"):
+        return int(own[0])
+    scores = pool.scores[0][own]
+    return int(own[np.argmax(np.where(np.isnan(scores), -np.inf, scores))])

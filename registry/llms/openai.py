@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, Field
-
-from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import Completion, Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.contracts.ranges import Count, Positive
 from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
-from prmcal.registry.llms.completions import CompletionsClient
-from prmcal.registry.llms.seeds import completion_seed
+from prmcal.registry.llms.completions import ServedLLM
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.network import DEFAULT_PATIENCE
+from prmcal.registry.servers import Address
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -27,25 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["OpenAILLM"]
 
 
-def _checked_address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("It is not an HTTP address.")
-    return url
-
-
-_Address = Annotated[
-    str,
-    AfterValidator(_checked_address),
-    Field(description="an address such as http://localhost:8000/v1"),
-]
-
-
-class OpenAILLM(LLM):
+class OpenAILLM(ServedLLM):
     """A model on a server, with one completion per request and many requests in parallel.
 
-    The completions interface is used, since chat interfaces cannot continue a prefix. The prompt is written here, by a
-    chat template as in the LLM `transformers`.
+    The completions interface is used: its prompt is written here, by a chat template as in the LLM `transformers`. So
+    a prefix is continued in the same way on every server. For servers that have only chat completions, there is the
+    LLM `openai-chat`.
 
     Parameters
     ----------
@@ -88,10 +68,11 @@ class OpenAILLM(LLM):
     """
 
     version = "2"
+    path = "/completions"
 
     def __init__(
         self,
-        base_url: _Address,
+        base_url: Address,
         model: str,
         tokenizer: str | None = None,
         chat_template: str = NATIVE,
@@ -137,37 +118,14 @@ class OpenAILLM(LLM):
             known["tokenizer"] = checkpoint_identity(self.tokenizer)
         return known
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
+    def asked(self, prefix: Prefix) -> dict[str, Any]:
+        """Return the prompt of a prefix: token ids, or text if there is no tokenizer."""
+        return {"prompt": self._prompt(prefix)}
 
-        Raises
-        ------
-        NoAnswerError
-            If a request fails for longer than the patience.
-        PluginFailedError
-            If the server refuses a request.
-        """
-        requests = []
-        for index, prefix in enumerate(prefixes):
-            prompt = self._prompt(prefix)
-            for sample in range(n):
-                requests.append(
-                    {
-                        "model": self.model,
-                        "prompt": prompt,
-                        "n": 1,
-                        "temperature": sampling.temperature,
-                        "top_p": sampling.top_p,
-                        "max_tokens": sampling.max_tokens,
-                        "seed": completion_seed(seed, index, sample),
-                        **({"stop": list(sampling.stop)} if sampling.stop else {}),
-                    }
-                )
-        client = CompletionsClient(self.base_url, self._key(), self.concurrency, self.timeout, self.patience)
-        completions = asyncio.run(client.complete(requests))
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+    def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+        """Return the text of a choice."""
+        text: str = choice["text"]
+        return text
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase | None:
@@ -181,14 +139,3 @@ class OpenAILLM(LLM):
         if self._tokenizer is None:
             return prompt_text(None, prefix, self.chat_template, self.system_prompt)
         return list(prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt))
-
-    def _key(self) -> str | None:
-        if self.key_variable is None:
-            return None
-        key = os.environ.get(self.key_variable)
-        if not key:
-            raise PluginFailedError(
-                f"The environment variable {self.key_variable} is not set. Set it to the server's key: "
-                f"export {self.key_variable}=..."
-            )
-        return key

@@ -69,6 +69,10 @@ class AnswerPRM(TransformersPRM):
         """Return logit('+') - logit('-')."""
         return head[..., 0] - head[..., 1]
 
+    def outputs(self) -> int:
+        """Return 2: the logits of '+' and '-'."""
+        return 2
+
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and only the rows '+' and '-' of the language-model head."""
         import torch

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 from prmcal.registry.prms.token_tree import shared_length, token_tree_size
 
-__all__ = ["TokenizedTrajectory", "batch_by_size", "pack_trajectories"]
+__all__ = ["TokenizedTrajectory", "batch_by_size", "pack_trajectories", "whole_sequences"]
 
 
 @dataclass(frozen=True)
@@ -98,3 +99,13 @@ def batch_by_size(sizes: Sequence[int], batch_tokens: int, least_share: float = 
             largest = sizes[index]
         batches[-1].append(index)
     return batches
+
+
+def whole_sequences(read: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
+    """Map each sequence to one that begins with it and is not the beginning of another. One pass computes both."""
+    ordered = sorted(set(read), reverse=True)
+    whole = {ordered[0]: ordered[0]}
+    # In this order, sequences that begin with another one come right before it.
+    for longer, shorter in pairwise(ordered):
+        whole[shorter] = whole[longer] if longer[: len(shorter)] == shorter else shorter
+    return whole

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.models.chats import chat_text
@@ -66,6 +66,10 @@ class QwenPRM(TransformersPRM):
             return head.sort(dim=-1).values[..., self._quantile]
         return head[..., 1] - head[..., 0]
 
+    def outputs(self) -> int:
+        """Return 2 for bad and good, or the number of quantiles of an exported calibrated PRM."""
+        return 2 if self._levels is None else len(self._levels)
+
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the Qwen2 trunk and the two-layer score head."""
         from prmcal.registry.models.pretrained import load_pretrained
@@ -78,8 +82,15 @@ class QwenPRM(TransformersPRM):
     @cached_property
     def _quantile(self) -> int | None:
         """The place of an exported calibrated PRM's reward among its sorted outputs. None for an ordinary PRM."""
+        return None if self._levels is None else self._levels.index(self._config.get("reward_level", 0.5))
+
+    @property
+    def _levels(self) -> list[float] | None:
+        """The levels of an exported calibrated PRM's outputs. None for an ordinary PRM."""
+        return list(self._config.get("levels") or ()) or None
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
         from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 
-        config = read_config(resolve_checkpoint(self.checkpoint))
-        levels = config.get("levels")
-        return list(levels).index(config.get("reward_level", 0.5)) if levels else None
+        return read_config(resolve_checkpoint(self.checkpoint))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.ranges import Count, ShareOrOne
 from prmcal.registry.models.placement import SPREAD, Dtype
 from prmcal.registry.models.vllm_engine import start_pooling_engine, stop_engine
+from prmcal.registry.prms.packing import whole_sequences
 from prmcal.registry.prms.qwen import QwenPRM
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class QwenVLLMPRM(QwenPRM):
         from vllm import PoolingParams
 
         self._check_context(max(map(len, read)))
-        whole = _whole_sequences(read)
+        whole = whole_sequences(read)
         asked = list(dict.fromkeys(whole.values()))
         outputs = engine.encode(
             [{"prompt_token_ids": list(ids)} for ids in asked],
@@ -120,13 +120,3 @@ class QwenVLLMPRM(QwenPRM):
     def _engine(self) -> Any:
         super().close()  # Releases the model on transformers.
         return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)
-
-
-def _whole_sequences(read: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
-    """Map each sequence to one that begins with it and is not the beginning of another. One pass computes both."""
-    ordered = sorted(set(read), reverse=True)
-    whole = {ordered[0]: ordered[0]}
-    # In this order, sequences that begin with another one come right before it.
-    for longer, shorter in pairwise(ordered):
-        whole[shorter] = whole[longer] if longer[: len(shorter)] == shorter else shorter
-    return whole

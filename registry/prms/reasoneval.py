@@ -84,6 +84,10 @@ class ReasonEvalPRM(TransformersPRM):
         """Return the log-odds of neutral or positive against negative. The reward is 1 - p(negative)."""
         return head[..., 1:].logsumexp(-1) - head[..., 0]
 
+    def outputs(self) -> int:
+        """Return 3: negative, neutral and positive."""
+        return 3
+
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk that the checkpoint's configuration names, and the linear score head."""
         from transformers import AutoConfig

@@ -52,6 +52,10 @@ class SkyworkPRM(TransformersPRM):
         """Return the value, which is a logit."""
         return head[..., 0]
 
+    def outputs(self) -> int:
+        """Return 1: the value."""
+        return 1
+
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the Qwen2 trunk and the linear value head."""
         from prmcal.registry.models.pretrained import load_pretrained

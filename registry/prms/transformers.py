@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.models.placement import Dtype, SpreadableDevice
 from prmcal.registry.prms.packing import TokenizedTrajectory, pack_trajectories
 from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees
+from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TransformersPRM"]
 
 
-class TransformersPRM(PRM):
+class TransformersPRM(TokenPRM):
     """A PRM that reads the log-odds of success at a marker behind a prefix.
 
     A subclass sets the class attributes `checkpoint`, `marker` and `max_tokens`, and defines `prefix_text` and
@@ -118,6 +118,10 @@ class TransformersPRM(PRM):
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
         """Map the head's outputs, of shape (..., outputs) in float32, to log-odds of success, of shape (...)."""
 
+    def outputs(self) -> int:
+        """Return how many outputs of the head `log_odds` reads, or 0 if that is not known."""
+        return 0
+
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, which computes hidden states, and the head, which maps them to outputs.
 
@@ -150,39 +154,6 @@ class TransformersPRM(PRM):
 
         return load_tokenizer(self.checkpoint)
 
-    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Score all prefixes of some trajectories of one question; see :meth:`prmcal.PRM.score`."""
-        request = ScoringRequest(question, tuple(tuple(steps) for steps in trajectories))
-        return self.score_batch([request])[0]
-
-    def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
-
-        Raises
-        ------
-        PluginFailedError
-            If `log_odds` does not return one value per prefix, or if the checkpoint cannot be read.
-        """
-        # Equal trajectories are scored once. In this order, neighbours share the most tokens.
-        distinct = sorted(
-            {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
-        )
-        prefix_ids = cache(self.prefix_ids)
-        trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
-        scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
-        for batch in self._batches(trajectories):
-            values = self._forward(
-                [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
-            )
-            for i in (i for tree in batch for i in tree):
-                count = len(trajectories[i].sequences)
-                scores[distinct[i]] = _prefix_scores(trajectories[i], values[:count])
-                values = values[count:]
-        return [
-            [scores[number, steps] for steps in request.trajectories]
-            for number, request in enumerate(requests)
-        ]
-
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""
         if "modules" in vars(self):
@@ -202,18 +173,6 @@ class TransformersPRM(PRM):
         self._check_window(trunk)
         *_, last = trunk.parameters()
         return trunk.eval(), move_to(head.float(), last.device).eval()
-
-    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, or None if it is longer than `max_tokens`.
-
-        The last token is where the score is read.
-        """
-        ids = tuple(self.tokenize_prefix(question, steps))
-        if not ids:
-            raise PluginFailedError(
-                f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
-            )
-        return ids if len(ids) <= self.max_tokens else None
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the last layer's states at every token of every prefix, one forest per request.
@@ -242,16 +201,6 @@ class TransformersPRM(PRM):
                 f"The checkpoint {self.checkpoint} has a sliding window of {window} tokens. Longer texts are not "
                 f"supported. Set 'max_tokens' to {window} or less. Got {self.max_tokens}."
             )
-
-    def _read(
-        self,
-        request: ScoringRequest,
-        steps: tuple[str, ...],
-        prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
-    ) -> TokenizedTrajectory:
-        first = len(steps) if request.whole_only else 0
-        counts = range(first, len(steps) + 1)
-        return TokenizedTrajectory.of([prefix_ids(request.question, steps[:count]) for count in counts])
 
     def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
         """Batches of token trees of indices into `trajectories`."""
@@ -286,6 +235,10 @@ class TransformersPRM(PRM):
 
         trunk, head = self.modules
         weights = next(trunk.parameters())
+        if not sequences:  # All prefixes are too long.
+            width = int(getattr(trunk.config, "hidden_size", 0))
+            none = np.empty(0, dtype=np.int64)
+            return HiddenStates(np.empty((0, width), dtype=np.float32), none, none, np.empty(0))
         tree = build_token_tree(sequences)
         inputs = collate_token_trees([tree], pad_id=0, dtype=weights.dtype)
         with torch.inference_mode():
@@ -298,14 +251,3 @@ class TransformersPRM(PRM):
             leaves=tree.leaves,
             logit=logits.cpu().numpy().astype(np.float64),
         )
-
-
-def _prefix_scores(trajectory: TokenizedTrajectory, values: NDArray[np.float32]) -> PrefixScores:
-    from scipy.special import expit
-
-    over_long = np.array([ids is None for ids in trajectory.prefixes])
-    logit = np.full(len(over_long), np.nan, dtype=np.float32)
-    logit[~over_long] = values
-    return PrefixScores(
-        logit=logit, reward=expit(logit.astype(np.float64)), over_long=over_long, tokens=trajectory.size
-    )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Count, Share
-from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.contracts.strategy import Answered, Choice, Setting
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
 from prmcal.registry.strategies.exact import pass_at_n, rank_chances, ranked
 from prmcal.registry.strategies.fixed import curve_counts
@@ -72,6 +72,13 @@ class AbstainingBestOfN(RanksByScore):
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Return the results with 1 to the largest number of samples; see :meth:`prmcal.PoolStrategy.sweep`."""
         return self._results(pool, curve_counts(self._most(setting)))
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the best-scored trajectory, and withhold it at or below the bound."""
+        best = super().choose(pool, setting)
+        score = float(self.scores_of(pool)[0, best.trajectory])
+        answered = score > risk_bound(*self.known_, pool.size, self.risk)
+        return Choice(best.trajectory, withheld=not answered)
 
     def _most(self, setting: Setting) -> int:
         return min(setting.samples, int(self.known_[1].shape[1]))

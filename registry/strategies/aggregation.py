@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import PoolStrategy
+from prmcal.registry.contracts.strategy import Choice, PoolStrategy, Setting
 
 __all__ = ["Aggregate", "RanksByScore", "aggregated"]
 
@@ -88,6 +88,11 @@ class RanksByScore(PoolStrategy):
         if self.aggregate == "last":
             known["arguments"].pop("aggregate", None)
         return known
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the best-scored trajectory; see :meth:`prmcal.PoolStrategy.choose`."""
+        scores = self.scores_of(pool)[0]
+        return Choice(int(np.argmax(np.where(np.isnan(scores), -np.inf, scores))))
 
     def scores_of(self, pool: Pool) -> NDArray[np.float64]:
         """Return the scores by which trajectories are ranked, log-odds of shape (questions, M)."""

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import (
+    Answered,
+    Choice,
+    PoolStrategy,
+    Setting,
+    most_probable,
+)
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
 from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
 
@@ -74,6 +80,15 @@ class FixedBudget(PoolStrategy):
         """
         return count_of("samples", self.samples, setting)
 
+    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+        """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
+        return np.full(pool.questions, self.count(setting))
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the answer that is most probably given; see :meth:`prmcal.PoolStrategy.choose`."""
+        whole = np.array([pool.size])
+        return Choice(most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0])))
+
     def _results(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[Answered, ...]:
         accuracy, error = self.accuracies(pool, counts)
         passed = pass_at_n(pool.correct, counts)
@@ -99,6 +114,8 @@ class PassAt1(PoolStrategy):
 
 class PassAtN(FixedBudget):
     """Answer with a right trajectory if there is one. This is an upper bound for any choice among N samples."""
+
+    reference = True
 
     def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
         """Compute 1 - C(M - c, n) / C(M, n) for c right of M."""

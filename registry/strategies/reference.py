@@ -29,6 +29,7 @@ class OracleIAS(RanksByScore):
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "success")
     targeted = True
+    reference = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
@@ -41,6 +42,7 @@ class _OfEqualCost(RanksByScore):
 
     reads = ("scores", "rewards")
     targeted = True
+    reference = True
 
     @property
     def in_league(self) -> bool:

@@ -32,6 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prmcal.harness.cluster.settings import ClusterSettings
+    from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+    from prmcal.harness.inference.loading import load
+    from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
     from prmcal.harness.notebook.opened import Run, open_run
     from prmcal.harness.notebook.starting import run
     from prmcal.harness.planning.grid_file.grid import GridSpec
@@ -67,10 +70,12 @@ __all__ = [
     "AbsoluteSum",
     "Answered",
     "Asked",
+    "CalibratedPRM",
     "Calibrator",
     "ClusterSettings",
     "Completion",
     "Dataset",
+    "Familiarity",
     "FitSupport",
     "GenerationRequest",
     "GridSpec",
@@ -80,6 +85,7 @@ __all__ = [
     "Pool",
     "PoolStrategy",
     "Prefix",
+    "PrefixRewards",
     "PrefixRows",
     "PrefixScores",
     "Question",
@@ -90,12 +96,15 @@ __all__ = [
     "ScoringRequest",
     "SearchStrategy",
     "Setting",
+    "Solution",
+    "Step",
     "TransformersPRM",
     "UnderWeights",
     "__version__",
     "calibrator",
     "dataset",
     "llm",
+    "load",
     "metric",
     "open_run",
     "prm",
@@ -109,10 +118,12 @@ _HOME = {
     "AbsoluteSum": "prmcal.registry.contracts.measured",
     "Answered": "prmcal.registry.contracts.strategy",
     "Asked": "prmcal.registry.contracts.strategy",
+    "CalibratedPRM": "prmcal.harness.inference.calibrated_prm",
     "Calibrator": "prmcal.registry.contracts.calibrator",
     "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
+    "Familiarity": "prmcal.harness.inference.results",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GridSpec": "prmcal.harness.planning.grid_file.grid",
@@ -122,6 +133,7 @@ _HOME = {
     "Metric": "prmcal.registry.contracts.metric",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
+    "PrefixRewards": "prmcal.harness.inference.results",
     "PrefixRows": "prmcal.registry.contracts.rows",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
@@ -132,11 +144,14 @@ _HOME = {
     "ScoringRequest": "prmcal.registry.contracts.data",
     "SearchStrategy": "prmcal.registry.contracts.search",
     "Setting": "prmcal.registry.contracts.strategy",
+    "Solution": "prmcal.harness.inference.results",
+    "Step": "prmcal.harness.inference.results",
     "TransformersPRM": "prmcal.registry.prms.transformers",
     "UnderWeights": "prmcal.registry.contracts.measured",
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",
+    "load": "prmcal.harness.inference.loading",
     "metric": "prmcal.registry.plugins",
     "open_run": "prmcal.harness.notebook.opened",
     "prm": "prmcal.registry.plugins",

@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
 
-from prmcal.registry.models.checkpoints import resolve_checkpoint
 from tests.conftest import ROOT, command, environment
+from tests.vllm.server import kill, serving
 
 CHECKPOINT = "nano:weak"
-SETTINGS = ["--dtype", "float32", "--max-model-len", "512", "--block-size", "32", "--enforce-eager"]
-# A prefill that is split ends the engine on a CPU where requests have seeds: none is.
-SETTINGS += ["--max-num-batched-tokens", "65536", "--max-num-seqs", "64"]
-SECONDS_TO_START = 400
 SECONDS_TO_WORK = 300
-
-
-@contextmanager
-def server(port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """vLLM's own server for the weakest of the shipped policies, once it answers; killed at the end."""
-    module = "vllm.entrypoints.openai.api_server"
-    model = ["--model", str(resolve_checkpoint(CHECKPOINT)), "--served-model-name", "nano-weak"]
-    line = [sys.executable, "-m", module, *model, *SETTINGS, "--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            line, env=environment() | quiet, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        deadline = time.monotonic() + SECONDS_TO_START
-        while not answers(port):
-            assert process.poll() is None, log.read_text()[-3000:]
-            assert time.monotonic() < deadline, log.read_text()[-3000:]
-            time.sleep(0.5)
-        yield process
-    finally:
-        kill(process)
-
-
-def answers(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as reply:
-            return bool(reply.status == 200)
-    except OSError:  # Nobody listens there yet, or not any more.
-        return False
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """The server and the engine that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def grid(folder: Path, port: int) -> Path:
@@ -103,7 +56,7 @@ def kept(out: Path) -> dict[str, bytes]:
 
 def test_a_run_goes_on_after_its_server_was_killed(tmp_path: Path, port: int) -> None:
     path, out, log = grid(tmp_path, port), tmp_path / "out", tmp_path / "server.log"
-    with server(port, log) as process:
+    with serving(CHECKPOINT, "nano-weak", port, log, "--max-model-len", "512") as process:
         run = begin(path, out)
         while len(kept(out)) < 3 and run.poll() is None:
             time.sleep(0.02)
@@ -115,7 +68,7 @@ def test_a_run_goes_on_after_its_server_was_killed(tmp_path: Path, port: int) ->
     before = kept(out)
     assert before
 
-    with server(port, log):
+    with serving(CHECKPOINT, "nano-weak", port, log, "--max-model-len", "512"):
         run = begin(path, out)
         _, errors = run.communicate(timeout=SECONDS_TO_WORK)
     assert run.returncode == 0, errors

@@ -13,6 +13,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.arguments import Quantiles
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora, transformers_prm
 from prmcal.registry.contracts.features import ScoredPrefixes
+from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.prms.qwen import QwenPRM
 
 __all__ = ["QuantileAdapter"]
@@ -80,10 +81,20 @@ class QuantileAdapter(QuantileLora):
         PluginFailedError
             If the folder does not hold an adapter of this PRM in the expected layout.
         """
+        self.check_calibration_data(features, k, n)
+        self.restore(transformers_prm(features))
+        return self.compared(features, np.asarray(k, dtype=np.float64) / n)
+
+    def restore(self, prm: PRM) -> Self:
+        """Read the adapter for a PRM, without data.
+
+        Raises
+        ------
+        PluginFailedError
+            As for ``fit``.
+        """
         from prmcal.registry.calibrators.lora.adapter_files import read_published_adapter
 
-        self.check_calibration_data(features, k, n)
-        prm = transformers_prm(features)
         if not isinstance(prm, QwenPRM):
             raise PluginFailedError(
                 f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}. "
@@ -92,7 +103,7 @@ class QuantileAdapter(QuantileLora):
         self.adapter_, self.config_ = read_published_adapter(self._folder, len(self.levels))
         identity = json.loads(json.dumps(prm.identity()))
         self.card_ = {"what": _WHAT, "prm": identity, "arguments": {"quantiles": list(self.quantiles)}}
-        return self.compared(features, np.asarray(k, dtype=np.float64) / n)
+        return self
 
     @property
     def _folder(self) -> Path:

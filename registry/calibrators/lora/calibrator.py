@@ -197,15 +197,16 @@ class QuantileLora(Calibrator):
         """
         return self._rewards(self._forward(features, original=False)[0])
 
-    def predict_with_rewards(
+    def predict_with_scores(
         self, features: ScoredPrefixes
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return calibrated rewards, of shape (rows, levels), and the PRM's own rewards, of shape (rows,).
+        """Return calibrated rewards, of shape (rows, levels), and the PRM's own log-odds, of shape (rows,).
 
-        One forward pass computes both. Every token tree is in the batch twice, with and without the adapter.
+        One forward pass computes both. Every token tree is in the batch twice, with and without the adapter. The
+        `logit` of the features is not read.
         """
         log_odds, own = self._forward(features, original=True)
-        return self._rewards(log_odds), _reward(own)
+        return self._rewards(log_odds), own
 
     def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""

@@ -44,10 +44,38 @@ class PosteriorVote(TargetedRule):
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit a, b, theta, L and g to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
+        self.fit_laws(pool)
+        self.agreement_ = max(_AGREEMENTS, key=lambda agreement: self._likelihood(pool, agreement))
+
+    def fit_laws(self, pool: Pool) -> None:
+        """Fit a, b, theta and L, but not g."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
         self.successes_ = beta_of(pool.correct)
         self.diversity_ = diversity_of(pool.answers, pool.correct)
-        self.agreement_ = max(_AGREEMENTS, key=lambda agreement: self._likelihood(pool, agreement))
+
+    def chances(self, scores: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the probability that each answer of one question is right.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (drawn,), float64
+            NaN for a trajectory that is too long for the PRM.
+        answers : ndarray of shape (drawn,), int64
+            From 0 upwards; -1 for a trajectory without an answer.
+
+        Returns
+        -------
+        ndarray of shape (answers,), float64
+            In [0, 1]. What is missing to 1 is the probability that none is right.
+        """
+        best = np.full(max(int(answers.max()) + 1, 1), -np.inf)
+        votes = np.zeros(len(best), np.int64)
+        voting = answers >= 0
+        np.add.at(votes, answers[voting], 1)
+        np.maximum.at(best, answers[voting], self.evidence_.log_ratio(scores)[voting])
+        cast = np.array([np.count_nonzero(voting)])
+        odds = self._log_odds(best[None], votes[None], len(answers), cast, self.agreement_)[0]
+        return np.asarray(np.exp(odds - np.logaddexp.reduce(np.append(odds, 0.0))), dtype=np.float64)
 
     def _likelihood(self, pool: Pool, agreement: float) -> float:
         """The logarithm of the probability of what is right, given all trajectories of the calibration questions."""

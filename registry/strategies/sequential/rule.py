@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
-from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import (
+    SWEPT_TARGETS,
+    Answered,
+    Choice,
+    PoolStrategy,
+    Setting,
+    most_probable,
+)
 from prmcal.registry.strategies.adaptive import target_of
 from prmcal.registry.strategies.choices import numbered
 from prmcal.registry.strategies.orders import mean_over_orders, orders_of
@@ -89,6 +96,32 @@ class SequentialRule(PoolStrategy):
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Compute all points of the curve from the same orders; see :meth:`prmcal.PoolStrategy.sweep`."""
         return self._run(pool, setting, self.curve_points(setting))
+
+    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+        """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
+
+        What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
+        """
+        order = np.arange(setting.samples)[None]
+        found = np.minimum(drawn + 1, setting.samples)
+        for question in np.flatnonzero(drawn > 0):
+            one = drawn_in(pool, int(question), order, self.reads)
+            stop = int(self.follow(one, (self.point(setting),)).stops[0, 0])
+            found[question] = min(stop, found[question])
+        return found
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
+        order, points = np.arange(pool.size)[None], (self.point(setting),)
+        silent = False
+
+        def chance(graded: Pool) -> float:
+            nonlocal silent
+            outcome = self.follow(drawn_in(graded, 0, order, self.reads), points)
+            silent = outcome.silent is not None and bool(outcome.silent[0, 0])
+            return float(outcome.right[..., -1].flat[0])
+
+        return Choice(most_probable(pool, chance), withheld=silent)
 
     def _run(self, pool: Pool, setting: Setting, points: tuple[float, ...]) -> tuple[Answered, ...]:
         orders = orders_of(pool.size).reshape(-1, pool.size)[:, : setting.samples]

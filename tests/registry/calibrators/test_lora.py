@@ -197,8 +197,8 @@ def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> No
     calibrator = create(epochs=5).fit(given, *labels(given))
     assert {weights.dtype for weights in calibrator.adapter_.values()} == {torch.float32}
     assert calibrator.card_["final_loss"] < 0.8 * calibrator.card_["first_loss"]
-    calibrated, rewards = calibrator.predict_with_rewards(given)
-    assert np.abs(rewards - expit(given.logit)).max() < 0.05
+    calibrated, scores = calibrator.predict_with_scores(given)
+    assert np.abs(expit(scores) - expit(given.logit)).max() < 0.05
     assert np.abs(calibrated - calibrator.predict(given)).max() < 0.05
 
 
@@ -219,11 +219,11 @@ def test_both_scores_come_from_one_pass(fitted: QuantileLora, features: ScoredPr
     assert isinstance(features.prm, TransformersPRM)
     trunk: Any = fitted._model(features.prm).get_base_model().model
     with patch.object(trunk, "forward", wraps=trunk.forward) as forward:
-        calibrated, rewards = fitted.predict_with_rewards(features)
+        calibrated, scores = fitted.predict_with_scores(features)
     assert forward.call_count == 1
-    np.testing.assert_allclose(rewards, expit(features.logit), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scores, features.logit, rtol=0, atol=1e-5)
     np.testing.assert_allclose(calibrated, fitted.predict(features), rtol=0, atol=1e-6)
-    assert np.abs(calibrated[:, 1] - rewards).max() > 0.05
+    assert np.abs(calibrated[:, 1] - expit(scores)).max() > 0.05
 
 
 def test_equal_prefixes_get_equal_rewards_in_any_order(

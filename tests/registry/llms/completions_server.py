@@ -1,4 +1,4 @@
-"""A completions server on this machine: OpenAI's interface for a shipped model, with optional faults."""
+"""A server on this machine: OpenAI's interfaces for a shipped model, or any other answers, with optional faults."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from prmcal.registry.plugins import llms
 
 SLOW = 6.0
 """The time that a slow server takes, in seconds."""
+
+_OF_CHATS = ("messages", "add_generation_prompt", "continue_final_message")
 
 Reply = dict[str, Any]
 Fault = Callable[[int], str]
@@ -94,6 +96,23 @@ class Policy:
             del self.waiting[key]
 
 
+class ChatPolicy(Policy):
+    """The same model behind chat completions, as vLLM serves it."""
+
+    def __call__(self, request: dict[str, Any]) -> Reply:
+        rest = {name: value for name, value in request.items() if name not in _OF_CHATS}
+        open_ended = {name: request[name] for name in _OF_CHATS[1:] if name in request}
+        prompt = self.llm._tokenizer.apply_chat_template(
+            request["messages"], **{"add_generation_prompt": True, **open_ended}, return_dict=False
+        )
+        found = super().__call__({**rest, "prompt": prompt})
+        (choice,) = found["choices"]
+        message = {"role": "assistant", "content": choice["text"]}
+        others = {name: value for name, value in choice.items() if name != "text"}
+        usage = {**found["usage"], "prompt_tokens": len(prompt)}
+        return {**found, "choices": [{**others, "message": message}], "usage": usage}
+
+
 @dataclass
 class Server:
     """The requests that a server received.
@@ -114,9 +133,12 @@ class Server:
 
 @contextmanager
 def serving(
-    answer: Callable[[dict[str, Any]], Reply] = echo, fault: Fault = lambda number: ""
+    answer: Callable[[dict[str, Any]], Reply] = echo,
+    fault: Fault = lambda number: "",
+    base: str = "/v1",
+    path: str = "/completions",
 ) -> Iterator[Server]:
-    """Serve on a free port inside the block."""
+    """Serve on a free port inside the block. Requests to `path` below `base`, the end of the url, are answered."""
     state = Server(answer, fault)
 
     class Handler(BaseHTTPRequestHandler):
@@ -130,7 +152,7 @@ def serving(
                 state.headers.append(dict(self.headers))
                 state.at_once += 1
                 state.most_at_once = max(state.most_at_once, state.at_once)
-            fault = state.fault(number) if self.path == "/v1/completions" else "404"
+            fault = state.fault(number) if self.path == base + path else "404"
             try:
                 self._answer(fault, content)
             finally:
@@ -185,7 +207,7 @@ def serving(
     server = Quiet(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    state.url = f"http://127.0.0.1:{server.server_address[1]}{base}"
     try:
         yield state
     finally:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.qwen_vllm import _whole_sequences
+from prmcal.registry.prms.packing import whole_sequences
 
 ids = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 
@@ -21,7 +21,7 @@ ids = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 def test_every_sequence_is_read_in_one_that_begins_with_it_and_no_two_share_a_beginning(
     read: list[tuple[int, ...]],
 ) -> None:
-    whole = _whole_sequences(read)
+    whole = whole_sequences(read)
     assert set(whole) == set(read)
     asked = set(whole.values())
     assert asked <= set(read)

@@ -1,0 +1,175 @@
+"""What is asked of a calibrated PRM: the strategy with its settings, checked before any model is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prmcal.errors import PrmcalError
+from prmcal.harness.inference.models import Models
+from prmcal.harness.jobs.context import plugin_guard
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.registry.contracts.pool import PER_CALIBRATOR
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
+from prmcal.registry.plugins import strategies
+
+__all__ = ["Asking", "Defaults", "asking_of", "check_question"]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What is used where a call does not say otherwise.
+
+    Attributes
+    ----------
+    strategy : PluginReference
+    target, level : float or None
+    max_samples : int
+    known : mapping of str to PluginReference
+        The strategies of the grid by their names, which may have arguments. Registered names work too.
+    """
+
+    strategy: PluginReference
+    target: float | None
+    level: float | None
+    max_samples: int
+    known: Mapping[str, PluginReference]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A strategy, tuned with the calibration questions, and its settings.
+
+    Attributes
+    ----------
+    strategy : Strategy
+    name : str
+    setting : Setting
+        The largest number of samples, and the target probability C.
+    level : float or None
+        The level beta, if the strategy reads rewards at one level.
+    abstain_below : float or None
+        An answer is withheld if its probability is lower.
+    seed : int
+    """
+
+    strategy: Strategy
+    name: str
+    setting: Setting
+    level: float | None
+    abstain_below: float | None
+    seed: int
+
+
+def asking_of(
+    models: Models,
+    defaults: Defaults,
+    *,
+    strategy: str | None,
+    target: float | None,
+    level: float | None,
+    max_samples: int | None,
+    abstain_below: float | None,
+    seed: int,
+) -> Asking:
+    """Check what is asked, and tune the strategy.
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such strategy, it cannot answer new questions, or a setting does not fit it.
+    """
+    reference = defaults.strategy
+    if strategy is not None:
+        reference = defaults.known.get(strategy) or PluginReference(strategy, strategy, {})
+    built = reference.build(strategies)
+    name = reference.name
+    _check_usable(built, name)
+    for word, share in (("target", target), ("level", level), ("abstain_below", abstain_below)):
+        if share is not None and not 0 < share < 1:
+            raise PrmcalError(f"'{word}' must be a number in (0, 1). Got {share} instead.")
+    if max_samples is not None and max_samples < 1:
+        raise PrmcalError(f"'max_samples' must be an int in [1, inf). Got {max_samples} instead.")
+    if target is not None and not built.targeted:
+        raise PrmcalError(
+            f"The strategy '{name}' has no target probability C. Leave out 'target', or choose another strategy."
+        )
+    leveled = "rewards" in built.reads
+    if level is not None and not leveled:
+        raise PrmcalError(
+            f"The strategy '{name}' reads rewards at no level beta. Leave out 'level', or choose another strategy, "
+            "such as 'best-of-n + IAS'."
+        )
+    own_level = _level(models, level or defaults.level) if leveled else None
+    setting = Setting(
+        max_samples or defaults.max_samples,
+        (target or defaults.target or 0.99) if built.targeted else None,
+    )
+    asking = Asking(built, name, setting, own_level, abstain_below, seed)
+    _tune(models, asking)
+    return asking
+
+
+def check_question(question: Any) -> str:
+    """Return a question. Raise PrmcalError if it is not a text, is empty, or cannot be written as UTF-8."""
+    if not isinstance(question, str):
+        raise PrmcalError(f"A question must be a text. Got {type(question).__name__} instead.")
+    if not question.strip():
+        raise PrmcalError("The question is empty.")
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise PrmcalError("The question has half of a surrogate pair, which is not valid text.") from error
+    return question
+
+
+def _check_usable(strategy: Strategy, name: str) -> None:
+    if strategy.reference or "success" in strategy.reads:
+        raise PrmcalError(
+            f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question. Choose "
+            "another one."
+        )
+    if isinstance(strategy, PoolStrategy) and strategy.others:
+        raise PrmcalError(
+            f"The strategy '{name}' asks the LLM '{strategy.others[0]}' too, and one LLM is loaded here. Choose "
+            "another strategy."
+        )
+
+
+def _level(models: Models, level: float | None) -> float:
+    levels = models.rewarder.levels
+    if level is None:
+        return levels[0]
+    if len(levels) > 1 and not np.isclose(levels, level).any():
+        raise PrmcalError(
+            f"The calibrator '{models.rewarder.name}' does not predict the level {level:g}. It predicts: "
+            f"{', '.join(f'{each:g}' for each in levels)}."
+        )
+    return level
+
+
+def _tune(models: Models, asking: Asking) -> None:
+    strategy = asking.strategy
+    if isinstance(strategy, SearchStrategy) or not isinstance(strategy, PoolStrategy) or not strategy.tuned:
+        return
+    if models.calibration is None:
+        raise PrmcalError(
+            f"The strategy '{asking.name}' is tuned with the calibration questions, which are not known here. Choose "
+            "another one, such as 'best-of-n + IAS'."
+        )
+    reads: Sequence[str] = strategy.reads
+    rewards = None
+    if "rewards" in reads or PER_CALIBRATOR.intersection(reads):
+        rewards = models.question_rewards
+        if rewards is None:
+            raise PrmcalError(
+                f"The strategy '{asking.name}' is tuned with rewards of the calibration questions, whose texts are not "
+                "known here. Choose another one, such as 'posterior vote'."
+            )
+    with plugin_guard("strategy", asking.name, "be tuned"):
+        pool = models.calibration.pool(strategy.reads, rewards, models.rewarder.levels, asking.level)
+        strategy.tune(pool, asking.setting)

@@ -1,0 +1,167 @@
+"""Draw trajectories of open questions: whole ones in large batches, or step by step with the reward of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from prmcal.errors import PrmcalError
+from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.open_question import Drawn, OpenQuestion
+from prmcal.harness.inference.results import Step
+from prmcal.harness.inference.rewarding import Rewarded, first_terminal
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
+from prmcal.registry.grading import extract_answer
+from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps
+
+__all__ = ["Draw", "Failed", "draw_by_steps", "draw_whole", "step_of"]
+
+Failed = dict[int, PrmcalError]
+"""What went wrong, by the number of the question."""
+
+Draw = Callable[[Models, Sequence[tuple[OpenQuestion, int]], int, bool, Failed], Iterator[Step]]
+"""Draw some more trajectories of each question: the models, the questions with their counts, the seed, whether all
+trajectories need calibrated rewards, and where to note failures."""
+
+_MOST_STEPS = 1000
+
+
+def draw_whole(
+    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
+) -> Iterator[Step]:
+    """Draw whole trajectories of all questions in one batch, and score them in another. It gives no steps."""
+    generated = each_or_error(lambda part: _generated(models, part, seed), wanted)
+    alive: list[OpenQuestion] = []
+    for (question, _), found in zip(wanted, generated, strict=True):
+        if isinstance(found, PrmcalError):
+            failed[question.number] = found
+        else:
+            question.drawn += [
+                Drawn(split_steps(each.text), each.tokens, each.finish_reason) for each in found
+            ]
+            alive.append(question)
+    scored = each_or_error(lambda part: _score(models, part, calibrated), alive)
+    for question, result in zip(alive, scored, strict=True):
+        if isinstance(result, PrmcalError):
+            failed[question.number] = result
+    yield from ()
+
+
+def _generated(
+    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int
+) -> list[list[Completion]]:
+    requests = [
+        GenerationRequest(Prefix(question.text), 1, question.seed(seed, len(question.drawn) + place))
+        for question, count in wanted
+        for place in range(count)
+    ]
+    completions = iter(models.generate(requests, models.sampling))
+    return [[next(completions)[0] for _ in range(count)] for _, count in wanted]
+
+
+def _score(models: Models, questions: Sequence[OpenQuestion], calibrated: bool) -> list[None]:
+    """Score the trajectories that have no scores yet."""
+    new = [
+        (question, drawn) for question in questions for drawn in question.drawn if not len(drawn.step_scores)
+    ]
+    items = [(question.text, drawn.steps) for question, drawn in new]
+    if calibrated:
+        for (question, drawn), rewarded in zip(new, models.rewards(items), strict=True):
+            drawn.rewarded, drawn.step_scores = rewarded, rewarded.logit
+            question.prm_tokens += rewarded.tokens
+    else:
+        for (question, drawn), scores in zip(new, models.scores(items), strict=True):
+            drawn.step_scores = np.asarray(scores.logit, dtype=np.float64)
+            question.prm_tokens += scores.tokens
+    return [None] * len(questions)
+
+
+@dataclass(eq=False)
+class _Growing:
+    """A trajectory that is generated step by step."""
+
+    question: OpenQuestion
+    place: int
+    steps: tuple[str, ...] = ()
+    tokens: int = 0
+    sampled: int = 0
+    finish_reason: str = ""
+    rewarded: Rewarded | None = None
+
+    def lengthen(self, completion: Completion, most_tokens: int) -> int:
+        """Append a step. Return how many came: 0 or 1, or more if the LLM ran over the end of a step."""
+        added = split_steps(completion.text)
+        self.steps += added
+        self.tokens += completion.tokens
+        self.sampled += 1
+        if completion.finish_reason != "stop":
+            self.finish_reason = completion.finish_reason
+        elif extract_answer(join_steps(added)) is not None:
+            self.finish_reason = "end"
+        elif self.tokens >= most_tokens or self.sampled >= _MOST_STEPS:
+            self.finish_reason = "length"
+        return len(added)
+
+
+def draw_by_steps(
+    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
+) -> Iterator[Step]:
+    """Draw trajectories step by step, and give each step with its rewards. All of them have calibrated rewards.
+
+    A trajectory ends with the first step that has a final answer, as in a search.
+    """
+    growing = [
+        _Growing(question, len(question.drawn) + place)
+        for question, count in wanted
+        for place in range(count)
+    ]
+    going = growing
+    stops = tuple(dict.fromkeys([*models.sampling.stop, STEP_SEPARATOR]))
+    sampling = replace(models.sampling, stop=stops)
+    try:
+        while going:
+            requests = [
+                GenerationRequest(
+                    Prefix(each.question.text, each.steps),
+                    1,
+                    each.question.seed(seed, each.place, each.sampled),
+                )
+                for each in going
+            ]
+            completions = models.generate(requests, sampling)
+            added = [
+                each.lengthen(completion[0], sampling.max_tokens)
+                for each, completion in zip(going, completions, strict=True)
+            ]
+            rewarded = models.rewards([(each.question.text, each.steps) for each in going])
+            for each, found, count in zip(going, rewarded, added, strict=True):
+                each.rewarded = found
+                each.question.prm_tokens += found.tokens
+                for t in range(len(each.steps) - count + 1, len(each.steps) + 1):
+                    yield step_of(each.place, t, each.steps, found, models.rewarder.levels)
+            going = [each for each in going if not each.finish_reason]
+    except PrmcalError as error:
+        failed |= {each.question.number: error for each in growing}
+        return
+    for each in growing:
+        assert each.rewarded is not None
+        each.question.drawn.append(
+            Drawn(each.steps, each.tokens, each.finish_reason, each.rewarded.logit, each.rewarded)
+        )
+
+
+def step_of(
+    trajectory: int, t: int, steps: Sequence[str], rewarded: Rewarded, levels: tuple[float, ...]
+) -> Step:
+    """Return the prefix with t of the steps as plain data."""
+    text = steps[t - 1] if t else ""
+    terminal = t >= first_terminal(steps[:t])
+    logit = float(rewarded.logit[t])
+    if np.isnan(logit):
+        return Step(trajectory, t, text, None, None, None, terminal)
+    quantiles = tuple(map(float, rewarded.quantiles[t]))
+    middle = int(np.argmin(np.abs(np.array(levels) - 0.5)))
+    return Step(trajectory, t, text, float(expit(logit)), quantiles, quantiles[middle], terminal)

@@ -1,0 +1,250 @@
+"""Answer new questions: draw trajectories until the strategy needs no more, for many questions at once.
+
+In each round every open question gets the trajectories that its strategy asks for, in one call of the LLM and one of
+the PRM. Questions that are finished make room for others. The answer to a question does not depend on the others,
+except for a strategy that divides a budget between the questions that are open together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from prmcal.errors import PrmcalError
+from prmcal.harness.inference.asking import Asking, check_question
+from prmcal.harness.inference.drawing import Draw, Failed, draw_whole, step_of
+from prmcal.harness.inference.familiarity import familiarity_of
+from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.open_question import OpenQuestion, pool_of
+from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
+from prmcal.harness.inference.rewarding import Rewarded, first_terminal
+from prmcal.harness.jobs.context import plugin_guard, require
+from prmcal.registry.contracts.strategy import Choice, PoolStrategy
+from prmcal.registry.strategies.sequential.rule import SequentialRule
+
+__all__ = ["IN_FLIGHT", "failed_solution", "open_questions", "solve"]
+
+IN_FLIGHT = 128
+"""The largest number of questions that are open at a time."""
+
+
+def solve(
+    models: Models, asking: Asking, questions: Sequence[str], draw: Draw = draw_whole
+) -> Iterator[Step | tuple[int, Solution]]:
+    """Answer questions.
+
+    Parameters
+    ----------
+    models : Models
+    asking : Asking
+        With a strategy that draws whole trajectories.
+    questions : sequence of str
+    draw : callable
+        How trajectories are drawn.
+
+    Yields
+    ------
+    Step, or tuple of (int, Solution)
+        Steps, if `draw` gives any. The solution of each question with its place, as soon as it is there. A question
+        that fails has an `error`.
+    """
+    waiting = deque(enumerate(questions))
+    going: list[OpenQuestion] = []
+    while waiting or going:
+        admitted = [waiting.popleft() for _ in range(min(len(waiting), IN_FLIGHT - len(going)))]
+        failed: Failed = {}
+        new = open_questions(models, admitted, failed)
+        yield from (
+            (number, failed_solution(text, failed[number])) for number, text in admitted if number in failed
+        )
+        if draw is not draw_whole:
+            yield from (step_of(0, 0, (), each.bare, models.rewarder.levels) for each in new)
+        going += new
+        failed = {}
+        needed = _needed(models, asking, going, failed)
+        wanted = [
+            (each, count - len(each.drawn))
+            for each, count in zip(going, needed, strict=True)
+            if count > len(each.drawn)
+        ]
+        busy = {each.number for each, _ in wanted}
+        done = [each for each in going if each.number not in busy and each.number not in failed]
+        yield from _solutions(models, asking, done)
+        yield from draw(models, wanted, asking.seed, _reads_calibrated(asking), failed)
+        yield from (
+            (each.number, failed_solution(each.text, failed[each.number], each.spent()))
+            for each in going
+            if each.number in failed
+        )
+        going = [each for each, _ in wanted if each.number not in failed]
+
+
+def open_questions(models: Models, admitted: Sequence[tuple[int, str]], failed: Failed) -> list[OpenQuestion]:
+    """Check questions and score them as they are."""
+    started = time.monotonic()
+    checked = []
+    for number, question in admitted:
+        try:
+            checked.append((number, check_question(question)))
+        except PrmcalError as error:
+            failed[number] = error
+    found = each_or_error(lambda part: models.rewards([(text, ()) for _, text in part]), checked)
+    opened = []
+    for (number, text), bare in zip(checked, found, strict=True):
+        if isinstance(bare, Rewarded) and np.isnan(bare.logit[0]):
+            bare = PrmcalError(
+                f"The question is too long for the PRM '{models.rewarder.prm_name}', which reads at most "
+                f"{getattr(models.rewarder.prm, 'max_tokens', 'fewer')} tokens. It has {len(text):,} characters."
+            )
+        if isinstance(bare, PrmcalError):
+            failed[number] = bare
+        else:
+            opened.append(OpenQuestion(number, text, bare, started, prm_tokens=bare.tokens))
+    return opened
+
+
+def _reads_calibrated(asking: Asking) -> bool:
+    return bool({"trajectory_rewards", "step_rewards"}.intersection(asking.strategy.reads))
+
+
+def _needed(models: Models, asking: Asking, going: Sequence[OpenQuestion], failed: Failed) -> list[int]:
+    """How many trajectories each question needs before the next decision."""
+    if not going:
+        return []
+    strategy = asking.strategy
+    assert isinstance(strategy, PoolStrategy)
+    drawn = np.array([len(each.drawn) for each in going], dtype=np.int64)
+    try:
+        with plugin_guard("strategy", asking.name, "decide"):
+            pool = pool_of(going, asking.setting.samples, models.rewarder.levels, asking.level)
+            found = np.asarray(strategy.needed(pool, drawn, asking.setting))
+            require(
+                found.shape == drawn.shape and bool((found >= 1).all()),
+                f"'needed' must return an int of at least 1 for each of {len(drawn)} questions.",
+            )
+    except PrmcalError as error:
+        failed |= {each.number: error for each in going}
+        return [int(each) for each in drawn]
+    return [int(each) for each in np.minimum(found, asking.setting.samples)]
+
+
+def _solutions(
+    models: Models, asking: Asking, done: Sequence[OpenQuestion]
+) -> Iterator[tuple[int, Solution]]:
+    """Choose the answers of finished questions, and compute the rewards of the trajectories that give them."""
+    strategy = asking.strategy
+    assert isinstance(strategy, PoolStrategy)
+    choices: list[Choice] = []
+    for each in done:
+        with plugin_guard("strategy", asking.name, "choose an answer"):
+            pool = pool_of([each], len(each.drawn), models.rewarder.levels, asking.level)
+            choices.append(strategy.choose(pool, asking.setting))
+    chosen = [each.drawn[choice.trajectory] for each, choice in zip(done, choices, strict=True)]
+    missing = [place for place, drawn in enumerate(chosen) if drawn.rewarded is None]
+    found = each_or_error(
+        lambda part: models.rewards([(done[place].text, chosen[place].steps) for place in part]), missing
+    )
+    errors: Failed = {}
+    for place, result in zip(missing, found, strict=True):
+        if isinstance(result, PrmcalError):
+            errors[place] = result
+        else:
+            chosen[place].rewarded = result
+            done[place].prm_tokens += result.tokens
+    for place, (each, choice) in enumerate(zip(done, choices, strict=True)):
+        if place in errors:
+            yield each.number, failed_solution(each.text, errors[place], each.spent())
+        else:
+            yield each.number, _solution(models, asking, each, choice)
+
+
+def _solution(models: Models, asking: Asking, each: OpenQuestion, choice: Choice) -> Solution:
+    drawn = each.drawn[choice.trajectory]
+    rewarded = drawn.rewarded
+    assert rewarded is not None
+    stopped, reason = _why(asking, len(each.drawn))
+    probability, low, high = None, None, None
+    if drawn.answer is not None and models.chances is not None:
+        answers = each.answers
+        chance = models.chances.of(each.scores, answers, int(answers[choice.trajectory]))
+        probability, low, high = chance.probability, chance.low, chance.high
+    elif drawn.answer is not None:
+        probability, low, high = band(rewarded, drawn.steps, models.rewarder.levels)
+    unsure = (
+        asking.abstain_below is not None
+        and drawn.answer is not None
+        and (probability is None or probability < asking.abstain_below)
+    )
+    if drawn.answer is None:
+        reason += " The chosen trajectory has no final answer."
+    elif unsure:
+        reason += f" The answer is withheld: its probability is below {asking.abstain_below:g}."
+    elif choice.withheld:
+        reason += f" The strategy '{asking.name}' withholds the answer."
+    return Solution(
+        question=each.text,
+        answer=None if unsure or choice.withheld else drawn.answer,
+        probability=probability,
+        low=low,
+        high=high,
+        basis="posterior" if models.chances is not None else "reward",
+        abstained=drawn.answer is not None and (unsure or choice.withheld),
+        stopped=stopped,
+        reason=reason,
+        spent=each.spent(),
+        rewards=rewarded.result(models.rewarder.levels, drawn.steps, models.rewarder.calibrator is None),
+        trajectories=tuple(one.result() for one in each.drawn),
+        chosen=choice.trajectory,
+        familiarity=familiarity_of(models.calibration, each.text, float(each.bare.logit[0]), each.scores),
+    )
+
+
+def band(
+    rewarded: Rewarded, steps: Sequence[str], levels: tuple[float, ...]
+) -> tuple[float | None, float | None, float | None]:
+    """Return the median of the last prefix without a final answer, and its lowest and highest quantile.
+
+    The quantiles are None if there is one level only. All are None if the prefix is too long for the PRM.
+    """
+    quantiles = rewarded.quantiles[first_terminal(steps) - 1]
+    if not np.isfinite(quantiles).all():
+        return None, None, None
+    middle = float(quantiles[int(np.argmin(np.abs(np.array(levels) - 0.5)))])
+    return (middle, None, None) if len(levels) == 1 else (middle, float(quantiles[0]), float(quantiles[-1]))
+
+
+def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
+    samples = "1 sample" if drawn == 1 else f"{drawn} samples"
+    if not isinstance(asking.strategy, SequentialRule):
+        return "planned", f"The strategy '{asking.name}' planned {samples}."
+    aim = "" if asking.setting.target is None else f" (target {asking.setting.target:g})"
+    if drawn >= asking.setting.samples:
+        return (
+            "budget",
+            f"The strategy '{asking.name}' was not sure enough{aim} after {samples}, the most it may draw.",
+        )
+    return "sure", f"The strategy '{asking.name}' needed no more than {samples}{aim}."
+
+
+def failed_solution(question: str, error: PrmcalError, spent: Spent | None = None) -> Solution:
+    """Return what is said of a question that failed."""
+    return Solution(
+        question=question if isinstance(question, str) else "",
+        answer=None,
+        probability=None,
+        low=None,
+        high=None,
+        basis="reward",
+        abstained=False,
+        stopped="failed",
+        reason="An error ended the question.",
+        spent=spent or Spent(),
+        rewards=None,
+        trajectories=(),
+        chosen=None,
+        familiarity=Familiarity(True),
+        error=str(error),
+    )

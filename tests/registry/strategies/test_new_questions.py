@@ -1,0 +1,116 @@
+"""Strategies answer new questions, one draw after another, as their results on a pool promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prmcal import Pool, PoolStrategy, Setting
+from prmcal.registry.plugins import strategies
+
+_QUESTIONS, _SIZE, _LEVELS = 6, 8, (0.1, 0.5, 0.9)
+_TRIES = 60
+
+_CASES = {
+    "pass@1": {},
+    "majority vote": {},
+    "best-of-n": {"samples": 5},
+    "weighted best-of-n": {"samples": 4},
+    "best-of-n + IAS": {},
+    "first good enough": {"threshold": 0.7},
+    "adaptive consistency": {"confidence": 0.8},
+    "ESC": {"window": 3},
+    "certified self-consistency": {"delta": 0.6, "uncertified": "abstain"},
+    "pandora": {"cost": 0.01},
+    "BEACON": {},
+    "posterior vote": {},
+    "sequential IAS": {},
+    "marginal value": {"price": 0.02},
+    "abstaining best-of-n": {"risk": 0.3},
+}
+
+
+def _pool(seed: int, questions: int = _QUESTIONS) -> Pool:
+    random = np.random.default_rng(seed)
+    chance = random.uniform(0.05, 0.9, questions)
+    correct = random.random((questions, _SIZE)) < chance[:, None]
+    answers = np.where(correct, 0, random.integers(1, 5, correct.shape))
+    answers[random.random(correct.shape) < 0.1] = -1
+    correct &= answers >= 0
+    scores = np.where(correct, 1.5, -0.5) + random.normal(0, 1, correct.shape)
+    rewards = np.clip(chance[:, None] + np.array([-0.04, 0.0, 0.04]), 0.01, 0.99)
+    return Pool(
+        correct,
+        answers,
+        scores=scores,
+        rewards=rewards[:, 0],
+        question_rewards=rewards,
+        levels=_LEVELS,
+    )
+
+
+def _so_far(pool: Pool, question: int, order: np.ndarray, drawn: int) -> Pool:
+    """What is known of one question after some draws: N trajectories, of which the last ones are not there yet."""
+    later = np.arange(_SIZE) >= drawn
+    return Pool(
+        np.zeros((1, _SIZE), bool),
+        np.where(later, -1, pool.answers[question][order])[None],
+        scores=np.where(later, np.nan, pool.scores[question][order])[None],
+        rewards=pool.rewards[question : question + 1],
+        question_rewards=pool.question_rewards[question : question + 1],
+        levels=_LEVELS,
+    )
+
+
+def _answered(
+    strategy: PoolStrategy, pool: Pool, question: int, order: np.ndarray, setting: Setting
+) -> tuple[int, bool, bool]:
+    """Draw in one order until the strategy needs no more: samples, whether the answer is right, and withheld."""
+    drawn = 0
+    while True:
+        needed = int(strategy.needed(_so_far(pool, question, order, drawn), np.array([drawn]), setting)[0])
+        if needed <= drawn:
+            break
+        drawn = needed
+    choice = strategy.choose(
+        _so_far(pool, question, order, drawn).drawn(slice(None), slice(0, drawn)), setting
+    )
+    right = bool(pool.correct[question][order[choice.trajectory]]) and not choice.withheld
+    return drawn, right, choice.withheld
+
+
+@pytest.mark.parametrize("name", sorted(_CASES))
+def test_new_questions_get_the_accuracy_and_the_samples_of_the_pool(name: str) -> None:
+    strategy = strategies.create(name, **_CASES[name])
+    assert isinstance(strategy, PoolStrategy)
+    setting = Setting(_SIZE, 0.9 if strategy.targeted else None)
+    strategy.tune(_pool(1, questions=60), setting)
+    pool = _pool(2)
+    promised = strategy.answer(pool, setting)
+    random = np.random.default_rng(3)
+    tries = [
+        _answered(strategy, pool, question, random.permutation(_SIZE), setting)
+        for question in range(_QUESTIONS)
+        for _ in range(_TRIES)
+    ]
+    samples, right, withheld = np.array(tries, dtype=np.float64).T
+    # Five standard errors at most, and what the shared orders of the promise leave.
+    margin = 5 * np.sqrt(0.25 / len(tries)) + 0.01
+    assert abs(right.mean() - promised.accuracy.mean()) < margin
+    assert abs(samples.mean() - promised.samples.mean()) < 5 * samples.std() / np.sqrt(len(tries)) + 0.01
+    silent = 0.0 if promised.abstained is None else promised.abstained.mean()
+    assert abs(withheld.mean() - silent) < margin
+
+
+def test_a_budget_is_divided_between_the_questions_that_come_together() -> None:
+    strategy = strategies.create("marginal gains", mean_samples=3)
+    assert isinstance(strategy, PoolStrategy)
+    pool = _pool(4)
+    needed = strategy.needed(pool, np.zeros(_QUESTIONS, np.int64), Setting(_SIZE))
+    assert needed.min() >= 1 and needed.max() <= _SIZE and len(set(needed.tolist())) > 1
+    assert 3 * _QUESTIONS <= needed.sum() <= 4 * _QUESTIONS
+
+
+@pytest.mark.parametrize("name", ["oracle IAS", "pass@N", "random budget", "fixed n of equal cost"])
+def test_reference_points_say_that_they_cannot_answer_new_questions(name: str) -> None:
+    assert strategies.create(name).reference
