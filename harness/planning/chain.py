@@ -33,6 +33,7 @@ __all__ = [
     "asked_levels",
     "calibrated_job",
     "fit_job",
+    "further_rollout_job",
     "hidden_job",
     "imported_job",
     "rollout_job",
@@ -47,6 +48,29 @@ def rollout_job(
     grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int
 ) -> Job[RolloutParameters]:
     """Sample and grade the trajectories of a data set."""
+    return _rollout_of(grid, llm, data, _blocks(trajectories, grid.shards.trajectories))
+
+
+def further_rollout_job(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, drawn: int, trajectories: int
+) -> Job[RolloutParameters]:
+    """Sample and grade the trajectories of a data set that come after the first `drawn` ones.
+
+    The blocks double the number of trajectories, as far as the shards of the grid may. So a job that stops at 32 and
+    one that stops at 64 share what both have.
+    """
+    blocks = []
+    first = drawn
+    while first < trajectories:
+        last = min(2 * first, first + grid.shards.trajectories, trajectories)
+        blocks.append(range(first, last))
+        first = last
+    return _rollout_of(grid, llm, data, blocks)
+
+
+def _rollout_of(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, blocks: Sequence[range]
+) -> Job[RolloutParameters]:
     sampling = grid.sampling.sampling()
     plain = asdict(sampling)
     shards = [
@@ -62,7 +86,7 @@ def rollout_job(
             {},
             resource=f"llm:{llm.name}",
         )
-        for block in _blocks(trajectories, grid.shards.trajectories)
+        for block in blocks
         for questions in data.slices()
     ]
     return make_job(_labels(llm, data), shards)
