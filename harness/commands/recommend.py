@@ -228,12 +228,12 @@ def _other_columns(found: Recommendation) -> list[Column]:
             for title, names, weight in (
                 ("LLM", tuple(each.choice.llm for each in lines), 1),
                 ("PRM", tuple(each.choice.prm for each in lines), 6),
-                ("Calibrator", tuple(each.choice.calibrator for each in lines), 2),
+                ("Calibrator", tuple(each.choice.calibrator for each in lines), 5),
             )
             if len(set(names)) > 1  # What all have in common is in the first sentence.
         ],
         Column("Calibration accuracy", tuple(_value(each.known.accuracy) for each in lines), 3, whole=True),
-        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 5),
+        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 6),
     ]
     for place, test in enumerate(found.recommended.tests):
         own = [each.tests[place] for each in lines]
