@@ -131,9 +131,19 @@ def _verdicts(found: Recommendation) -> list[str]:
         else:
             cost = each.samples if found.wanted.kind == "samples" else each.tokens
             if cost is not None and cost.value > found.wanted.value * (1 + 1e-9):
+                spent = f"{amount(cost.value)} {found.wanted.kind}"
                 sentences.append(
-                    f"On the test questions of {each.dataset} it costs {amount(cost.value)}, more than is wanted."
+                    f"On the test questions of {each.dataset} it costs {spent}, more than is wanted."
                 )
+    plain = found.fixed
+    if (
+        found.wanted.kind != "accuracy"
+        and plain.known.accuracy.value > found.recommended.known.accuracy.value
+    ):
+        sentences.append(
+            f"The plain best-of-n ({plain.choice.setting}) is more accurate on the calibration questions: "
+            f"{_value(plain.known.accuracy)}."
+        )
     if found.recommended.tests and found.recommended.tests[0].to_fixed is None:
         sentences.append(
             "This is the plain best-of-n: no other choice is better on the calibration questions."
