@@ -213,6 +213,21 @@ def dashboard(
         typer.Option(metavar="PATH", help="The path below which a proxy serves the pages, such as /prmcal."),
     ] = "",
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Add page 'Try it', which answers questions with the models of the first DIR. It loads them.",
+        ),
+    ] = False,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CELL",
+            help="With --live: the cell whose calibrator is used.",
+            autocompletion=complete.cells,
+        ),
+    ] = None,
 ) -> None:
     """Open the results in a browser.
 
@@ -221,4 +236,4 @@ def dashboard(
     """
     from prmcal.harness.commands.dashboard import serve
 
-    serve(directories, host=host, port=port, base_path=base_path, headless=headless)
+    serve(directories, host=host, port=port, base_path=base_path, headless=headless, live=live, cell=cell)

@@ -98,9 +98,11 @@ def success_job(
     rollout: Job[RolloutParameters],
     measured: int,
     follow_ups: int,
+    most_prefixes: int | None,
 ) -> Job[SuccessParameters]:
-    """Follow up all prefixes of the first `measured` trajectories."""
+    """Follow up all prefixes of the first `measured` trajectories, or at most `most_prefixes` of each."""
     sampling = grid.sampling.sampling()
+    limit = {} if most_prefixes is None else {"most_prefixes": most_prefixes}
     plain = asdict(sampling)
     shards = [
         make_shard(
@@ -110,8 +112,11 @@ def success_job(
                 "follow_ups": [block.start, block.stop],
                 "sampling": plain,
                 "seed": grid.seed,
+                **limit,
             },
-            SuccessParameters(llm.reference, source.parameters.data, trajectories, block, sampling),
+            SuccessParameters(
+                llm.reference, source.parameters.data, trajectories, block, sampling, most_prefixes
+            ),
             {"rollout": [source.ref]},
             resource=f"llm:{llm.name}",
         )
@@ -178,7 +183,7 @@ def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParamete
 def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
     """Fit a calibrator to scored trajectories."""
     success, terminal = scored.sampled.success, grid.calibration.terminal
-    parameters = FitParameters(*_reading(calibrator, scored), terminal)
+    parameters = FitParameters(*_reading(calibrator, scored), terminal, grid.calibration.most_prefixes)
     shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": success.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [*_sources(calibrator, scored), success])
