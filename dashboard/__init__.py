@@ -7,8 +7,9 @@
     text       numbers, names and model output as Markdown
     frames     DataFrames that charts and tables are drawn from
     data       cached queries of the published database
+    live       questions to the server of `prmcal serve`
     serving    the web server, and screenshots of all pages
 
-Imports go in one direction: views, views.parts, controls and charts, text and frames, data. Only ``__main__``, tests
-and benchmarks import `serving`.
+Imports go in one direction: views, views.parts, controls and charts, text and frames, data and live. Only
+``__main__``, tests and benchmarks import `serving`.
 """

@@ -24,6 +24,7 @@ def main() -> None:
         "--host", default="127.0.0.1", help="address that the server listens at (default: %(default)s)"
     )
     parser.add_argument("--base-path", default="", help="path below which a proxy serves the pages")
+    parser.add_argument("--live", default="", metavar="ADDRESS", help="address of a server of the first run")
     arguments = parser.parse_args()
     launch(
         arguments.directories,
@@ -31,6 +32,7 @@ def main() -> None:
         arguments.headless,
         host=arguments.host,
         base_path=arguments.base_path,
+        live=arguments.live,
     )
 
 

@@ -1,6 +1,7 @@
 """The app: navigation between pages and runs, and messages while there are no results.
 
-Its command line is ``--dir DIR...``, the output folders of one or more runs.
+Its command line is ``--dir DIR...``, the output folders of one or more runs. With ``--live ADDRESS``, a server of the
+first run is at this address, and there is a page "Try it".
 
 A page is a module of `views` with a function ``show(path)``. What it shares with the other pages is the context
 (:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
@@ -29,6 +30,7 @@ from prmcal.dashboard.views import (
     runs,
     scaling,
     trajectories,
+    try_it,
 )
 from prmcal.dashboard.views.parts.progress import follow_run
 from prmcal.db.run_folder import published_path
@@ -46,7 +48,7 @@ _STYLE = """<style>
 .stMainBlockContainer h2 { font-size: 1.4rem; }
 </style>"""
 
-_RUNS = "runs"
+_RUNS, _TRY_IT = "runs", "try-it"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES = {
@@ -64,8 +66,10 @@ _PAGES = {
 def main() -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--live", default="")
     parser.add_argument("--dir", type=Path, nargs="+", required=True)
-    folders = run_names(parser.parse_args().dir)
+    arguments = parser.parse_args()
+    folders = run_names(arguments.dir)
     named = (given(RUN) or [""])[-1]
     folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
@@ -74,7 +78,11 @@ def main() -> None:
         url: partial(runs.show, path, folders) if url == _RUNS else partial(view.show, path)
         for url, (view, _) in _PAGES.items()
     }
-    pages = {url: st.Page(shows[url], title=title, url_path=url) for url, (_, title) in _PAGES.items()}
+    titles = {url: title for url, (_, title) in _PAGES.items()}
+    if arguments.live:
+        shows[_TRY_IT] = partial(try_it.show, published_path(next(iter(folders.values()))), arguments.live)
+        titles[_TRY_IT] = "Try it"
+    pages = {url: st.Page(shows[url], title=title, url_path=url) for url, title in titles.items()}
     first, (_, title) = next(iter(_PAGES.items()))
     root = st.Page(shows[first], title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")

@@ -27,7 +27,8 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> La
     Parameters
     ----------
     table : DataFrame
-        The result of :func:`prmcal.dashboard.frames.steps.step_table`.
+        The result of :func:`prmcal.dashboard.frames.steps.step_table`, or of
+        :func:`prmcal.dashboard.frames.solving.reward_table`.
     colours : sequence of 3 str
         The colours of the PRM's reward, of the calibrated reward and of the success rate.
     shape : str
@@ -37,11 +38,12 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> La
     x = _steps(table)
     area = alt.Chart(band).mark_area(color=colours[1], opacity=0.2)
     intervals = alt.Chart(measured).mark_rule(color=colours[2], strokeWidth=2)
-    bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low"), y2="band_high:Q")]
+    title = "Reward" if measured.empty else "Reward, success rate"
+    bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low", title), y2="band_high:Q")]
     return alt.layer(
         *bands,
-        intervals.encode(x=x, y=_probability("low"), y2="high:Q"),
-        *_lines(table, colours, shape, _probability("value"), legend()),
+        intervals.encode(x=x, y=_probability("low", title), y2="high:Q"),
+        *_lines(table, colours, shape, _probability("value", title), legend()),
     ).properties(height=_HEIGHT)
 
 
@@ -95,5 +97,5 @@ def _steps(table: pd.DataFrame) -> alt.X:
     )
 
 
-def _probability(column: str) -> alt.Y:
-    return alt.Y(f"{column}:Q", scale=UNIT, title="Reward, success rate")
+def _probability(column: str, title: str) -> alt.Y:
+    return alt.Y(f"{column}:Q", scale=UNIT, title=title)

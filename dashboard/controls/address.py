@@ -142,9 +142,9 @@ def bound_several(
     return _binding(parameter, read, list(default), lambda chosen: chosen or [""], resets)
 
 
-def bound_text(parameter: str, *, resets: Sequence[str] = (PAGE,)) -> dict[str, Any]:
-    """Return the same for a text input, which is empty by default."""
-    return _binding(parameter, lambda values: values[-1] if values else "", "", str, resets)
+def bound_text(parameter: str, default: str = "", *, resets: Sequence[str] = (PAGE,)) -> dict[str, Any]:
+    """Return the same for a text input. A text that is removed becomes the default again."""
+    return _binding(parameter, lambda values: values[-1] if values else default, default, str, resets)
 
 
 def widget_key(name: str) -> str:

@@ -32,6 +32,7 @@ def launch(
     *,
     host: str = "127.0.0.1",
     base_path: str = "",
+    live: str = "",
 ) -> NoReturn:
     """Replace this process by a web server. By default, only this machine can reach it.
 
@@ -47,6 +48,8 @@ def launch(
         The address that the server listens at. With ``0.0.0.0``, other machines can reach it.
     base_path : str
         The path below which a proxy serves the pages; empty for none.
+    live : str
+        The address of a server of the first run, for page "Try it"; empty for none.
 
     Raises
     ------
@@ -75,6 +78,7 @@ def launch(
         str(script),
         *flags,
         "--",
+        *(["--live", live] if live else []),
         "--dir",
         *(str(directory.resolve()) for directory in directories),
     ]

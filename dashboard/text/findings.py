@@ -227,7 +227,8 @@ def stepwise(table: pd.DataFrame) -> str:
     Parameters
     ----------
     table : DataFrame
-        The result of :func:`prmcal.dashboard.frames.steps.step_table`.
+        The result of :func:`prmcal.dashboard.frames.steps.step_table`, or of
+        :func:`prmcal.dashboard.frames.solving.reward_table`.
     """
     parts = [
         f"{title} goes from {number(ends[0])} to {number(ends[1])}"

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.machine.parent import end_with
 from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.store import Store
@@ -96,7 +96,9 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda *_: None)
-    _end_with_parent()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    end_with(parent.sentinel)
     _print_to(output)
 
     def report(line: object) -> None:
@@ -112,20 +114,6 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
         except EOFError:
             return
         connection.send_bytes(write_message(run_shard(shard, context)))
-
-
-def _end_with_parent() -> None:
-    """Make sure that this process, and all that plugins start, such as an engine, end with the parent, however it ends.
-
-    A thread would not do: native code of a plugin can hold the interpreter's lock for ever.
-    """
-    os.setpgid(0, 0)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    # The parent holds the other end of the pipe that is its sentinel, and writes nothing. `kill 0` is for the group.
-    subprocess.Popen(
-        ["/bin/sh", "-c", "trap '' HUP INT TERM; read -r line; kill -KILL 0"], stdin=parent.sentinel
-    )
 
 
 def _print_to(file: Path) -> None:

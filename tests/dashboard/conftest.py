@@ -118,7 +118,7 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
     def note(message: ConsoleMessage) -> None:
         # Streamlit first looks for its server below the address of the page and gets an error.
-        below = re.search(r"//127\.0\.0\.1:\d+/\w+/_stcore/", message.location.get("url", ""))
+        below = re.search(r"//127\.0\.0\.1:\d+/[\w-]+/_stcore/", message.location.get("url", ""))
         if message.type == "error" and not below:
             problems.append(message.text)
 

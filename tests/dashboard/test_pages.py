@@ -29,6 +29,12 @@ CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isoto
 CLICKS = 12
 
 
+def test_there_is_no_page_try_it_without_a_server(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_role("link", name="Runs").wait_for()
+    assert page.get_by_role("link", name="Try it").count() == 0
+
+
 def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/leaderboard?table=Costs&llms=weak&datasets=nano-math&costs=in+total")
     head, *shown = rows(page)

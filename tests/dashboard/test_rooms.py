@@ -9,12 +9,13 @@ DASHBOARD = ROOT / "dashboard"
 # For each folder, and for each module beside the folders, what it may import from the others.
 ROOMS: dict[str, set[str]] = {
     "data": set(),
+    "live": set(),
     "text": set(),
     "frames": set(),
     "charts": {"frames"},
     "controls": {"data", "text", "frames"},
-    "views.parts": {"controls", "charts", "text", "frames", "data"},
-    "views": {"views.parts", "controls", "charts", "text", "frames", "data"},
+    "views.parts": {"controls", "charts", "text", "frames", "data", "live"},
+    "views": {"views.parts", "controls", "charts", "text", "frames", "data", "live"},
     "app": {"views", "views.parts", "controls", "text", "data"},
     "serving": {"app", "controls"},
     "__main__": {"serving"},
