@@ -50,7 +50,17 @@ ROOMS: dict[str, set[str]] = {
         "inference",
         "serving",
     },
-    "cli": {"terminal", "planning", "cluster", "execution", "report", "site", "serving", "commands"},
+    "cli": {
+        "terminal",
+        "planning",
+        "cluster",
+        "execution",
+        "report",
+        "site",
+        "inference",
+        "serving",
+        "commands",
+    },
 }
 
 
