@@ -235,6 +235,7 @@ prms = Registry(
     "prm",
     PRM,
     {
+        "generative": "prmcal.registry.prms.generative.prm:GenerativePRM",
         "pooling-http": "prmcal.registry.prms.pooling_http:PoolingHTTPPRM",
         "qwen": "prmcal.registry.prms.qwen:QwenPRM",
         "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -87,7 +88,14 @@ class ServerClient:
         PluginFailedError
             If the server refuses a request, or the key is not set.
         """
-        return asyncio.run(self._ask(requests, read))
+        asked = self._ask(requests, read)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(asked)
+        # A notebook has a loop of its own, which would wait for itself.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, asked).result()
 
     async def _ask(
         self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]

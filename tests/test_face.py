@@ -25,6 +25,7 @@ FACE = [
     "Dataset",
     "FitSupport",
     "GenerationRequest",
+    "GenerativePRM",
     "GridSpec",
     "HiddenStates",
     "Known",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-# For each package the other packages that it may import. All may import prmcal itself (for its version), prmcal.errors
-# and prmcal.steps.
+# For each package the other packages that it may import. All may import prmcal itself (for its version), prmcal.errors,
+# prmcal.steps and prmcal.thoughts.
 PACKAGES: dict[str, set[str]] = {
     "registry": set(),
     "db": set(),
@@ -18,7 +18,7 @@ PACKAGES: dict[str, set[str]] = {
     "dashboard": {"db"},
     "docs": {"registry", "db", "harness"},
 }
-SHARED = {"errors", "steps"}
+SHARED = {"errors", "steps", "thoughts"}
 # For each room of the harness the other rooms that it may import.
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
@@ -34,9 +34,20 @@ ROOMS: dict[str, set[str]] = {
     "executors": {"storage", "jobs", "machine", "scheduling"},
     "cluster": {"storage", "jobs", "planning", "machine", "costs", "scheduling", "executors"},
     "execution": {"storage", "jobs", "planning", "costs", "machine", "scheduling", "executors"},
+    "recommending": {
+        "storage",
+        "metrics",
+        "jobs",
+        "planning",
+        "costs",
+        "machine",
+        "scheduling",
+        "executors",
+        "execution",
+    },
     "report": {"storage"},
     "site": {"storage", "report"},
-    "notebook": {"storage", "planning", "machine", "cluster", "execution", "report", "site"},
+    "notebook": {"storage", "planning", "machine", "cluster", "execution", "recommending", "report", "site"},
     "commands": {
         "storage",
         "jobs",
@@ -46,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
         "scheduling",
         "cluster",
         "execution",
+        "recommending",
         "terminal",
         "inference",
         "serving",
@@ -55,6 +67,7 @@ ROOMS: dict[str, set[str]] = {
         "planning",
         "cluster",
         "execution",
+        "recommending",
         "report",
         "site",
         "inference",

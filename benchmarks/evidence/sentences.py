@@ -71,6 +71,14 @@ def _demo(figures: Figures) -> str:
     return "\n".join(["```text", findings, "", *kept, "```"])
 
 
+def _recommend(figures: Figures) -> str:
+    """The recommendation as it is printed, with an assertion that the strategy is better than a fixed number."""
+    assert "best-of-n of equal cost" in " ".join(figures.recommend.split()), (
+        "the plain best-of-n is recommended"
+    )
+    return f"```text\n{figures.recommend.rstrip()}\n```"
+
+
 def _findings(figures: Figures) -> str:
     """Four findings. Each follows an assertion of what it claims."""
     rows = figures.ranking.set_index("calibrator")
@@ -350,6 +358,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league-reading": _league_reading,
     "overestimation": _overestimation,
     "reading": _reading,
+    "recommend": _recommend,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
     "scaling-example": _scaling_example,
     "searches": _searches,

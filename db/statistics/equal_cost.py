@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-__all__ = ["EqualCost", "Verdict", "at_equal_cost", "equal_cost_values", "fixed_at", "verdict"]
+__all__ = [
+    "EqualCost",
+    "Verdict",
+    "against_fixed",
+    "at_equal_cost",
+    "equal_cost_values",
+    "fixed_at",
+    "verdict",
+]
 
 Verdict = Literal["gain", "no gain", "loss"]
 """What the interval of a difference in accuracy says: above 0, around 0, below 0."""
@@ -87,9 +95,23 @@ def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64])
     -------
     ndarray of shape (questions, points), float64
     """
-    mean = samples.mean(axis=0)
+    return against_fixed(np.take_along_axis(accuracy, samples - 1, axis=1), samples, accuracy)
+
+
+def against_fixed(
+    own: NDArray[np.float64], samples: NDArray[np.float64] | NDArray[np.int64], accuracy: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the values of :func:`equal_cost_values` for any strategy: its accuracy may be another than best-of-n's.
+
+    Parameters
+    ----------
+    own, samples : ndarray of shape (questions, points)
+        The accuracy of each question, and its expected number of samples in [1, N].
+    accuracy : ndarray of shape (questions, N)
+        Expected accuracy of best-of-n for n from 1 to N.
+    """
+    mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = fixed_at(accuracy, mean)
-    own = np.take_along_axis(accuracy, samples - 1, axis=1)
     values: NDArray[np.float64] = own - of_fixed - slope * (samples - mean)
     return values
 

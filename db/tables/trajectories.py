@@ -32,7 +32,8 @@ class Trajectory(Base):
         comment="Number of prompt tokens; 0 if the LLM does not report it"
     )
     finish_reason: Mapped[str] = mapped_column(
-        comment="end (at the LLM's end token), stop (at a stop string) or length (at the token limit)"
+        comment="end (at the LLM's end token), stop (at a stop string), length (at the token limit) or thought (at the "
+        "token limit, inside a thought)"
     )
     answer: Mapped[str | None] = mapped_column(
         comment="Final answer found in the text; null if there is none"

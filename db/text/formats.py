@@ -15,6 +15,7 @@ __all__ = [
     "escape_latex",
     "escape_markdown",
     "file_size",
+    "graded",
     "interval",
     "latex_line",
     "markdown_grid",
@@ -56,6 +57,11 @@ def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) 
 def counted(count: int, singular: str, plural: str = "") -> str:
     """Return ``1 place`` or ``18 places``."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+def graded(verdict: str, finish_reason: str) -> str:
+    """Return the verdict on a trajectory, and why it has no answer if its thought was cut off."""
+    return f"{verdict}, cut off inside its thought" if finish_reason == "thought" else verdict
 
 
 def escape_markdown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands that show results: leaderboard, show, compare, dashboard."""
+"""Commands that show results: leaderboard, show, compare, recommend, dashboard."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     CellArgument,
@@ -118,6 +119,77 @@ def compare(
 
     width = UNLIMITED if wide else None
     text = render_comparison(directory, first, second, metric, output_format, width)
+    show_text(text, pager and output_format == "table")
+
+
+@app.command()
+def recommend(
+    directory: RunArgument,
+    accuracy: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The wanted share of right answers, such as 0.9: the cheapest choice with it.",
+        ),
+    ] = None,
+    samples: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="A budget: at most N samples of a question, on average over questions."
+        ),
+    ] = None,
+    tokens: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="A budget: at most N generated tokens of a question, on average."),
+    ] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
+            "can be chosen. They are kept in DIR.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Worker processes of --draw. Default: one for each GPU or core."
+        ),
+    ] = None,
+    output_format: FormatOption = "table",
+    llm: Annotated[list[str] | None, filter_option("LLM")] = None,
+    prm: Annotated[list[str] | None, filter_option("PRM")] = None,
+    calibrator: Annotated[list[str] | None, filter_option("calibrator")] = None,
+    dataset: Annotated[list[str] | None, filter_option("data set")] = None,
+    strategy: Annotated[list[str] | None, filter_option("strategy")] = None,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Recommend what to use for a wanted accuracy or a budget.
+
+    Strategy, setting, LLM, PRM and calibrator are chosen on the calibration questions. The test questions only report
+    what the choice reaches, with 95% intervals. Give exactly one of --accuracy, --samples and --tokens.
+
+    If --draw is interrupted, run the same command again: finished work is kept.
+    """
+    from prmcal.harness.commands.recommend import render_recommendation
+    from prmcal.harness.recommending.recommend import wanted_of
+
+    filters = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+    try:
+        text = render_recommendation(
+            directory,
+            wanted_of(accuracy, samples, tokens),
+            output_format,
+            filters={kind: names for kind, names in filters.items() if names},
+            draw=draw,
+            workers=workers,
+            width=UNLIMITED if wide else None,
+        )
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     show_text(text, pager and output_format == "table")
 
 

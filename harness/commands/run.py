@@ -103,7 +103,7 @@ def run_and_report(
     if summary.ending is not None:
         _tell(interruption(summary.ending))
     elif not quiet:
-        _tell("\n".join(["", *_answer(directory), *_next(directory)]))
+        _tell("\n".join(["", *_answer(directory), *_cut_off(directory), *_next(directory)]))
     return summary
 
 
@@ -161,6 +161,21 @@ def _answer(directory: Path) -> list[str]:
             hanging="  ",
         )
         for each in tiles(found)
+    ]
+
+
+def _cut_off(directory: Path) -> list[str]:
+    """Return a warning for each LLM some of whose trajectories were cut off inside a thought."""
+    from prmcal.db.queries.thoughts import cut_off_thoughts
+
+    return [
+        wrapped(
+            f"prmcal: warning: {each.cut_off / each.trajectories:.1%} of the trajectories of the LLM '{each.llm}' "
+            f"({each.cut_off:,} of {each.trajectories:,}) were cut off inside a thought, so they have no answer. Raise "
+            "'sampling.max_tokens' in the grid file.",
+            hanging="  ",
+        )
+        for each in cut_off_thoughts(RunFolder(directory).results())
     ]
 
 

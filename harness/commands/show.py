@@ -10,7 +10,7 @@ from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.metrics import Metrics
 from prmcal.db.queries.catalog import cell, metrics
 from prmcal.db.queries.provenance import CellDetail
-from prmcal.db.text.formats import amount
+from prmcal.db.text.formats import amount, graded
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.commands.output import hidden_note
 from prmcal.harness.storage.folder import RunFolder
@@ -68,7 +68,11 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
         parts.append(_results(detail.results, metrics(published), width))
     parts += [_plugins(detail, width), _data(detail, width), _jobs(detail.jobs, width)]
     parts += [
-        wrapped(f"Trajectory {row.trajectory} of {row.question_id} ({row.verdict}): {row.question}", width)
+        wrapped(
+            f"Trajectory {row.trajectory} of {row.question_id} ({graded(row.verdict, row.finish_reason)}): "
+            f"{row.question}",
+            width,
+        )
         + "\n"
         + wrapped(row.text, width)
         for row in detail.samples.itertuples()

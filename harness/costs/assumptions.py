@@ -16,6 +16,7 @@ __all__ = [
     "SHARE_OF_LONGEST",
     "STEP_TOKENS",
     "completion_tokens",
+    "followed_up",
     "longest_completion",
     "prefixes",
     "seconds_without_model",
@@ -42,6 +43,12 @@ def trajectory_tokens(max_tokens: int) -> float:
 def prefixes(max_tokens: int) -> int:
     """Return the number of prefixes of a trajectory, including the bare question."""
     return max(_FEWEST_PREFIXES, 1 + round(trajectory_tokens(max_tokens) / STEP_TOKENS))
+
+
+def followed_up(max_tokens: int, most_prefixes: int | None) -> int:
+    """Return the number of prefixes of a trajectory that are followed up, of at most `most_prefixes`; None for all."""
+    every = prefixes(max_tokens)
+    return every if most_prefixes is None else min(every, most_prefixes)
 
 
 def longest_completion(plan: Plan) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from prmcal.harness.costs.assumptions import (
     completion_tokens,
+    followed_up,
     longest_completion,
     prefixes,
     seconds_without_model,
@@ -21,6 +22,7 @@ from prmcal.harness.jobs.parameters import (
     RolloutParameters,
     SearchParameters,
     StrategyParameters,
+    SuccessParameters,
 )
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
@@ -141,9 +143,12 @@ class CostModel:
         seen = self._for(shard)
         if seen.size:
             return shard.size * (seen.samples / seen.size)
-        # Every prefix is followed up. A search samples all of its candidates for every step.
+        longest = parameters.sampling.max_tokens
+        if isinstance(parameters, SuccessParameters):
+            return shard.size * followed_up(longest, parameters.most_prefixes)
+        # A search samples all of its candidates for every step.
         candidates = parameters.candidates if isinstance(parameters, SearchParameters) else 1
-        return shard.size * prefixes(parameters.sampling.max_tokens) * candidates
+        return shard.size * prefixes(longest) * candidates
 
     def tokens(self, shard: Shard[Parameters]) -> float:
         """Return the tokens of these completions; 0 if the shard samples none."""
@@ -156,13 +161,19 @@ class CostModel:
 
     def _for(self, shard: Shard[Parameters]) -> _Seen:
         """Return the finished shards of the same kind that are most like this one."""
-        groups = [*self._assumed[shard.ref].groups[:-1], (shard.ref.kind,)]
+        groups = list(self._assumed[shard.ref].groups[:-1])
+        if not isinstance(
+            shard.parameters, SuccessParameters
+        ):  # These may follow up other numbers of prefixes.
+            groups.append((shard.ref.kind,))
         return next((self._seen[group] for group in groups if group in self._seen), _Seen())
 
 
 def _detail(shard: Shard[Parameters]) -> str:
-    """Return which calibrator or strategy a shard is about, besides its model."""
+    """Return which calibrator or strategy a shard is about, or how many prefixes it may follow up."""
     given = shard.parameters
+    if isinstance(given, SuccessParameters):
+        return str(given.most_prefixes or "")
     if isinstance(given, CalibratorParameters):
         return given.calibrator.plugin
     return given.strategy.plugin if isinstance(given, SearchParameters | StrategyParameters) else ""
@@ -177,8 +188,9 @@ def _groups(shard: Shard[Parameters], runs_model: bool) -> tuple[_Group, ...]:
         (kind, shard.resource, detail, ""),
         (kind, "", detail, ""),
     ]
-    # The times of different strategies have much in common, those of different calibrators have not.
-    alike: list[_Group] = [] if isinstance(shard.parameters, CalibratorParameters) else [(kind, "all")]
+    # The times of different strategies have much in common, those of different calibrators or limits have not.
+    apart = isinstance(shard.parameters, CalibratorParameters | SuccessParameters)
+    alike: list[_Group] = [] if apart else [(kind, "all")]
     return (*own, *alike, ("all", runs_model))
 
 

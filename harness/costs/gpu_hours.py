@@ -16,6 +16,7 @@ from prmcal.harness.costs.assumptions import (
     SHARE_OF_LONGEST,
     STEP_TOKENS,
     completion_tokens,
+    followed_up,
     longest_completion,
     prefixes,
     trajectory_tokens,
@@ -142,7 +143,8 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
         case RolloutParameters():
             yield "llm", given.llm, "generate", shard.size * completion_tokens(given)
         case SuccessParameters():
-            yield "llm", given.llm, "generate", shard.size * prefixes(longest) * completion_tokens(given)
+            drawn = shard.size * followed_up(longest, given.most_prefixes)
+            yield "llm", given.llm, "generate", drawn * completion_tokens(given)
         case SearchParameters():
             drawn = shard.size * given.candidates * prefixes(longest)
             yield "llm", given.llm, "generate", drawn * completion_tokens(given)
@@ -153,7 +155,7 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
             yield "prm", given.prm, "read", read
         case FitParameters() if shard.resource:
             calibrator = given.calibrator.build(calibrators)
-            each = shard.size * prefixes(longest) * (QUESTION_TOKENS + whole / 2)
+            each = shard.size * followed_up(longest, given.most_prefixes) * (QUESTION_TOKENS + whole / 2)
             tokens = each if calibrator.trains_apart else read
             yield "prm", given.prm, "train", calibrator.training_passes * tokens
 

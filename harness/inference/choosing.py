@@ -97,15 +97,12 @@ def _keep(fits: list[Job[FitParameters]], kind: str, plan: Plan, store: Store) -
 
 def _auroc(scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> float:
     """The probability that a right trajectory has a higher score than a wrong one. Equal scores count half."""
-    from scipy.stats import rankdata
-
     read = np.isfinite(scores)
-    right = correct[read]
-    positives, negatives = int(right.sum()), int((~right).sum())
-    if not positives or not negatives:
+    right, wrong = np.sort(scores[read & correct]), np.sort(scores[read & ~correct])
+    if not len(right) or not len(wrong):
         return 0.5
-    ranks = rankdata(scores[read])
-    return float((ranks[right].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+    below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
+    return float(below.mean() / 2 / len(wrong))
 
 
 def _first_ranked(folder: RunFolder, fits: list[Job[FitParameters]]) -> Job[FitParameters]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
@@ -15,7 +15,8 @@ from prmcal.harness.inference.results import Step
 from prmcal.harness.inference.rewarding import Rewarded, first_terminal
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.grading import extract_answer
-from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps
+from prmcal.steps import join_steps, split_steps
+from prmcal.thoughts import in_thought
 
 __all__ = ["Draw", "Failed", "draw_by_steps", "draw_whole", "step_of"]
 
@@ -58,7 +59,7 @@ def _generated(
         for question, count in wanted
         for place in range(count)
     ]
-    completions = iter(models.generate(requests, models.sampling))
+    completions = iter(models.generate(requests))
     return [[next(completions)[0] for _ in range(count)] for _, count in wanted]
 
 
@@ -99,7 +100,7 @@ class _Growing:
         self.sampled += 1
         if completion.finish_reason != "stop":
             self.finish_reason = completion.finish_reason
-        elif extract_answer(join_steps(added)) is not None:
+        elif extract_answer(join_steps(added)) is not None and not in_thought(join_steps(self.steps)):
             self.finish_reason = "end"
         elif self.tokens >= most_tokens or self.sampled >= _MOST_STEPS:
             self.finish_reason = "length"
@@ -119,8 +120,6 @@ def draw_by_steps(
         for place in range(count)
     ]
     going = growing
-    stops = tuple(dict.fromkeys([*models.sampling.stop, STEP_SEPARATOR]))
-    sampling = replace(models.sampling, stop=stops)
     try:
         while going:
             requests = [
@@ -131,9 +130,9 @@ def draw_by_steps(
                 )
                 for each in going
             ]
-            completions = models.generate(requests, sampling)
+            completions = models.next_steps(requests)
             added = [
-                each.lengthen(completion[0], sampling.max_tokens)
+                each.lengthen(completion[0], models.sampling.max_tokens)
                 for each, completion in zip(going, completions, strict=True)
             ]
             rewarded = models.rewards([(each.question.text, each.steps) for each in going])

@@ -15,7 +15,8 @@ from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.inference.confidence import AnswerChances
 from prmcal.harness.inference.rewarding import Item, Rewarded, Rewarder
 from prmcal.harness.jobs.context import plugin_guard, require_length
-from prmcal.harness.jobs.rollout import check_completions
+from prmcal.harness.jobs.next_steps import next_steps
+from prmcal.harness.jobs.rollout import check_completions, in_steps
 from prmcal.registry.contracts.data import Completion, GenerationRequest, PrefixScores, Sampling
 from prmcal.registry.contracts.llm import LLM
 
@@ -60,23 +61,34 @@ class Models:
         self._question_rewards = question_rewards
         self._lock = threading.RLock()
 
-    def generate(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
-        """Sample completions.
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """Sample completions, in the steps of the LLM's own splitting.
 
         Raises
         ------
         PrmcalError
             If there is no LLM, or it fails.
         """
-        llm = self.llm
-        if llm is None:
-            raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
+        llm = self._asked()
         with self._lock, plugin_guard("llm", self.llm_name, "generate"):
-            found = llm.generate_batch(requests, sampling)
+            found = llm.generate_batch(requests, self.sampling)
             require_length(found, len(requests), "lists of completions")
             for request, drawn in zip(requests, found, strict=True):
                 check_completions(drawn, request.n)
-        return found
+            return [
+                in_steps(llm, request.prefix, drawn) for request, drawn in zip(requests, found, strict=True)
+            ]
+
+    def next_steps(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """Continue prefixes by one step each, as a search does. It raises the same errors."""
+        llm = self._asked()
+        with self._lock, plugin_guard("llm", self.llm_name, "generate"):
+            return next_steps(llm, requests, self.sampling)
+
+    def _asked(self) -> LLM:
+        if self.llm is None:
+            raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
+        return self.llm
 
     def scores(self, items: Sequence[Item]) -> list[PrefixScores]:
         """Return the PRM's own scores; see :meth:`Rewarder.scores`."""

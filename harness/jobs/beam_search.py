@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.harness.jobs.rollout import check_completions
+from prmcal.harness.jobs.next_steps import next_steps
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
 from prmcal.registry.contracts.llm import LLM
@@ -22,7 +22,8 @@ from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
-from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps
+from prmcal.steps import join_steps, split_steps
+from prmcal.thoughts import in_thought
 
 __all__ = ["Beam", "Searched", "beam_search"]
 
@@ -151,8 +152,7 @@ def beam_search(
     list of Searched
         One for each question.
     """
-    stop = tuple(dict.fromkeys([*sampling.stop, STEP_SEPARATOR]))
-    search = _Search(llm, prm, strategy, calibrate, replace(sampling, stop=stop), target, seed)
+    search = _Search(llm, prm, strategy, calibrate, sampling, target, seed)
     found = [Searched(question) for question in questions]
     going, candidates = found, _first(search, found)
     while going:
@@ -202,28 +202,24 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             prefix = Prefix(each.question.text, steps)
             requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
             places.append((index, members))
-    drawn = (
-        patiently(search.llm, lambda: search.llm.generate_batch(requests, search.sampling))
-        if requests
-        else []
-    )
+    drawn = next_steps(search.llm, requests, search.sampling)
     for (index, members), completions in zip(places, drawn, strict=True):
-        check_completions(completions, len(members))
         each = going[index]
         each.prefill_tokens += completions[0].prompt_tokens
         for member, completion in zip(members, completions, strict=True):
             each.generated_tokens += completion.tokens
             beam = candidates[index][member]
             added = split_steps(completion.text)
+            steps = beam.steps + added
             tokens = beam.tokens + completion.tokens
             sampled = beam.drawn + 1
             ended = (
                 completion.finish_reason != "stop"
                 or tokens >= search.sampling.max_tokens
                 or sampled >= search.strategy.most_steps
-                or extract_answer(join_steps(added)) is not None
+                or (extract_answer(join_steps(added)) is not None and not in_thought(join_steps(steps)))
             )
-            candidates[index][member] = Beam(beam.steps + added, sampled, tokens, ended)
+            candidates[index][member] = Beam(steps, sampled, tokens, ended)
 
 
 def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:

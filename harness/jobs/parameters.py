@@ -93,12 +93,15 @@ class Parameters:
         The kind of job, which is also the name of the module that computes it.
     version : int
         Part of every key. Raise it when the same inputs give another output.
+    left_out : tuple of str
+        Fields that the database gets only if they have a value.
     data : QuestionSlice
         The questions that the shard is about.
     """
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
+    left_out: ClassVar[tuple[str, ...]] = ()
     data: QuestionSlice
 
     @property
@@ -108,9 +111,14 @@ class Parameters:
         return math.prod(map(len, [self.data.questions, *ranges]))
 
     def stored(self) -> dict[str, Any]:
-        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields."""
+        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields.
+
+        Fields of `left_out` are not part of it if they are None or empty.
+        """
         found: dict[str, Any] = {}
         for name, value in vars(self).items():
+            if name in self.left_out and not value:
+                continue
             if isinstance(value, QuestionSlice):
                 found |= {
                     "dataset": _plain(value.dataset),
@@ -149,15 +157,20 @@ class RolloutParameters(GeneratingParameters):
 
 @dataclass(frozen=True)
 class SuccessParameters(GeneratingParameters):
-    """Follow up every prefix of these trajectories: a block of its follow-ups, by their indices."""
+    """Follow up the prefixes of these trajectories: a block of their follow-ups, by their indices.
+
+    All prefixes, or at most `most_prefixes` of each trajectory.
+    """
 
     kind = "success"
     version = 2
+    left_out = ("most_prefixes",)
     llm: PluginReference
     data: QuestionSlice
     trajectories: range
     follow_ups: range
     sampling: Sampling
+    most_prefixes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -209,11 +222,16 @@ class CalibratorParameters(Parameters):
 
 @dataclass(frozen=True)
 class FitParameters(CalibratorParameters):
-    """Fit the calibrator, to terminal prefixes too if `terminal` is true."""
+    """Fit the calibrator, to terminal prefixes too if `terminal` is true.
+
+    `most_prefixes` is how many prefixes of a trajectory were followed up; None if all were.
+    """
 
     kind = "fit"
     version = 3
+    left_out = ("most_prefixes",)
     terminal: bool
+    most_prefixes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -229,14 +247,8 @@ class CalibratedParameters(CalibratorParameters):
 
     kind = "calibrated"
     version = 2
+    left_out = ("levels",)
     levels: tuple[float, ...] = ()
-
-    def stored(self) -> dict[str, Any]:
-        """Return the parameters as JSON data for the database, without levels if there are none."""
-        found = super().stored()
-        if not self.levels:
-            del found["levels"]
-        return found
 
 
 @dataclass(frozen=True)
@@ -255,6 +267,7 @@ class SearchParameters(GeneratingParameters):
 
     kind = "search"
     version = 2
+    left_out = ("calibrator",)
     sampling: Sampling
     target: float | None
     level: float | None
@@ -264,13 +277,6 @@ class SearchParameters(GeneratingParameters):
     strategy: PluginReference
     candidates: int
     data: QuestionSlice
-
-    def stored(self) -> dict[str, Any]:
-        """Return the parameters as JSON data for the database, without a calibrator if there is none."""
-        found = super().stored()
-        if self.calibrator is None:
-            del found["calibrator"]
-        return found
 
 
 @dataclass(frozen=True)

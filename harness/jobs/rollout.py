@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import GeneratingParameters, RolloutParameters
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix
+from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.excerpts import shown
 from prmcal.registry.network import patiently
-from prmcal.steps import split_steps
+from prmcal.registry.splitting.argument import StepSplitting
+from prmcal.registry.splitting.rules import split_text
+from prmcal.steps import join_steps, split_steps, text_so_far
+from prmcal.thoughts import THOUGHT_BEGINS, in_thought
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "check_completions", "compute", "draw", "typed"]
+__all__ = ["COLUMNS", "check_completions", "compute", "draw", "in_steps", "starts_in_thought", "typed"]
 
 _MOST_TOKENS = 2**31 - 1
 
@@ -72,7 +77,10 @@ def typed(trajectories: pd.DataFrame) -> pd.DataFrame:
 def draw(
     shard: Shard[GeneratingParameters], context: Context, prefixes: Sequence[Prefix], n: int
 ) -> list[list[Completion]]:
-    """Sample `n` completions of each prefix with the LLM, the sampling and the seed of a shard, and check them."""
+    """Sample `n` completions of each prefix with the LLM, the sampling and the seed of a shard, and check them.
+
+    Their steps are those of the LLM's own splitting.
+    """
     if not prefixes:
         return []
     parameters = shard.parameters
@@ -82,7 +90,7 @@ def draw(
         require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
             check_completions(drawn, n)
-    return completions
+        return [in_steps(llm, prefix, drawn) for prefix, drawn in zip(prefixes, completions, strict=True)]
 
 
 def check_completions(drawn: Any, n: int) -> None:
@@ -102,3 +110,32 @@ def check_completions(drawn: Any, n: int) -> None:
             f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}.",
         )
     "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.
+
+
+def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> list[Completion]:
+    """Return the completions of a prefix as they are stored.
+
+    The steps of the LLM's own rule are separated by blank lines, and there are no other blank lines. If the prompt of a
+    bare question ends with the tag that begins a thought, the completion gets this tag. The finish reason of a thought
+    that was cut off is ``thought``. With the rule ``blank-line`` without limits, the other texts stay as they are.
+    """
+    splitting = StepSplitting.of(llm.splitting)
+    thinking = starts_in_thought(llm, prefix)
+    stored = []
+    for each in completions:
+        text = each.text
+        if thinking and not prefix.steps and not text.lstrip().startswith(THOUGHT_BEGINS):
+            text = THOUGHT_BEGINS + "\n" + text.lstrip("\n")
+        if splitting.changes_texts:
+            text = join_steps(split_text(text, splitting, thinking, llm.count_tokens))
+        cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
+        reason: FinishReason = "thought" if cut_off else each.finish_reason
+        stored.append(replace(each, text=text, finish_reason=reason))
+    return stored
+
+
+def starts_in_thought(llm: LLM, prefix: Prefix) -> bool:
+    """Tell whether the completions of a prefix begin inside a thought."""
+    if prefix.steps:
+        return in_thought(text_so_far(prefix.steps))
+    return llm.opens_thought(prefix.question)

@@ -16,14 +16,14 @@ from prmcal.steps import join_steps, split_steps, text_so_far
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compute", "counted"]
+__all__ = ["chosen_prefixes", "compute", "counted"]
 
 _Group = tuple[str, tuple[str, ...], int]
 """Prefixes that share their follow-ups: the question, the steps, and the trajectory if it is the bare question."""
 
 
 def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
-    """Return the counts for all prefixes of the measured trajectories.
+    """Return the counts for the prefixes of the measured trajectories, all of them or as many as may be followed up.
 
     The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. All other
     equal prefixes are followed up once and share their counts. A terminal prefix, which contains the final
@@ -38,7 +38,7 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     counts: dict[_Group, tuple[int, bool]] = {}
     for row in trajectories.itertuples():
         steps = split_steps(row.text)
-        for step in range(len(steps) + 1):
+        for step in chosen_prefixes(len(steps), shard.parameters.most_prefixes):
             group = (row.question_id, steps[:step], 0 if step else row.trajectory)
             prefixes.append((row.question_id, row.trajectory, step, group))
             text = join_steps(steps[:step])
@@ -63,6 +63,23 @@ def compute(shard: Shard[SuccessParameters], context: Context) -> Output:
     ]
     table = {"successes": counted(rows)}
     return Output(table, samples=len(followed) * follow_ups, generated_tokens=tokens)
+
+
+def chosen_prefixes(steps: int, most: int | None) -> list[int]:
+    """Return which prefixes of a trajectory are followed up, by their numbers of steps t.
+
+    Parameters
+    ----------
+    steps : int
+        T, the number of steps of the trajectory.
+    most : int or None
+        The largest number of prefixes, at least 2: the bare question, the whole trajectory, and prefixes at equal
+        distances between them, rounded to whole steps. With None, all T+1 are followed up.
+    """
+    if most is None or most > steps:
+        return list(range(steps + 1))
+    gaps = most - 1
+    return [(2 * place * steps + gaps) // (2 * gaps) for place in range(most)]
 
 
 def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:

@@ -20,6 +20,8 @@ from prmcal.harness.storage.folder import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
+    from prmcal.harness.recommending.types import Recommendation
+
 __all__ = ["Run", "open_run"]
 
 Names = str | Sequence[str]
@@ -252,6 +254,55 @@ class Run:
             If the cells cannot be compared, or one does not have the metric.
         """
         return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
+
+    def recommend(
+        self,
+        *,
+        accuracy: float | None = None,
+        samples: float | None = None,
+        tokens: float | None = None,
+        llm: Names | None = None,
+        prm: Names | None = None,
+        calibrator: Names | None = None,
+        dataset: Names | None = None,
+        strategy: Names | None = None,
+        draw: int | None = None,
+        workers: int | None = None,
+    ) -> Recommendation:
+        """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
+
+        Give exactly one of the first three.
+
+        Parameters
+        ----------
+        accuracy : float, optional
+            The wanted share of right answers, in (0, 1).
+        samples, tokens : float, optional
+            The largest mean number of samples, or of generated tokens, of a question; at least 1.
+        llm, prm, calibrator, dataset, strategy : str or sequence of str, optional
+            Choose only from these names.
+        draw : int, optional
+            Draw trajectories of the calibration questions until each has so many. They are kept in the folder.
+        workers : int, optional
+            Worker processes of the drawing. Default: one for each GPU or core.
+
+        Returns
+        -------
+        Recommendation
+            With `recommended`, `fixed` (the plain best-of-n) and `others`: for each a `choice`, what it reaches on the
+            calibration questions (`known`) and on the test questions of each data set (`tests`).
+
+        Raises
+        ------
+        PrmcalError
+            If nothing can be chosen, a name is unknown, or more trajectories cannot be drawn.
+        """
+        from prmcal.harness.recommending.recommend import recommend, wanted_of
+
+        chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+        filters = {kind: listed for kind, names in chosen.items() if (listed := _listed(names))}
+        wanted = wanted_of(accuracy, samples, tokens)
+        return recommend(self.directory, wanted, filters=filters, trajectories=draw, workers=workers)
 
     def report(self, out: str | Path) -> Path:
         """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.

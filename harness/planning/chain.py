@@ -33,6 +33,7 @@ __all__ = [
     "asked_levels",
     "calibrated_job",
     "fit_job",
+    "further_rollout_job",
     "hidden_job",
     "imported_job",
     "rollout_job",
@@ -47,6 +48,29 @@ def rollout_job(
     grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int
 ) -> Job[RolloutParameters]:
     """Sample and grade the trajectories of a data set."""
+    return _rollout_of(grid, llm, data, _blocks(trajectories, grid.shards.trajectories))
+
+
+def further_rollout_job(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, drawn: int, trajectories: int
+) -> Job[RolloutParameters]:
+    """Sample and grade the trajectories of a data set that come after the first `drawn` ones.
+
+    The blocks double the number of trajectories, as far as the shards of the grid may. So a job that stops at 32 and
+    one that stops at 64 share what both have.
+    """
+    blocks = []
+    first = drawn
+    while first < trajectories:
+        last = min(2 * first, first + grid.shards.trajectories, trajectories)
+        blocks.append(range(first, last))
+        first = last
+    return _rollout_of(grid, llm, data, blocks)
+
+
+def _rollout_of(
+    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, blocks: Sequence[range]
+) -> Job[RolloutParameters]:
     sampling = grid.sampling.sampling()
     plain = asdict(sampling)
     shards = [
@@ -62,7 +86,7 @@ def rollout_job(
             {},
             resource=f"llm:{llm.name}",
         )
-        for block in _blocks(trajectories, grid.shards.trajectories)
+        for block in blocks
         for questions in data.slices()
     ]
     return make_job(_labels(llm, data), shards)
@@ -74,9 +98,11 @@ def success_job(
     rollout: Job[RolloutParameters],
     measured: int,
     follow_ups: int,
+    most_prefixes: int | None,
 ) -> Job[SuccessParameters]:
-    """Follow up all prefixes of the first `measured` trajectories."""
+    """Follow up all prefixes of the first `measured` trajectories, or at most `most_prefixes` of each."""
     sampling = grid.sampling.sampling()
+    limit = {} if most_prefixes is None else {"most_prefixes": most_prefixes}
     plain = asdict(sampling)
     shards = [
         make_shard(
@@ -86,8 +112,11 @@ def success_job(
                 "follow_ups": [block.start, block.stop],
                 "sampling": plain,
                 "seed": grid.seed,
+                **limit,
             },
-            SuccessParameters(llm.reference, source.parameters.data, trajectories, block, sampling),
+            SuccessParameters(
+                llm.reference, source.parameters.data, trajectories, block, sampling, most_prefixes
+            ),
             {"rollout": [source.ref]},
             resource=f"llm:{llm.name}",
         )
@@ -154,7 +183,7 @@ def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParamete
 def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
     """Fit a calibrator to scored trajectories."""
     success, terminal = scored.sampled.success, grid.calibration.terminal
-    parameters = FitParameters(*_reading(calibrator, scored), terminal)
+    parameters = FitParameters(*_reading(calibrator, scored), terminal, grid.calibration.most_prefixes)
     shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": success.refs})
     labels = replace(scored.labels, calibrator=calibrator.name)
     return make_job(labels, [shard], [*_sources(calibrator, scored), success])

@@ -137,20 +137,30 @@ class _Planner:
         spec, data = self.grid.calibration, self.resolved.calibration
         published = data.dataset.built
         if not isinstance(published, FollowedUpDataset):
-            return self._sampled(llm, data, spec.trajectories, spec.trajectories, spec.follow_ups)
+            return self._sampled(
+                llm, data, spec.trajectories, spec.trajectories, spec.follow_ups, spec.most_prefixes
+            )
         imported = self._add(imported_job(self.grid, llm, data, published))
         return Sampled(llm, data, spec.trajectories, imported, imported)
 
     def _test_trajectories(self, llm: GridPlugin[LLM], data: GridQuestions) -> Sampled:
         """Plan the pool of test questions, with the success rates of the measured trajectories."""
         measurement, samples = self.grid.measurement, self.grid.scaling.samples
-        return self._sampled(llm, data, samples, measurement.measured, measurement.follow_ups)
+        return self._sampled(
+            llm, data, samples, measurement.measured, measurement.follow_ups, measurement.most_prefixes
+        )
 
     def _sampled(
-        self, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int, measured: int, follow_ups: int
+        self,
+        llm: GridPlugin[LLM],
+        data: GridQuestions,
+        trajectories: int,
+        measured: int,
+        follow_ups: int,
+        most_prefixes: int | None,
     ) -> Sampled:
         rollout = self._add(rollout_job(self.grid, llm, data, trajectories))
-        success = self._add(success_job(self.grid, llm, rollout, measured, follow_ups))
+        success = self._add(success_job(self.grid, llm, rollout, measured, follow_ups, most_prefixes))
         return Sampled(llm, data, measured, rollout, success)
 
     def _scored(self, prm: GridPlugin[PRM], sampled: Sampled) -> Scored:

@@ -206,6 +206,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     _check_disjoint(resolved)
     _check_others(resolved)
     _check_shards(resolved)
+    _check_most_prefixes(resolved)
     return resolved
 
 
@@ -264,6 +265,14 @@ def _check_questions(questions: Sequence[Question]) -> None:
         )
     require(len({each.id for each in questions}) == len(questions), "it has two questions with the same id.")
     content_hash(questions)  # Half of a surrogate pair raises an error.
+
+
+def _check_most_prefixes(grid: ResolvedGrid) -> None:
+    if grid.spec.calibration.most_prefixes and isinstance(grid.calibration.dataset.built, FollowedUpDataset):
+        raise GridError(
+            f"The data set '{grid.calibration.dataset.name}' has the success rates of its prefixes, so none of them is "
+            "followed up. Remove 'calibration.most_prefixes'."
+        )
 
 
 def _check_shards(grid: ResolvedGrid) -> None:

@@ -22,8 +22,12 @@ __all__ = [
 ]
 
 
-FinishReason = Literal["end", "stop", "length"]
-"""Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens."""
+FinishReason = Literal["end", "stop", "length", "thought"]
+"""Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
+
+At the largest number of tokens, ``length`` becomes ``thought`` if the completion ends inside a thought, between
+``<think>`` and ``</think>``. LLMs need not return it: it is found when a completion is stored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,10 @@ class Completion:
         The generated text, without the prefix.
     tokens : int
         Generated tokens.
-    finish_reason : {"end", "stop", "length"}
+    finish_reason : {"end", "stop", "length", "thought"}
         ``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached one of the stop
         strings of the sampling, so that the LLM may have had more to say. ``length`` if it reached `max_tokens` or the
-        end of the LLM's context.
+        end of the LLM's context, and ``thought`` if it reached this inside a thought, which an LLM need not tell.
     prompt_tokens : int
         Tokens of the prefix, for the costs; 0 if the LLM does not report them.
     """

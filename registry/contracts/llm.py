@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.network import DEFAULT_PATIENCE, patiently
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting, StepSplitting
 
 __all__ = ["LLM"]
 
@@ -25,10 +26,23 @@ class LLM(Plugin, ABC):
     patience : float
         Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of
         this name replaces the class's own. It is not part of the job keys.
+    splitting : str or mapping
+        Where the steps of its texts end; see :class:`prmcal.registry.splitting.argument.StepSplitting`. A constructor
+        argument of this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are
+        rewritten after they are generated, so `generate` does not read it. It is part of the job keys unless it is
+        ``blank-line`` without limits.
     """
 
     repeats: ClassVar[bool] = False
     patience: float = DEFAULT_PATIENCE
+    splitting: Splitting = BLANK_LINE
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with the splitting if it can change a text."""
+        known = super().identity()
+        known["arguments"].pop("splitting", None)
+        splitting = StepSplitting.of(self.splitting)
+        return {**known, "splitting": splitting.identity()} if splitting.changes_texts else known
 
     @abstractmethod
     def generate(
@@ -66,6 +80,20 @@ class LLM(Plugin, ABC):
             patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0]
             for each in requests
         ]
+
+    def count_tokens(self, text: str) -> int:
+        """Return the length of a text, for the limits of a step. By default its words are counted.
+
+        Override it if the LLM has a tokenizer.
+        """
+        return len(text.split())
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the prompt of a bare question ends with the tag ``<think>``. By default it does not.
+
+        Override it if the prompt is known. The completions then begin inside a thought.
+        """
+        return False
 
     def close(self) -> None:
         """Free the model's memory. Called when no more work needs the model."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from prmcal.thoughts import behind_thought
+
 __all__ = ["equal_in_plain_spelling", "extract_answer"]
 
 _BOX = "\\boxed{"
@@ -13,7 +15,12 @@ _NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
 
 
 def extract_answer(trajectory: str) -> str | None:
-    r"""Return the content of the last ``\boxed{...}``, or None if it does not exist or its braces are not balanced."""
+    r"""Return the content of the last ``\boxed{...}``, or None if it does not exist or its braces are not balanced.
+
+    What stands inside a thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end
+    has none.
+    """
+    trajectory = behind_thought(trajectory)
     start = trajectory.rfind(_BOX)
     if start < 0:
         return None

@@ -9,13 +9,13 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.llms.chat_templates import messages_of
 from prmcal.steps import text_so_far
+from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
 
 __all__ = ["Continues", "chat_request", "reply_text"]
 
 Continues = Literal["vllm", "prefix", "none"]
 """How a server is told to continue the assistant's last message instead of answering it."""
 
-_OPEN, _CLOSE = "<think>", "</think>"
 _REASONING = ("reasoning", "reasoning_content")
 """The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""
 
@@ -65,8 +65,7 @@ def reply_text(message: Mapping[str, Any], so_far: str) -> str:
     thoughts = next((message[name] for name in _REASONING if message.get(name)), "")
     if not thoughts:
         return str(content)
-    within = so_far.rfind(_OPEN) > so_far.rfind(_CLOSE)
-    thoughts = thoughts if within else f"{_OPEN}\n{thoughts.lstrip()}"
+    thoughts = thoughts if in_thought(so_far) else f"{THOUGHT_BEGINS}\n{thoughts.lstrip()}"
     if not content:  # The completion ended before the answer.
         return thoughts
-    return f"{thoughts.rstrip()}\n{_CLOSE}\n\n{content.lstrip()}"
+    return f"{thoughts.rstrip()}\n{THOUGHT_ENDS}\n\n{content.lstrip()}"

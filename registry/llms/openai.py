@@ -13,6 +13,8 @@ from prmcal.registry.llms.completions import ServedLLM
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.network import DEFAULT_PATIENCE
 from prmcal.registry.servers import Address
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.thoughts import opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -55,6 +57,11 @@ class OpenAILLM(ServedLLM):
         The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
         repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A
         ``Retry-After`` of the server is respected.
+    splitting : str or mapping, default="blank-line"
+        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
+        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
+        about reasoning models.
+        Without a `tokenizer`, the limits of a step count words.
 
     Notes
     -----
@@ -82,6 +89,7 @@ class OpenAILLM(ServedLLM):
         concurrency: Count = 64,
         timeout: Positive = 600.0,
         patience: Positive = DEFAULT_PATIENCE,
+        splitting: Splitting = BLANK_LINE,
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -93,6 +101,7 @@ class OpenAILLM(ServedLLM):
         self.concurrency = concurrency
         self.timeout = timeout
         self.patience = patience
+        self.splitting = splitting
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""
@@ -126,6 +135,20 @@ class OpenAILLM(ServedLLM):
         """Return the text of a choice."""
         text: str = choice["text"]
         return text
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text, or of its words if there is no tokenizer."""
+        from prmcal.registry.llms.prompts import token_count
+
+        return super().count_tokens(text) if self._tokenizer is None else token_count(self._tokenizer, text)
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the chat template ends the prompt with ``<think>``."""
+        from prmcal.registry.llms.prompts import prompt_text
+
+        return opens_thought(
+            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
+        )
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase | None:

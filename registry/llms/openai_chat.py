@@ -11,6 +11,7 @@ from prmcal.registry.llms.chat_replies import Continues, chat_request, reply_tex
 from prmcal.registry.llms.completions import ServedLLM
 from prmcal.registry.network import DEFAULT_PATIENCE
 from prmcal.registry.servers import Address
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
 
 __all__ = ["OpenAIChatLLM"]
 
@@ -41,6 +42,8 @@ class OpenAIChatLLM(ServedLLM):
         The environment variable with the server's key. The key itself is not an argument and is never stored.
     concurrency, timeout, patience
         As in the LLM `openai`.
+    splitting : str or mapping, default="blank-line"
+        Where the steps of the texts end, as in the LLM `openai`. The limits of a step count words.
 
     Notes
     -----
@@ -69,6 +72,7 @@ class OpenAIChatLLM(ServedLLM):
         concurrency: Count = 64,
         timeout: Positive = 600.0,
         patience: Positive = DEFAULT_PATIENCE,
+        splitting: Splitting = BLANK_LINE,
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -79,6 +83,7 @@ class OpenAIChatLLM(ServedLLM):
         self.concurrency = concurrency
         self.timeout = timeout
         self.patience = patience
+        self.splitting = splitting
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""

@@ -9,11 +9,12 @@ from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.llms.chat_templates import NATIVE, check_prompt, messages_of, render
 from prmcal.registry.models.chats import chat_text
 from prmcal.steps import text_so_far
+from prmcal.thoughts import THOUGHT_BEGINS, opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["chat_tokenizer", "prompt_ids", "prompt_text", "room_for_completion"]
+__all__ = ["chat_tokenizer", "prompt_ids", "prompt_text", "room_for_completion", "token_count"]
 
 
 def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:
@@ -55,13 +56,25 @@ def prompt_text(
     """
     if chat_template != NATIVE:
         special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
-        return render(chat_template, prefix.question, system_prompt, special_tokens) + text_so_far(
-            prefix.steps
-        )
+        return _continued(render(chat_template, prefix.question, system_prompt, special_tokens), prefix)
     assert tokenizer is not None
     text = chat_text(tokenizer, messages_of(prefix.question, system_prompt))
     check_prompt(text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt)
-    return text + text_so_far(prefix.steps)
+    return _continued(text, prefix)
+
+
+def _continued(prompt: str, prefix: Prefix) -> str:
+    """The prompt with the steps so far. If it ends with the tag of a thought, the first step does not repeat it."""
+    text = text_so_far(prefix.steps)
+    if opens_thought(prompt) and text.startswith(THOUGHT_BEGINS):
+        text = text.removeprefix(THOUGHT_BEGINS).lstrip("\n")
+        return f"{prompt}{text}" if prompt.endswith("\n") else f"{prompt}\n{text}"
+    return prompt + text
+
+
+def token_count(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
+    """Return the number of tokens of a text, without special tokens around it."""
+    return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def prompt_ids(

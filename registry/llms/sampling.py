@@ -7,7 +7,7 @@ allows it, the prompt's keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from transformers import DynamicCache, PreTrainedModel
 from prmcal.registry.llms.growing_cache import growing_cache
 from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, sharing
 
-__all__ = ["Row", "sample_rows", "sample_tokens"]
+__all__ = ["Row", "batches_of_rows", "sample_rows", "sample_tokens"]
 
 _COMPACT_BELOW = 0.8
 """Finished rows are dropped once fewer than this share of the rows is unfinished. Dropping copies the cache."""
@@ -55,6 +55,20 @@ class Row:
     def finished(self) -> bool:
         """Whether the completion ended or has reached its limit."""
         return self.ended is not None or len(self.tokens) == self.limit
+
+
+def batches_of_rows(rows: Sequence[Row], batch_tokens: int) -> Iterator[list[Row]]:
+    """Yield the rows in batches of similar lengths: at most `batch_tokens` rows times (prompt + longest completion)."""
+    batch: list[Row] = []
+    longest = 0
+    for row in sorted(rows, key=lambda row: len(row.prompt)):
+        longest = max(longest, len(row.prompt) + row.limit)
+        if batch and longest * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch, longest = [], len(row.prompt) + row.limit
+        batch.append(row)
+    if batch:
+        yield batch
 
 
 def sample_tokens(

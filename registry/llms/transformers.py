@@ -16,6 +16,8 @@ from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, pro
 from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.models.placement import Device, Dtype
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.thoughts import opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -50,6 +52,10 @@ class TransformersLLM(LLM):
         26 July 2024.
     system_prompt : str, optional
         The system message of the chat. With None, there is none, and the chat template decides.
+    splitting : str or mapping, default="blank-line"
+        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
+        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
+        about reasoning models.
 
     Notes
     -----
@@ -68,6 +74,7 @@ class TransformersLLM(LLM):
         batch_tokens: Count = 131_072,
         chat_template: str = NATIVE,
         system_prompt: str | None = None,
+        splitting: Splitting = BLANK_LINE,
     ) -> None:
         self.checkpoint = checkpoint
         self.dtype = dtype
@@ -75,6 +82,7 @@ class TransformersLLM(LLM):
         self.batch_tokens = batch_tokens
         self.chat_template = chat_template
         self.system_prompt = system_prompt
+        self.splitting = splitting
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
@@ -118,6 +126,20 @@ class TransformersLLM(LLM):
         completions = iter(self._sampled(rows, sampling))
         return [list(islice(completions, each.n)) for each in requests]
 
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        from prmcal.registry.llms.prompts import token_count
+
+        return token_count(self._tokenizer, text)
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the chat template ends the prompt with ``<think>``."""
+        from prmcal.registry.llms.prompts import prompt_text
+
+        return opens_thought(
+            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
+        )
+
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""
         if "_model" in vars(self):
@@ -138,10 +160,10 @@ class TransformersLLM(LLM):
 
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
         """The completions of the rows, in their order."""
-        from prmcal.registry.llms.sampling import sample_rows
+        from prmcal.registry.llms.sampling import batches_of_rows, sample_rows
 
         stops = StopStrings(self._tokenizer, sampling.stop)
-        for batch in self._batches(rows):
+        for batch in batches_of_rows(rows, self.batch_tokens):
             sample_rows(
                 self._model,
                 batch,
@@ -182,18 +204,6 @@ class TransformersLLM(LLM):
     @property
     def _pad_id(self) -> int:
         return int(self._tokenizer.pad_token_id or 0)
-
-    def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        batch: list[Row] = []
-        longest = 0
-        for row in sorted(rows, key=lambda row: len(row.prompt)):
-            longest = max(longest, len(row.prompt) + row.limit)
-            if batch and longest * (len(batch) + 1) > self.batch_tokens:
-                yield batch
-                batch, longest = [], len(row.prompt) + row.limit
-            batch.append(row)
-        if batch:
-            yield batch
 
     def _completion(self, row: Row, stops: StopStrings) -> Completion:
         return Completion(

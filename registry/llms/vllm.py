@@ -17,6 +17,8 @@ from prmcal.registry.llms.stops import StopStrings
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.models.placement import Dtype
 from prmcal.registry.models.vllm_engine import start_engine, stop_engine
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.thoughts import opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -50,6 +52,10 @@ class VLLM(LLM):
         26 July 2024.
     system_prompt : str, optional
         The system message of the chat. With None, there is none, and the chat template decides.
+    splitting : str or mapping, default="blank-line"
+        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
+        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
+        about reasoning models.
 
     Notes
     -----
@@ -70,6 +76,7 @@ class VLLM(LLM):
         gpu_memory: ShareOrOne = 0.9,
         chat_template: str = NATIVE,
         system_prompt: str | None = None,
+        splitting: Splitting = BLANK_LINE,
     ) -> None:
         self.checkpoint = checkpoint
         self.dtype = dtype
@@ -78,6 +85,7 @@ class VLLM(LLM):
         self.gpu_memory = gpu_memory
         self.chat_template = chat_template
         self.system_prompt = system_prompt
+        self.splitting = splitting
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
@@ -117,6 +125,20 @@ class VLLM(LLM):
             self._sampled([(each.prefix, each.n, each.seed, 0) for each in requests], sampling)
         )
         return [list(islice(completions, each.n)) for each in requests]
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        from prmcal.registry.llms.prompts import token_count
+
+        return token_count(self._tokenizer, text)
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the chat template ends the prompt with ``<think>``."""
+        from prmcal.registry.llms.prompts import prompt_text
+
+        return opens_thought(
+            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
+        )
 
     def close(self) -> None:
         """Stop the engine. Another one starts at the next use."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
@@ -11,8 +12,9 @@ from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerBase
 
-__all__ = ["AnswerPRM"]
+__all__ = ["AnswerPRM", "answer_head", "answer_token"]
 
 CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 """Configuration fields of models that transform the output of the head before it becomes the logits."""
@@ -26,7 +28,7 @@ class AnswerPRM(TransformersPRM):
 
     Parameters
     ----------
-    checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens
+    checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`. The checkpoint is any causal language model of transformers.
     plus, minus : str, default="+", "-"
         The answers of the model. Each must be one token, apart from a leading space.
@@ -45,8 +47,9 @@ class AnswerPRM(TransformersPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
         if plus is not None:
             self.plus = plus
         if minus is not None:
@@ -75,44 +78,69 @@ class AnswerPRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and only the rows '+' and '-' of the language-model head."""
-        import torch
         from transformers import AutoModelForCausalLM
 
         from prmcal.registry.models.pretrained import load_pretrained
 
         answers = [self._token(self.plus), self._token(self.minus)]
         model: Any = load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
-        self._check_plain_logits(model.config)
-        vocabulary = model.get_output_embeddings()
-        head = torch.nn.Linear(
-            vocabulary.weight.shape[1],
-            len(answers),
-            bias=vocabulary.bias is not None,
-            device=vocabulary.weight.device,
-        )
-        with torch.no_grad():
-            head.weight.copy_(vocabulary.weight[answers])
-            if vocabulary.bias is not None:
-                head.bias.copy_(vocabulary.bias[answers])
-        return model.base_model, head
+        return model.base_model, answer_head(model, answers, self)
 
     def _token(self, text: str) -> int:
         """The last token of a text. It must be the whole text, apart from a leading space."""
-        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        last = self.tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
-        if not ids or str(last).strip(" ") != text.strip(" "):
+        token = answer_token(self.tokenizer, text)
+        if token is None:
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
             raise PluginFailedError(
                 f"The tokenizer of {self.checkpoint} has no token {text.strip(' ')!r}, which the PRM "
                 f"'{self.plugin_name}' needs. It splits the text into {self.tokenizer.convert_ids_to_tokens(ids)}. "
                 "Set the arguments to the texts that this model was trained on, or use another checkpoint."
             )
-        return int(ids[-1])
+        return token
 
-    def _check_plain_logits(self, config: Any) -> None:
-        for name in CHANGES_OF_LOGITS:
-            if getattr(config, name, None) not in (None, 1):
-                raise PluginFailedError(
-                    f"The checkpoint {self.checkpoint} transforms its logits ({name} of model type "
-                    f"{config.model_type}), which the PRM '{self.plugin_name}' does not support. Use a model such as "
-                    "Mistral, Llama or Qwen2."
-                )
+
+def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
+    """Return the last token of a text, if it is the whole text apart from a leading space; None otherwise."""
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    last = tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
+    return int(ids[-1]) if ids and str(last).strip(" ") == text.strip(" ") else None
+
+
+def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torch.nn.Linear:
+    """Return the rows of some tokens of a model's language-model head.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    tokens : sequence of int
+    prm : TransformersPRM
+        The PRM that error messages name.
+
+    Raises
+    ------
+    PluginFailedError
+        If the model transforms its logits.
+    """
+    import torch
+
+    for name in CHANGES_OF_LOGITS:
+        if getattr(model.config, name, None) not in (None, 1):
+            raise PluginFailedError(
+                f"The checkpoint {prm.checkpoint} transforms its logits ({name} of model type "
+                f"{model.config.model_type}), which the PRM '{prm.plugin_name}' does not support. Use a model such as "
+                "Mistral, Llama or Qwen2."
+            )
+    vocabulary = model.get_output_embeddings()
+    rows = list(tokens)
+    head = torch.nn.Linear(
+        vocabulary.weight.shape[1],
+        len(rows),
+        bias=vocabulary.bias is not None,
+        device=vocabulary.weight.device,
+    )
+    with torch.no_grad():
+        head.weight.copy_(vocabulary.weight[rows])
+        if vocabulary.bias is not None:
+            head.bias.copy_(vocabulary.bias[rows])
+    return head

@@ -152,7 +152,7 @@ class PoolingHTTPPRM(TokenPRM):
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
         """Return the token ids of a prefix in the format."""
-        return self.form.tokenize_prefix(question, steps)
+        return self.form.tokenize_prefix(question, self.form.read_steps(steps))
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""

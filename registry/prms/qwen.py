@@ -32,7 +32,7 @@ class QwenPRM(TransformersPRM):
     markers : {"last", "every"}, default="last"
         One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
         The score of a prefix is read at its last marker in both cases.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
     """
 
@@ -50,8 +50,9 @@ class QwenPRM(TransformersPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
         self.markers = markers
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ class QwenVLLMPRM(QwenPRM):
 
     Parameters
     ----------
-    checkpoint, max_tokens, markers, dtype
+    checkpoint, max_tokens, markers, dtype, read_thoughts
         As in the PRM `qwen`.
     tensor_parallel, gpu_memory
         As in the LLM `vllm`.
@@ -59,9 +59,12 @@ class QwenVLLMPRM(QwenPRM):
         tensor_parallel: Count = 1,
         gpu_memory: ShareOrOne = 0.9,
         batch_tokens: Count = 4096,
+        read_thoughts: bool = True,
     ) -> None:
         device = SPREAD if tensor_parallel > 1 else "auto"
-        super().__init__(checkpoint, max_tokens, markers, dtype, device, batch_tokens)
+        super().__init__(
+            checkpoint, max_tokens, markers, dtype, device, batch_tokens, read_thoughts=read_thoughts
+        )
         self.tensor_parallel = tensor_parallel
         self.gpu_memory = gpu_memory
 

@@ -35,7 +35,7 @@ class ReasonEvalPRM(TransformersPRM):
         Maximum length of a prefix in tokens, up to where its score is read. A longer prefix is flagged, never cut.
     read_at : {"reference", "end"}, default="reference"
         Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
 
     Notes
@@ -63,8 +63,9 @@ class ReasonEvalPRM(TransformersPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
         self.read_at = read_at
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:

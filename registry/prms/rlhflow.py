@@ -28,7 +28,7 @@ class RLHFlowPRM(AnswerPRM):
         never cut.
     plus, minus : str, default="+", "-"
         The answers of the model. `plus` is also the answer to all earlier steps.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
 
     Notes

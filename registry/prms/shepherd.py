@@ -36,7 +36,7 @@ class ShepherdPRM(AnswerPRM):
         The tag, with the space that separates it from the step.
     plus, minus : str, default="+", "-"
         The answers of the model. Each must be one token, apart from a leading space.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
 
     Notes
@@ -61,8 +61,11 @@ class ShepherdPRM(AnswerPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
-        super().__init__(checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens)
+        super().__init__(
+            checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens, read_thoughts
+        )
         self.markers = markers
         if marker is not None:
             self.marker = marker

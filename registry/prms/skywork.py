@@ -28,7 +28,7 @@ class SkyworkPRM(TransformersPRM):
         ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
     max_tokens : int, default=4096
         Maximum length of a prefix in tokens, line break included. A longer prefix is flagged, never cut.
-    dtype, device, batch_tokens, tree_tokens
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
         As in :class:`prmcal.TransformersPRM`.
     """
 

@@ -13,6 +13,8 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.prms.packing import TokenizedTrajectory
+from prmcal.steps import join_steps, split_steps
+from prmcal.thoughts import behind_thought
 
 __all__ = ["TokenPRM"]
 
@@ -24,9 +26,12 @@ class TokenPRM(PRM):
     ----------
     max_tokens : int
         Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut.
+    read_thoughts : bool
+        Whether the PRM reads the thoughts of a reasoning model.
     """
 
     max_tokens: int = 4096
+    read_thoughts: bool = True
 
     @abstractmethod
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
@@ -78,12 +83,16 @@ class TokenPRM(PRM):
 
         The last token is where the score is read.
         """
-        ids = tuple(self.tokenize_prefix(question, steps))
+        ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
         if not ids:
             raise PluginFailedError(
                 f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
             )
         return ids if len(ids) <= self.max_tokens else None
+
+    def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
+        """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
+        return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
     def _read(
         self,

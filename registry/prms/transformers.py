@@ -49,6 +49,9 @@ class TransformersPRM(TokenPRM):
     tree_tokens : int, default=512
         The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
         question.
+    read_thoughts : bool, default=True
+        Whether the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. If not, it reads
+        what follows the thought, and a prefix that ends inside the thought has the score of the bare question.
 
     Attributes
     ----------
@@ -74,6 +77,7 @@ class TransformersPRM(TokenPRM):
         device: SpreadableDevice = "auto",
         batch_tokens: Count = 4096,
         tree_tokens: Count = 512,
+        read_thoughts: bool = True,
     ) -> None:
         if checkpoint is not None:
             self.checkpoint = checkpoint
@@ -83,6 +87,7 @@ class TransformersPRM(TokenPRM):
         self.device = device
         self.batch_tokens = batch_tokens
         self.tree_tokens = tree_tokens
+        self.read_thoughts = read_thoughts
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""
@@ -101,10 +106,11 @@ class TransformersPRM(TokenPRM):
         Arguments that only suit the machine, such as the device, are left out.
         """
         known = super().identity()
-        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens")
+        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens", "read_thoughts")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return {
             **known,
+            **({} if self.read_thoughts else {"read_thoughts": False}),
             "checkpoint": checkpoint_identity(self.checkpoint),
             "marker": self.marker,
             "max_tokens": self.max_tokens,

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.search import SearchStrategy
     from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
+    from prmcal.registry.prms.generative.prm import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
 
 __version__ = "0.2.0.dev0"
@@ -78,6 +79,7 @@ __all__ = [
     "Familiarity",
     "FitSupport",
     "GenerationRequest",
+    "GenerativePRM",
     "GridSpec",
     "HiddenStates",
     "Known",
@@ -126,6 +128,7 @@ _HOME = {
     "Familiarity": "prmcal.harness.inference.results",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
+    "GenerativePRM": "prmcal.registry.prms.generative.prm",
     "GridSpec": "prmcal.harness.planning.grid_file.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",

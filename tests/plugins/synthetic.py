@@ -32,6 +32,7 @@ from prmcal import (
     prm,
 )
 from prmcal.registry.contracts.data import FinishReason
+from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
 
 
 @dataset("synthetic-questions")
@@ -90,6 +91,33 @@ class SyntheticLLM(LLM):
         answer = "0" if "wrong" in "".join(steps) else "1"
         text = "\n\n".join([*steps[len(prefix.steps) :], f"so \\boxed{{{answer}}}"])
         return Completion(text, 10 * text.count("step") + 5, "end", 8 + 10 * len(prefix.steps))
+
+
+@llm("thinking-llm")
+class ThinkingLLM(SyntheticLLM):
+    """Its steps are a thought, whose beginning is in the prompt. A share of its thoughts are cut off."""
+
+    def __init__(self, skill: float = 0.8, cut_off: float = 0.2, splitting: Splitting = BLANK_LINE) -> None:
+        super().__init__(skill)
+        self.cut_off = cut_off
+        self.splitting = splitting
+
+    def opens_thought(self, question: str) -> bool:
+        return True
+
+    def _complete(self, prefix: Prefix, random: np.random.Generator) -> Completion:
+        before = "\n\n".join(prefix.steps)
+        if "</think>" in before:
+            return Completion(f"so \\boxed{{{0 if 'wrong' in before else 1}}}", 5, "end", 8)
+        taken = ("step " * before.count("step ")).split()
+        whole = super()._complete(replace(prefix, steps=tuple(taken)), random)
+        *steps, answer = whole.text.split("\n\n")
+        if "wrong" in before:
+            answer = "so \\boxed{0}"
+        thought = "\n\n".join([*steps, "maybe \\boxed{1}"])
+        if random.random() < self.cut_off:
+            return replace(whole, text=thought, finish_reason="length")
+        return replace(whole, text=f"{thought}\n</think>\n\n{answer}")
 
 
 @prm("synthetic-prm")

@@ -9,6 +9,7 @@ import streamlit as st
 from prmcal.dashboard.text.formats import escaped
 from prmcal.dashboard.views.parts.tables import show_jobs
 from prmcal.db.queries.provenance import CellDetail
+from prmcal.db.text.formats import graded
 
 __all__ = ["show_provenance"]
 
@@ -22,9 +23,8 @@ def show_provenance(detail: CellDetail) -> None:
         st.json(_versions(detail), expanded=True)
     with st.expander(f"{len(detail.samples)} sample trajectories"):
         for sample in detail.samples.to_dict("records"):
-            heading = (
-                f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {sample['verdict']}"
-            )
+            verdict = graded(sample["verdict"], sample["finish_reason"])
+            heading = f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {verdict}"
             st.markdown(f"**{escaped(heading)}**")
             st.text(sample["question"] or "")
             st.code(sample["text"], language=None, wrap_lines=True)

@@ -19,6 +19,7 @@ from prmcal.dashboard.frames.steps import step_table, step_texts
 from prmcal.dashboard.text.findings import budgeted, stepwise
 from prmcal.dashboard.text.formats import escaped, estimate, integer, number
 from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.db.text.formats import graded
 
 __all__ = ["show_question"]
 
@@ -64,7 +65,7 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
         pd.DataFrame(
             {
                 "Trajectory": samples["trajectory"],
-                "Verdict": samples["verdict"],
+                "Verdict": list(map(graded, samples["verdict"], samples["finish_reason"])),
                 "Answer": samples["answer"],
                 "Steps": samples["steps"],
                 "Tokens": samples["tokens"],
@@ -86,7 +87,8 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
 def _trajectory(
     path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame, target: float
 ) -> None:
-    st.header(f"Trajectory {sample['trajectory']}: {escaped(sample['verdict'])}")
+    verdict = graded(sample["verdict"], sample["finish_reason"])
+    st.header(f"Trajectory {sample['trajectory']}: {escaped(verdict)}")
     table = step_table(prefixes, int(sample["trajectory"]), target)
     texts = step_texts(sample["text"], int(sample["steps"]))
     if table.empty:

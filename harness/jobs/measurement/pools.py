@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from prmcal.harness.jobs.job import TUNING, Shard, of_other
 from prmcal.harness.jobs.measurement.trajectories import (
     GradedTrajectories,
     QuestionAxis,
-    last_scores,
     require_same_questions,
+    scores_of_whole,
     tuning_trajectories,
 )
 from prmcal.harness.jobs.parameters import Parameters
@@ -24,9 +25,10 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bare_rewards", "success_rates", "test_pool", "tuning_pool"]
+__all__ = ["bare_rewards", "pool_of", "success_rates", "test_pool", "tuning_pool"]
 
-_PLACE = ["question_id", "trajectory"]
+Tables = Callable[[str, str], "pd.DataFrame"]
+"""Returns a table of artifacts, by the role of the artifacts and the name of the table."""
 
 
 def test_pool(
@@ -42,9 +44,10 @@ def test_pool(
     `others` has the trajectories of other LLMs, by their names.
     """
     pools = {
-        name: _Pools(shard, context, each, of_other(name)).pool(reads, level) for name, each in others.items()
+        name: pool_of(each, _tables(shard, context, of_other(name)), reads, level)
+        for name, each in others.items()
     }
-    return _Pools(shard, context, trajectories, "").pool(reads, level, pools)
+    return pool_of(trajectories, _tables(shard, context, ""), reads, level, pools)
 
 
 def tuning_pool(
@@ -65,46 +68,57 @@ def tuning_pool(
         prefix = f"{of_other(name)}{TUNING}"
         theirs = tuning_trajectories(shard, context, f"{prefix}rollout")
         require_same_questions(name, theirs, trajectories)
-        pools[name] = _Pools(shard, context, theirs, prefix).pool(reads, level)
-    return _Pools(shard, context, trajectories, TUNING).pool(reads, level, pools)
+        pools[name] = pool_of(theirs, _tables(shard, context, prefix), reads, level)
+    return pool_of(trajectories, _tables(shard, context, TUNING), reads, level, pools)
 
 
-class _Pools:
-    def __init__(
-        self, shard: Shard[Parameters], context: Context, trajectories: GradedTrajectories, prefix: str
-    ) -> None:
-        self.shard, self.context, self.trajectories, self.prefix = shard, context, trajectories, prefix
+def pool_of(
+    trajectories: GradedTrajectories,
+    table: Tables,
+    reads: Sequence[str],
+    level: float | None,
+    others: Mapping[str, Pool] = MappingProxyType({}),
+) -> Pool:
+    """Return trajectories with what a strategy reads.
 
-    def pool(
-        self, reads: Sequence[str], level: float | None, others: Mapping[str, Pool] = MappingProxyType({})
-    ) -> Pool:
-        found: dict[str, NDArray[np.float64]] = {}
-        levels: tuple[float, ...] = ()
-        if "scores" in reads:
-            found["scores"] = last_scores(
-                self.shard, self.context, f"{self.prefix}score", self.trajectories.correct.shape[1]
-            )
-        if "step_scores" in reads:
-            table = self.table("score", "rewards")
-            found["step_scores"] = _arranged(table, "logit", self.trajectories)
-        if "rewards" in reads and level is not None:
-            found["rewards"] = bare_rewards(
-                self.table("calibrated", "calibrated_rewards"), self.trajectories, level
-            )
-        if PER_CALIBRATOR.intersection(reads):
-            role = (
-                "pool_rewards" if {"trajectory_rewards", "step_rewards"}.intersection(reads) else "calibrated"
-            )
-            levels, at_levels = _at_levels(self.table(role, "calibrated_rewards"), reads, self.trajectories)
-            found |= at_levels
-        if "success" in reads:
-            found["success"] = success_rates(self.table("success", "successes"), self.trajectories)
-        return Pool(
-            self.trajectories.correct, self.trajectories.answers, levels=levels, others=others, **found
-        )
+    Parameters
+    ----------
+    trajectories : GradedTrajectories
+    table : callable
+        Returns the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
+        questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for
+        what `reads` needs.
+    reads : sequence of str
+        What the strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
+    level : float or None
+        The level beta of ``rewards``.
+    others : mapping of str to Pool
+        The pools of other LLMs, by their names.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    levels: tuple[float, ...] = ()
+    if "scores" in reads:
+        found["scores"] = scores_of_whole(table("score", "rewards"), trajectories.correct.shape[1])
+    if "step_scores" in reads:
+        found["step_scores"] = _arranged(table("score", "rewards"), "logit", trajectories)
+    if "rewards" in reads and level is not None:
+        found["rewards"] = bare_rewards(table("calibrated", "calibrated_rewards"), trajectories, level)
+    if PER_CALIBRATOR.intersection(reads):
+        role = "pool_rewards" if {"trajectory_rewards", "step_rewards"}.intersection(reads) else "calibrated"
+        levels, at_levels = _at_levels(table(role, "calibrated_rewards"), reads, trajectories)
+        found |= at_levels
+    if "success" in reads:
+        found["success"] = success_rates(table("success", "successes"), trajectories)
+    return Pool(trajectories.correct, trajectories.answers, levels=levels, others=others, **found)
 
-    def table(self, role: str, name: str) -> pd.DataFrame:
-        return self.context.table(self.shard, f"{self.prefix}{role}", name)
+
+def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
+    """Return the tables that a shard reads, from the roles that begin with `prefix`."""
+    return partial(_table, shard, context, prefix)
+
+
+def _table(shard: Shard[Parameters], context: Context, prefix: str, role: str, name: str) -> pd.DataFrame:
+    return context.table(shard, f"{prefix}{role}", name)
 
 
 def bare_rewards(rewards: pd.DataFrame, axis: QuestionAxis, level: float) -> NDArray[np.float64]:

@@ -25,6 +25,8 @@ __all__ = [
     "last_scores",
     "require_same_questions",
     "scored_tokens",
+    "scores_of_whole",
+    "trajectories_of",
     "tuning_trajectories",
 ]
 
@@ -90,11 +92,15 @@ def graded_trajectories(
 
 
 def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
-    """Return the trajectories of the calibration questions that a shard reads under this role.
+    """Return the trajectories of the calibration questions that a shard reads under this role."""
+    return trajectories_of(context.table(shard, role, "trajectories"))
+
+
+def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
+    """Return the trajectories of a table, without the difficulty of the questions.
 
     In published data, some questions have fewer trajectories than others. Then each has as many as the fewest.
     """
-    table = context.table(shard, role, "trajectories")
     fewest = int(table.groupby("question_id")["trajectory"].count().min())
     ids = np.sort(table["question_id"].unique())
     return _graded(table[table["trajectory"] < fewest], QuestionAxis(ids, np.full(len(ids), np.nan)))
@@ -159,10 +165,15 @@ def last_scores(
     trajectories : int, optional
         How many trajectories of each question to return; by default all.
     """
-    rewards = context.table(shard, role, "rewards").sort_values("step")
+    return scores_of_whole(context.table(shard, role, "rewards"), trajectories)
+
+
+def scores_of_whole(rewards: pd.DataFrame, trajectories: int | None = None) -> NDArray[np.float64]:
+    """Return the logit of every whole trajectory in a table of scores; see :func:`last_scores`."""
+    ordered = rewards.sort_values("step")
     if trajectories is not None:
-        rewards = rewards[rewards["trajectory"] < trajectories]
-    whole = rewards.drop_duplicates(["question_id", "trajectory"], keep="last")
+        ordered = ordered[ordered["trajectory"] < trajectories]
+    whole = ordered.drop_duplicates(["question_id", "trajectory"], keep="last")
     scores: NDArray[np.float64] = _matrix(whole, "logit").to_numpy(dtype=np.float64)
     return scores
 

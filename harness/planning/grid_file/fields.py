@@ -20,6 +20,7 @@ __all__ = [
     "Entries",
     "FollowUps",
     "MetricName",
+    "MostPrefixes",
     "Name",
     "Number",
     "Replicates",
@@ -56,6 +57,8 @@ Entries = Field(min_length=1, max_length=1000)
 Number = Annotated[int, Field(ge=1, le=_MOST)]
 """A number of questions, trajectories, follow-ups or tokens."""
 FollowUps = Annotated[int, Field(ge=2, le=_MOST)]
+MostPrefixes = Annotated[int, Field(ge=2, le=_MOST)] | None
+"""The largest number of prefixes of a trajectory that are followed up, its ends included; None for all."""
 Bins = Annotated[int, Field(ge=1, le=10_000)]
 Replicates = Annotated[int, Field(ge=100, le=100_000)]
 Seed = Annotated[int, Field(ge=0, le=10**18)]

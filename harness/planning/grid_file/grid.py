@@ -16,6 +16,7 @@ from prmcal.harness.planning.grid_file.fields import (
     Entries,
     FollowUps,
     MetricName,
+    MostPrefixes,
     Name,
     Number,
     Replicates,
@@ -140,8 +141,9 @@ class DatasetSpec(PluginSpec):
 class CalibrationSpec(DatasetSpec):
     """The data that calibrators are fitted to (section 3.1 of the paper).
 
-    It consists of `trajectories` per question with all of their prefixes, and `follow_ups` Monte Carlo completions per
-    prefix. Terminal prefixes, which already contain the final answer, are left out unless `terminal` is true.
+    It consists of `trajectories` per question with all of their prefixes, or with `most_prefixes` of each, and
+    `follow_ups` Monte Carlo completions per prefix. Terminal prefixes, which already contain the final answer, are left
+    out unless `terminal` is true.
     """
 
     split: Text = "calibration"
@@ -150,6 +152,9 @@ class CalibrationSpec(DatasetSpec):
     """The number of trajectories of each question."""
     follow_ups: Number = 8
     """The number of follow-ups of each prefix, n."""
+    most_prefixes: MostPrefixes = None
+    """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
+    prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
     terminal: bool = False
     """If true, calibrators are also fitted to prefixes that already contain the final answer."""
 
@@ -188,16 +193,19 @@ MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidat
 class MeasurementSpec(_Spec):
     """How calibration is measured on the test questions.
 
-    The first `measured` trajectories of the pool get `follow_ups` per prefix. Rewards are compared with the success
-    rates of these prefixes. Terminal prefixes, which already contain the final answer, are left out unless `terminal`
-    is true. If they are left out, every metric is also computed with them, under a name of its own. `bins` is the
-    number of bins of the calibration errors, `replicates` that of the bootstrap.
+    All prefixes of the first `measured` trajectories of the pool get `follow_ups`, or only `most_prefixes` of each.
+    Rewards are compared with the success rates of these prefixes. Terminal prefixes, which already contain the final
+    answer, are left out unless `terminal` is true. If they are left out, every metric is also computed with them, under
+    a name of its own. `bins` is the number of bins of the calibration errors, `replicates` that of the bootstrap.
     """
 
     measured: Number = 8
     """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
     follow_ups: FollowUps = 8
     """The number of follow-ups of each prefix, n."""
+    most_prefixes: MostPrefixes = None
+    """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
+    prefixes at equal distances between them. Calibration is measured on these. By default all."""
     terminal: bool = False
     """If true, the calibration metrics also count prefixes that already contain the final answer."""
     bins: Bins = 10

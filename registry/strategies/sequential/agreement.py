@@ -152,6 +152,8 @@ def log_evidence(most: int) -> NDArray[np.float64]:
 def _after_agreement(answers: NDArray[np.int64], window: int) -> NDArray[np.int64]:
     """The number of draws of each order, of shape (orders,), with one size of the window."""
     orders, draws = answers.shape
+    if window > draws:
+        return np.full(orders, draws, dtype=np.int64)
     windows = answers[:, : draws // window * window].reshape(orders, -1, window)
     agree = (windows == windows[..., :1]).all(axis=2) & (windows[..., 0] >= 0)
     found: NDArray[np.int64] = np.where(agree.any(axis=1), (agree.argmax(axis=1) + 1) * window, draws)

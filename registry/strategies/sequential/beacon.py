@@ -109,10 +109,10 @@ def reservation_costs(most: int) -> NDArray[np.float64]:
 
     Returns
     -------
-    ndarray of shape (N + 1, leads), float64
+    ndarray of shape (max(N, 3) + 1, leads), float64
         h_k at the leads 0, .1, ..., 8, for k = 3 to N - 1; 0 for other k.
     """
-    found = np.zeros((most + 1, len(_LEADS)))
+    found = np.zeros((max(most, _FIRST) + 1, len(_LEADS)))
     costs = np.exp(_LOG_COSTS)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     later = np.zeros((len(_LEADS), len(costs)))

@@ -134,7 +134,7 @@ def test_settings_that_do_not_fit_are_refused(loaded: CalibratedPRM) -> None:
         ({"abstain_below": 2.0}, "abstain_below"),
     ):
         with pytest.raises(PrmcalError, match=said):
-            loaded.solve(QUESTIONS[0], **how)  # type: ignore[arg-type]
+            loaded.solve(QUESTIONS[0], **how)
 
 
 def test_steps_come_with_the_rewards_of_their_prefixes(loaded: CalibratedPRM) -> None:
@@ -149,7 +149,9 @@ def test_steps_come_with_the_rewards_of_their_prefixes(loaded: CalibratedPRM) ->
         assert [each.step for each in own] == list(range(1, len(own) + 1))
         scored = loaded.score(QUESTIONS[1], split_steps(trajectory.text))
         np.testing.assert_allclose(
-            [each.uncalibrated for each in own], np.array(scored.uncalibrated[1:], float), atol=1e-4
+            np.array([each.uncalibrated for each in own], float),
+            np.array(scored.uncalibrated[1:], float),
+            atol=1e-4,
         )
         assert [each.terminal for each in own] == list(scored.terminal[1:])
     seen: list[Step] = []

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from prmcal.errors import GridError
+from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, SearchParameters
+from prmcal.harness.jobs.success import chosen_prefixes
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
@@ -352,3 +356,54 @@ def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None
     ):
         plan(llms=replayed, shards={"trajectories": most - 1})
     assert plan(llms=replayed, shards={"trajectories": most}).cells
+
+
+def test_a_limit_of_prefixes_is_in_the_keys_of_success_rates_only_if_it_is_set() -> None:
+    def limited(most: int | None) -> Plan:
+        chosen = {} if most is None else {"most_prefixes": most}
+        calibration = {**data()["calibration"], **chosen}
+        return plan(calibration=calibration, measurement={**data()["measurement"], **chosen})
+
+    assert refs(limited(None)) == refs(plan())
+    few = limited(3)
+    assert refs(few, "rollout", "score") == refs(plan(), "rollout", "score")
+    assert not refs(few, "success", "fit") & refs(plan(), "success", "fit")
+    assert not refs(few, "success") & refs(limited(4), "success")
+    with pytest.raises(ValidationError, match="greater than or equal to 2"):
+        limited(1)
+
+
+def test_a_limit_of_prefixes_counts_in_the_costs() -> None:
+    def samples(**changes: Any) -> float:
+        planned = plan(**changes)
+        cost = CostModel(planned, {})
+        return sum(cost.samples(shard) for shard in planned.shards() if shard.ref.kind == "success")
+
+    changes: dict[str, Any] = {"sampling": {"max_tokens": 30_000}}
+    every = samples(**changes)
+    changes["measurement"] = {**data()["measurement"], "most_prefixes": 20}
+    changes["calibration"] = {**data()["calibration"], "most_prefixes": 20}
+    # A trajectory of 12,000 tokens has 201 prefixes.
+    assert samples(**changes) / every == pytest.approx(20 / 201)
+
+
+@pytest.mark.parametrize(
+    ("steps", "most", "chosen"),
+    [
+        (0, 5, [0]),
+        (4, 5, [0, 1, 2, 3, 4]),
+        (4, None, [0, 1, 2, 3, 4]),
+        (5, 2, [0, 5]),
+        (10, 3, [0, 5, 10]),
+        (10, 4, [0, 3, 7, 10]),
+    ],
+)
+def test_chosen_prefixes_have_equal_distances_and_both_ends(
+    steps: int, most: int | None, chosen: list[int]
+) -> None:
+    assert chosen_prefixes(steps, most) == chosen
+    for limit in range(2, 40):
+        found = chosen_prefixes(37, limit)
+        gaps = {after - before for before, after in pairwise(found)}
+        assert (found[0], found[-1], len(found)) == (0, 37, min(limit, 38))
+        assert max(gaps) - min(gaps) <= 1 and min(gaps) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import socket
@@ -188,6 +189,13 @@ def test_a_server_that_is_down() -> None:
         plugin(f"http://127.0.0.1:{port}", patience=0.05).score(QUESTION, [()])
 
 
+def test_it_works_where_a_loop_runs_already_as_in_a_notebook(judge: Server) -> None:
+    async def cell() -> list[float]:
+        return logits(plugin(judge.url).score(QUESTION, TRAJECTORIES))
+
+    np.testing.assert_allclose(asyncio.run(cell()), local("every"), atol=1e-4)
+
+
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving_pooling(lambda request: reply(LOGITS)) as server:
         keyed = plugin(server.url, key_variable="SERVER_KEY")
@@ -249,3 +257,14 @@ def test_arguments_that_cannot_work(arguments: dict[str, Any], message: str) -> 
     given = {"base_url": "http://localhost", "model": "m", "tokenizer": NANO, **arguments}
     with pytest.raises(PluginError, match=message):
         prms.create("pooling-http", **given)
+
+
+def test_thoughts_can_be_left_out_of_what_is_sent(judge: Server) -> None:
+    without = {"plugin": "qwen", "arguments": {"read_thoughts": False}}
+    thought = [("<think>\nHmm.", "Wait.\n</think>", *steps) for steps in TRAJECTORIES[:1]]
+    found = logits(plugin(judge.url, format=without).score(QUESTION, thought))
+    np.testing.assert_allclose(
+        found[2:], logits(plugin(judge.url).score(QUESTION, TRAJECTORIES[:1])), atol=1e-4
+    )
+    assert found[:2] == [found[2]] * 2
+    assert plugin(judge.url, format=without).identity() != plugin(judge.url).identity()

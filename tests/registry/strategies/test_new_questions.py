@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from prmcal.registry.plugins import strategies
 _QUESTIONS, _SIZE, _LEVELS = 6, 8, (0.1, 0.5, 0.9)
 _TRIES = 60
 
-_CASES = {
+_CASES: dict[str, dict[str, Any]] = {
     "pass@1": {},
     "majority vote": {},
     "best-of-n": {"samples": 5},

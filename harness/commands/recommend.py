@@ -1,0 +1,295 @@
+"""``prmcal recommend``: what to use for a wanted accuracy or a budget, as text, JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from prmcal.db.overview.types import Quantity
+from prmcal.db.text.formats import amount, counted, duration, interval, markdown_grid, number
+from prmcal.harness.commands.output import FORMATS, exported, hidden_note, one_of
+from prmcal.harness.recommending.frame import ask_command, recommendation_frame
+from prmcal.harness.recommending.recommend import recommend
+from prmcal.harness.recommending.types import Line, Recommendation, Tested, Wanted
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import Column, fit
+
+__all__ = ["recommendation_text", "render_recommendation"]
+
+
+def render_recommendation(
+    directory: Path,
+    wanted: Wanted,
+    output_format: str = "table",
+    *,
+    filters: Mapping[str, Sequence[str]],
+    draw: int | None = None,
+    workers: int | None = None,
+    width: int | None = None,
+) -> str:
+    """Return what to use in one of the formats.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    wanted : Wanted
+    output_format : {"table", "json", "csv", "markdown"}
+    filters, draw, workers
+        As for :func:`prmcal.harness.recommending.recommend.recommend`; `draw` is its `trajectories`.
+    width : int, optional
+        Width of a table. Default: that of the terminal.
+
+    Raises
+    ------
+    PrmcalError
+        See :func:`prmcal.harness.recommending.recommend.recommend`.
+    """
+    one_of("--format", output_format, FORMATS)
+    found = recommend(
+        directory, wanted, filters=filters, trajectories=draw, workers=workers, started=_tell_cost
+    )
+    if output_format in ("csv", "json"):
+        return exported(recommendation_frame(found, directory), output_format)
+    if output_format == "markdown":
+        return _markdown(found, directory)
+    return recommendation_text(found, directory, width)
+
+
+def recommendation_text(found: Recommendation, directory: Path, width: int | None = None) -> str:
+    """Return a recommendation as text of the terminal.
+
+    Parameters
+    ----------
+    found : Recommendation
+    directory : Path
+        The output folder of the run, for the commands.
+    width : int, optional
+        Default: the width of the terminal.
+    """
+    own = fit(_test_columns(found.recommended), width)
+    others = fit(_other_columns(found), width)
+    hidden = [*own.hidden, *(each for each in others.hidden if each not in own.hidden)]
+    below = [_known(found)]
+    if hidden:
+        below.append(hidden_note(hidden, "--format csv"))
+    parts = [
+        wrapped(_headline(found), width),
+        own.text,
+        *[wrapped(each, width) for each in (*_verdicts(found), *_limits(found))],
+        f"To use it:\n  {ask_command(found.recommended, directory)}",
+        f"{wrapped(_OTHERS, width)}\n\n{others.text}",
+        "\n".join(wrapped(each, width) for each in below),
+        *[wrapped(each, width) for each in _notes(found)],
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_OTHERS = (
+    "The recommended choice, the plain best-of-n, and the best settings of other strategies and LLMs, in the order of "
+    "the calibration questions. The test questions report, and do not choose."
+)
+
+
+def _tell_cost(samples: int, seconds: float | None) -> None:
+    time = "" if seconds is None else f" This takes about {duration(seconds)} here."
+    text = f"Drawing {counted(samples, 'trajectory', 'trajectories')} of the calibration questions.{time}"
+    typer.echo(wrapped(text), err=True)
+
+
+def _headline(found: Recommendation) -> str:
+    line, wanted = found.recommended, found.wanted
+    if found.reached:
+        return f"For {wanted.text}, use {_described(line)}."
+    known = line.known.accuracy
+    return (
+        f"{wanted.text[:1].upper()}{wanted.text[1:]} is out of reach on the calibration questions. The best choice "
+        f"there reaches {_value(known)}: {_described(line)}."
+    )
+
+
+def _described(line: Line) -> str:
+    choice = line.choice
+    models = [f"the LLM {choice.llm}"]
+    if choice.prm:
+        models.append(f"the PRM {choice.prm}")
+    if choice.calibrator:
+        level = "" if choice.level is None else f" at the level {choice.level:g}"
+        models.append(f"the calibrator {choice.calibrator}{level}")
+    listed = f"{', '.join(models[:-1])} and {models[-1]}" if len(models) > 1 else models[0]
+    return f"{choice.strategy} ({choice.setting}) with {listed}"
+
+
+def _verdicts(found: Recommendation) -> list[str]:
+    """Return sentences about the test questions: whether they hold what is wanted, and what the choice gains."""
+    sentences = []
+    for each in found.recommended.tests:
+        if found.wanted.kind == "accuracy":
+            sentences.append(_reached(each, found.wanted.value))
+        else:
+            cost = each.samples if found.wanted.kind == "samples" else each.tokens
+            if cost is not None and cost.value > found.wanted.value * (1 + 1e-9):
+                sentences.append(
+                    f"On the test questions of {each.dataset} it costs {amount(cost.value)}, more than is wanted."
+                )
+    if found.recommended.tests and found.recommended.tests[0].to_fixed is None:
+        sentences.append(
+            "This is the plain best-of-n: no other choice is better on the calibration questions."
+        )
+    return [" ".join(sentences)] if sentences else []
+
+
+def _reached(test: Tested, wanted: float) -> str:
+    value = f"{_value(test.accuracy)} on the test questions of {test.dataset}"
+    if test.accuracy.low >= wanted:
+        return f"It is reached: {value}."
+    if test.accuracy.high < wanted:
+        return f"It is missed: {value}."
+    met = "at least" if test.accuracy.value >= wanted else "below"
+    return f"It is not certain: {value}, which is {met} {wanted:g}, and the interval contains it."
+
+
+def _known(found: Recommendation) -> str:
+    line = found.recommended
+    return (
+        f"Chosen from {counted(found.choices, 'choice')} by {found.questions:,} calibration questions with "
+        f"{counted(found.trajectories, 'trajectory', 'trajectories')} each, in {found.folds} folds: what is fitted for "
+        f"a choice never sees the questions that judge it. Its accuracy there is {_value(line.known.accuracy)}. The "
+        "best of many choices looks better than it is, so trust the test questions."
+    )
+
+
+def _limits(found: Recommendation) -> list[str]:
+    """Return a sentence about larger budgets, if the calibration questions have too few trajectories for them."""
+    more = found.more
+    if more is None:
+        return []
+    time = "" if more.seconds is None else f", which takes about {duration(more.seconds)} here"
+    return [
+        f"Each calibration question has {found.trajectories} trajectories, so settings with more samples cannot be "
+        f"chosen. To draw more, add --draw {more.trajectories}{time}."
+    ]
+
+
+def _notes(found: Recommendation) -> list[str]:
+    notes = []
+    if len({line.choice.llm for line in (found.recommended, *found.others)}) > 1:
+        notes.append("Samples of different LLMs do not cost the same. --llm NAME chooses for one LLM.")
+    if found.in_sample:
+        notes.append(
+            f"The rewards of {', '.join(found.in_sample)} on the calibration questions come from a fit to the same "
+            "questions, so the choice favours it. The test questions are not affected."
+        )
+    reasons: dict[str, list[str]] = {}
+    for each in found.left_out:
+        reasons.setdefault(each.reason, []).append(each.name)
+    if reasons:
+        listed = "; ".join(
+            f"{', '.join(dict.fromkeys(names))} ({reason.rstrip('.')})" for reason, names in reasons.items()
+        )
+        notes.append(f"Left out: {listed}.")
+    return notes
+
+
+def _test_columns(line: Line) -> list[Column]:
+    tests = line.tests
+    columns = [
+        Column("Test questions", tuple(each.dataset for each in tests)),
+        Column("Number", tuple(f"{each.questions:,}" for each in tests)),
+        Column("Accuracy", tuple(_value(each.accuracy) for each in tests), whole=True),
+        Column("Samples", tuple(_value(each.samples, 2) for each in tests), 1, whole=True),
+        Column("Tokens", tuple(_tokens(each.tokens) for each in tests), 4, whole=True),
+    ]
+    if any(each.to_fixed is not None for each in tests):
+        columns.append(
+            Column(
+                "Accuracy minus best-of-n of equal cost",
+                tuple(_signed(each.to_fixed) for each in tests),
+                2,
+                whole=True,
+            )
+        )
+    one = tuple(_signed(each.to_pass_at_1) for each in tests)
+    return [*columns, Column("Accuracy minus one sample", one, 3, whole=True)]
+
+
+def _other_columns(found: Recommendation) -> list[Column]:
+    lines = [found.recommended]
+    if found.fixed.choice != found.recommended.choice:
+        lines.append(found.fixed)
+    lines += found.others
+    columns = [
+        Column("Strategy", tuple(each.choice.strategy for each in lines)),
+        Column("Setting", tuple(each.choice.setting for each in lines), whole=True),
+        *[
+            Column(title, names, weight)
+            for title, names, weight in (
+                ("LLM", tuple(each.choice.llm for each in lines), 1),
+                ("PRM", tuple(each.choice.prm for each in lines), 6),
+                ("Calibrator", tuple(each.choice.calibrator for each in lines), 2),
+            )
+            if len(set(names)) > 1  # What all have in common is in the first sentence.
+        ],
+        Column("Calibration accuracy", tuple(_value(each.known.accuracy) for each in lines), 3, whole=True),
+        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 5),
+    ]
+    for place, test in enumerate(found.recommended.tests):
+        own = [each.tests[place] for each in lines]
+        columns += [
+            Column(f"{test.dataset} accuracy", tuple(_value(each.accuracy) for each in own), 4, whole=True),
+            Column(f"{test.dataset} samples", tuple(number(each.samples.value, 2) for each in own), 7),
+            Column(
+                f"{test.dataset} minus recommended",
+                tuple(_signed(each.to_recommended) for each in own),
+                8,
+                whole=True,
+            ),
+        ]
+    return columns
+
+
+def _markdown(found: Recommendation, directory: Path) -> str:
+    tables = [
+        markdown_grid(
+            [each.title for each in columns],
+            list(zip(*(each.values for each in columns), strict=True)),
+            left,
+        )
+        for columns, left in ((_test_columns(found.recommended), 1), (_other_columns(found), 2))
+    ]
+    command = f"```sh\n{ask_command(found.recommended, directory)}\n```"
+    parts = [
+        _headline(found),
+        tables[0],
+        *_verdicts(found),
+        *_limits(found),
+        command,
+        _OTHERS,
+        tables[1],
+        _known(found),
+    ]
+    return "\n\n".join([*parts, *_notes(found)]) + "\n"
+
+
+def _value(value: Quantity, digits: int = 3) -> str:
+    ends = interval(value.low, value.high, digits)
+    return (
+        f"{number(value.value, digits)} {ends}".rstrip()
+        if value.low != value.high
+        else number(value.value, digits)
+    )
+
+
+def _signed(value: Quantity | None) -> str:
+    if value is None:
+        return ""
+    ends = interval(value.low, value.high, signed=True)
+    return f"{number(value.value, signed=True)} {ends}".rstrip()
+
+
+def _tokens(value: Quantity | None) -> str:
+    return (
+        "not known" if value is None else f"{amount(value.value)} [{amount(value.low)}, {amount(value.high)}]"
+    )

@@ -1,0 +1,241 @@
+"""More trajectories of the calibration questions: planned as the grid plans its own, and run by the same executor.
+
+They are artifacts of the run's folder, beside those of the grid. The first trajectories are those of the run.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TextIO
+
+from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.ending import Ending, EndWatch
+from prmcal.harness.execution.progress import Progress
+from prmcal.harness.execution.run import finished_shards
+from prmcal.harness.executors.local import LocalExecutor
+from prmcal.harness.jobs.job import Job
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.machine.gpus import check_workers, default_workers, visible_gpus
+from prmcal.harness.planning.chain import further_rollout_job, rollout_job, score_job
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid_file.read import grid_of
+from prmcal.harness.planning.parts import Sampled
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.resolved import ResolvedGrid, resolve
+from prmcal.harness.recommending.artifacts import RunArtifacts
+from prmcal.harness.recommending.places import Further
+from prmcal.harness.recommending.types import MoreDraws
+from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.plugins import llms
+
+__all__ = ["Started", "draw", "more_draws"]
+
+Started = Callable[[int, float | None], None]
+"""Is told before the drawing how many trajectories are sampled, and the estimated seconds."""
+
+
+def draw(
+    run: RunArtifacts,
+    wanted: dict[str, list[str]],
+    trajectories: int,
+    workers: int | None,
+    started: Started,
+    stream: TextIO | None,
+) -> Further:
+    """Draw trajectories of the calibration questions until each has `trajectories`, and score them.
+
+    Finished shards are reused, so an interrupted drawing continues where it stopped.
+
+    Parameters
+    ----------
+    run : RunArtifacts
+    wanted : dict of str to list of str
+        The LLMs ("llm") and the PRMs ("prm") to draw with.
+    trajectories : int
+    workers : int or None
+        Worker processes; by default as for a run.
+    started : callable
+        See :data:`Started`. It is not called if everything is drawn.
+    stream : text file or None
+        Where the progress is written; by default standard error.
+
+    Raises
+    ------
+    PrmcalError
+        If an LLM cannot draw more, the models or the data have changed since the run, or a shard failed.
+    RunError
+        If a run holds the lock of the folder.
+    """
+    _check(run, wanted["llm"], trajectories)
+    grid = grid_of(run.grid, f"The grid in {run.folder.directory}")
+    resolved = resolve(grid)
+    jobs, further = _planned(run, resolved, wanted, trajectories)
+    plan = Plan(
+        tuple(jobs),
+        (),
+        {kind: tuple(each.planned for each in found) for kind, found in resolved.plugins.items()},
+        tuple(each.planned for each in resolved.datasets),
+    )
+    refs = [shard.ref for shard in plan.shards()]
+    if len(run.store.manifests(refs, verify=False)) < len(refs):
+        count = workers or default_workers(grid)
+        check_workers(grid, count)
+        with run.folder.lock():
+            _run(run, grid, plan, count, started, stream)
+    return further
+
+
+def more_draws(
+    run: RunArtifacts, names: dict[str, list[str]], known: int, trajectories: int, workers: int | None
+) -> MoreDraws | None:
+    """Return how long it takes to draw more trajectories with some LLMs and PRMs; None if this is not possible.
+
+    The time follows from the rollouts and scores of the run, of calibration and of test questions.
+    """
+    if trajectories <= known or any(_obstacle(run, llm) for llm in names["llm"]):
+        return None
+    questions = next(
+        len(each.questions)
+        for each in run.plan.datasets
+        if (each.name, each.split) == (run.calibration.dataset, run.calibration.split)
+    )
+    seconds = 0.0
+    for llm in names["llm"]:
+        for kind, prms in (("rollout", [""]), ("score", _scored_by(run, llm, names["prm"]))):
+            for prm in prms:
+                refs = [
+                    ref
+                    for each in (run.calibration, *run.tests)
+                    for job in run.jobs([kind], each, llm, prm)
+                    for ref in job.refs
+                ]
+                found = list(run.store.manifests(refs, verify=False).values())
+                found = [each for each in found if not each.loading] or found
+                if not found:
+                    return MoreDraws(trajectories, None)
+                rate = sum(each.seconds for each in found) / sum(each.size for each in found)
+                seconds += rate * questions * (trajectories - known)
+    count = workers or default_workers(grid_of(run.grid, f"The grid in {run.folder.directory}"))
+    return MoreDraws(trajectories, seconds / count)
+
+
+def _check(run: RunArtifacts, names: Sequence[str], trajectories: int) -> None:
+    most = int(run.grid["scaling"]["samples"])
+    if trajectories > most:
+        raise PrmcalError(
+            f"--draw must be at most {most}, the samples of a test question, since larger budgets could not be "
+            f"reported. Got {trajectories}. Raise scaling.samples in the grid file and run it again."
+        )
+    for name in names:
+        obstacle = _obstacle(run, name)
+        if obstacle:
+            raise PrmcalError(f"--draw: {obstacle}")
+
+
+def _obstacle(run: RunArtifacts, llm: str) -> str:
+    """Say why an LLM cannot draw more trajectories of the calibration questions; empty if it can."""
+    if run.jobs(["imported"], run.calibration, llm):
+        return (
+            f"the calibration trajectories of '{llm}' are published ones, so no more can be drawn. "
+            "Leave out --draw."
+        )
+    plugin: type[LLM] = llms.get(run.reference("llm", llm).plugin)
+    if plugin.repeats:
+        return (
+            f"the LLM '{llm}' gives the same completions again, such as recorded ones, so no more can be drawn. "
+            "Leave out --draw, or raise calibration.trajectories in the grid file and run it again."
+        )
+    return ""
+
+
+def _scored_by(run: RunArtifacts, llm: str, prms: Sequence[str]) -> list[str]:
+    """Return the PRMs whose scores of the trajectories of an LLM are finished."""
+    places = (run.calibration, *run.tests)
+    return [prm for prm in prms if all(run.jobs(["score"], each, llm, prm) for each in places)]
+
+
+def _planned(
+    run: RunArtifacts, resolved: ResolvedGrid, wanted: dict[str, list[str]], trajectories: int
+) -> tuple[list[Job[Parameters]], Further]:
+    grid, data = resolved.spec, resolved.calibration
+    own = grid.calibration.trajectories
+    jobs: list[Job[Parameters]] = []
+    further: dict[tuple[str, str], Sequence[ArtifactRef]] = {}
+    for llm in (each for each in resolved.llms if each.name in wanted["llm"]):
+        (known,) = run.jobs(["rollout"], run.calibration, llm.name)[:1] or (None,)
+        if known is None:
+            raise RunError(
+                f"The calibration trajectories of '{llm.name}' are not finished. Run the grid to its end first."
+            )
+        if known.refs != rollout_job(grid, llm, data, own).refs:
+            raise RunError(
+                f"The LLM '{llm.name}', the calibration questions or their grader have changed since the run, so more "
+                "trajectories would not belong to the others. Run the grid again."
+            )
+        if trajectories <= own:
+            continue
+        rollout = further_rollout_job(grid, llm, data, own, trajectories)
+        sampled = Sampled(llm, data, trajectories, rollout, rollout)
+        jobs.append(rollout)
+        further[llm.name, ""] = rollout.refs
+        for prm in (each for each in resolved.prms if each.name in _scored_by(run, llm.name, wanted["prm"])):
+            scores = score_job(sampled, prm)
+            jobs.append(scores)
+            further[llm.name, prm.name] = scores.refs
+    return jobs, further
+
+
+def _run(
+    run: RunArtifacts,
+    grid: GridSpec,
+    plan: Plan,
+    workers: int,
+    started: Started,
+    stream: TextIO | None,
+) -> None:
+    """Compute the missing shards of a plan. The caller holds the lock of the folder."""
+    directory: Path = run.folder.directory
+    run.store.remove_leftovers()
+    done = finished_shards(plan, run.store)
+    schedule = Schedule(plan, done)
+    cost = CostModel(plan, run.store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
+    left = [shard for shard in plan.shards() if shard.ref not in done]
+    started(sum(round(cost.samples(each)) for each in left), seconds_left(left, cost, workers))
+    progress = Progress(plan, len(done), lambda now: seconds_left(now.unfinished, cost, workers), stream)
+    executor = LocalExecutor(
+        directory,
+        workers,
+        [Path(file) for file in run.record.plugin_files],
+        time_limit=3600 * grid.shards.time_limit,
+    )
+    ending: Ending | None = None
+    try:
+        with EndWatch(math.inf) as watch, closing(executor.run(schedule)) as events:
+            for event in events:
+                ending = watch.ending
+                if isinstance(event, Outcome) and (ending is None or event.failure is None):
+                    _note(event, cost, progress)
+                progress.update(schedule)
+                if ending is not None:
+                    break
+    finally:
+        progress.close()
+    if ending is not None:
+        signal.raise_signal(signal.Signals[ending])  # Now that the workers have ended.
+
+
+def _note(outcome: Outcome, cost: CostModel, progress: Progress) -> None:
+    if outcome.failure is not None:
+        failed = StorageError if outcome.fatal else PrmcalError
+        raise failed(f"More trajectories could not be drawn: {outcome.failure.reason}")
+    assert outcome.manifest is not None
+    cost.learn(outcome.ref, outcome.manifest)
+    progress.count(outcome)

@@ -1,0 +1,212 @@
+"""What was wanted, and what is recommended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from prmcal.db.overview.types import Quantity
+
+__all__ = [
+    "Choice",
+    "Known",
+    "LeftOut",
+    "Line",
+    "MoreDraws",
+    "Recommendation",
+    "Tested",
+    "Wanted",
+    "WantedKind",
+]
+
+WantedKind = Literal["accuracy", "samples", "tokens"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted: an accuracy in (0, 1), or the most samples or generated tokens of a question on average."""
+
+    kind: WantedKind
+    value: float
+
+    @property
+    def text(self) -> str:
+        """The wish in words."""
+        if self.kind == "accuracy":
+            return f"an accuracy of {self.value:g}"
+        return f"at most {self.value:,g} {'samples' if self.kind == 'samples' else 'generated tokens'} per question"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What can be used for new questions.
+
+    Attributes
+    ----------
+    llm, prm, calibrator, strategy : str
+        Their names in the grid. The PRM and the calibrator are empty if the strategy reads nothing of them. A strategy
+        that the grid does not have goes by its registered name, with its default arguments.
+    level : float or None
+        The level beta of the rewards, if the strategy reads rewards at one level.
+    target : float or None
+        The target probability C, if the strategy has one.
+    samples : int
+        N, the most samples of a question.
+    """
+
+    llm: str
+    strategy: str
+    samples: int
+    prm: str = ""
+    calibrator: str = ""
+    level: float | None = None
+    target: float | None = None
+
+    @property
+    def setting(self) -> str:
+        """The strategy's setting in words, such as ``C = .98, at most 32 samples``."""
+        if self.target is None:
+            return f"n = {self.samples}"
+        return f"C = {target_text(self.target)}, n ≤ {self.samples}"
+
+
+def target_text(target: float) -> str:
+    """Return a target probability with as many digits as tell it from 1."""
+    return f"{target:.4f}".rstrip("0") if target < 0.9995 else f"1 - {1 - target:.1g}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a choice reaches on calibration questions that were left out when anything was fitted for it.
+
+    Attributes
+    ----------
+    accuracy, samples : Quantity
+        The accuracy, and the mean number of samples of a question.
+    tokens : Quantity or None
+        The mean generated tokens of a question; None if they are not known.
+    accuracy_error : float
+        The standard error of the accuracy.
+    """
+
+    accuracy: Quantity
+    samples: Quantity
+    tokens: Quantity | None
+    accuracy_error: float
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What a choice reaches on the test questions of one data set.
+
+    Attributes
+    ----------
+    dataset : str
+    questions : int
+    accuracy, samples : Quantity
+    tokens : Quantity or None
+        The mean generated tokens of a question; None if they are not known.
+    to_fixed : Quantity or None
+        Accuracy minus that of best-of-n with the same mean number of samples, paired. None for best-of-n itself.
+    to_pass_at_1 : Quantity
+        Accuracy minus that of one sample, paired.
+    to_recommended : Quantity or None
+        Accuracy minus that of the recommended choice, paired. None for this choice itself.
+    """
+
+    dataset: str
+    questions: int
+    accuracy: Quantity
+    samples: Quantity
+    tokens: Quantity | None
+    to_fixed: Quantity | None
+    to_pass_at_1: Quantity
+    to_recommended: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A choice with its results.
+
+    Attributes
+    ----------
+    choice : Choice
+    known : Known
+        On the calibration questions, by which it was chosen.
+    tests : tuple of Tested
+        For each data set.
+    cell : str
+        The id of a calibration cell with its LLM, PRM and calibrator; empty if there is none.
+    number : int or None
+        The short number of this cell.
+    """
+
+    choice: Choice
+    known: Known
+    tests: tuple[Tested, ...]
+    cell: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was not among the choices, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MoreDraws:
+    """More trajectories of the calibration questions that would widen the choice.
+
+    Attributes
+    ----------
+    trajectories : int
+        How many of each question, with those that the run has.
+    seconds : float or None
+        The estimated wall time on this machine; None if it is not known.
+    """
+
+    trajectories: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to use.
+
+    Attributes
+    ----------
+    wanted : Wanted
+    recommended : Line
+    fixed : Line
+        The plain choice: best-of-n, chosen in the same way.
+    others : tuple of Line
+        The best settings of other strategies and calibrators with the same LLM, and the best of other LLMs. They are in
+        the order of the choice.
+    reached : bool
+        Whether the wanted accuracy is reached on the calibration questions. True for a budget.
+    questions, trajectories, folds : int
+        The calibration questions, the trajectories of each, and the parts into which they were divided.
+    choices : int
+        How many choices were compared.
+    left_out : tuple of LeftOut
+    in_sample : tuple of str
+        Calibrators whose rewards are known only of questions that they were fitted to. Choices with them look too good.
+    more : MoreDraws or None
+        If larger budgets cannot be chosen with so few trajectories.
+    """
+
+    wanted: Wanted
+    recommended: Line
+    fixed: Line
+    others: tuple[Line, ...]
+    reached: bool
+    questions: int
+    trajectories: int
+    folds: int
+    choices: int
+    left_out: tuple[LeftOut, ...]
+    in_sample: tuple[str, ...]
+    more: MoreDraws | None

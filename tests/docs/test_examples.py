@@ -1,0 +1,52 @@
+"""The notebook runs from its first cell to its last, and the examples of the page on new questions work as printed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import ROOT, environment
+from tests.served_run import shared_run
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.filterwarnings("default")  # those of the notebook's machinery
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebook_gives_a_calibrated_prm(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=None, kernel_name="python3", resources=resources).execute()
+    assert (tmp_path / "runs" / "example" / "leaderboard.duckdb").exists()
+    assert (tmp_path / "calibrated" / "calibrated_prm.json").exists()
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+
+
+def test_the_examples_for_new_questions_work_as_they_are_printed(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shutil.copytree(shared_run(tmp_path_factory), tmp_path / "runs" / "demo")
+    page = (ROOT / "docs" / "how-to" / "answer-questions.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
+    assert code.count("prm.") > 8
+    done = subprocess.run(
+        [sys.executable, "-c", code + "\nprint(again.solve(question, max_samples=1).spent.samples)"],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "1"

@@ -1,0 +1,98 @@
+"""The next step of a search ends where a step of the whole text ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from prmcal import LLM, Completion, GenerationRequest, Prefix, Sampling
+from prmcal.harness.jobs.next_steps import next_steps
+from prmcal.harness.jobs.rollout import in_steps
+from prmcal.registry.splitting.argument import Splitting
+from prmcal.steps import join_steps, split_steps
+
+SCRIPT = """Okay, x is three. So far so good.
+
+Then y is four. Wait, is it?
+
+It is. But z is not.
+</think>
+
+The answer is short.
+
+It is \\boxed{5}."""
+
+
+class Scripted(LLM):
+    """It knows one text by heart. A token is a word."""
+
+    def __init__(self, splitting: Splitting, opened: bool) -> None:
+        self.splitting = splitting
+        self.opened = opened
+        self.asked = 0
+
+    def opens_thought(self, question: str) -> bool:
+        return self.opened
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        self.asked += 1
+        return [[self._rest(prefix, sampling)] * n for prefix in prefixes]
+
+    def _rest(self, prefix: Prefix, sampling: Sampling) -> Completion:
+        known = join_steps(prefix.steps).split()
+        rest = SCRIPT if self.opened else f"<think>\n{SCRIPT}"
+        if self.opened:
+            known = known[1:]  # the tag, which is in the prompt
+        for word in known:
+            assert rest.lstrip().startswith(word)
+            rest = rest.lstrip().removeprefix(word)
+        rest = rest.lstrip()
+        cut = min((rest.find(each) for each in sampling.stop if each in rest), default=len(rest))
+        text = rest[:cut]
+        return Completion(text, max(1, len(text.split())), "stop" if cut < len(rest) else "end")
+
+
+def searched(llm: LLM) -> list[str]:
+    """The texts that a search gets, one step after the other."""
+    prefix, found = Prefix("q"), list[str]()
+    for _ in range(30):
+        ((drawn,),) = next_steps(llm, [GenerationRequest(prefix, 1, 7)], Sampling(max_tokens=500))
+        found += split_steps(drawn.text)
+        prefix = Prefix("q", prefix.steps + split_steps(drawn.text))
+        if drawn.finish_reason != "stop":
+            return found
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize(
+    "splitting",
+    ["blank-line", "after-think", {"least_tokens": 8}, {"rule": "after-think", "least_tokens": 5}],
+)
+def test_the_steps_of_a_search_are_those_of_the_whole_text(splitting: Any, opened: bool) -> None:
+    llm = Scripted(splitting, opened)
+    (whole,) = in_steps(llm, Prefix("q"), llm.generate([Prefix("q")], 1, Sampling(), 0)[0])
+    assert searched(llm) == list(split_steps(whole.text))
+
+
+def test_inside_a_thought_a_step_of_a_search_goes_to_the_next_marker() -> None:
+    llm = Scripted("markers", opened=True)
+    (whole,) = in_steps(llm, Prefix("q"), llm.generate([Prefix("q")], 1, Sampling(), 0)[0])
+    assert searched(llm) == list(split_steps(whole.text))
+    assert len(split_steps(whole.text)) == 5
+
+
+def test_the_completions_of_a_request_go_on_apart_but_in_one_call() -> None:
+    llm = Scripted("after-think", opened=False)
+    requests = [GenerationRequest(Prefix("q"), 3, 1), GenerationRequest(Prefix("other"), 2, 2)]
+    drawn = next_steps(llm, requests, Sampling(max_tokens=500))
+    assert [len(each) for each in drawn] == [3, 2]
+    assert {each.text.endswith("</think>") for found in drawn for each in found} == {True}
+    # All words but the first tag's end were generated once, in two pieces.
+    assert {each.tokens for found in drawn for each in found} == {
+        len(SCRIPT.partition("</think>")[0].split()) + 1
+    }
