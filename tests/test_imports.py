@@ -70,6 +70,7 @@ ROOMS: dict[str, set[str]] = {
         "recommending",
         "report",
         "site",
+        "inference",
         "serving",
         "commands",
     },
