@@ -72,10 +72,8 @@ def _demo(figures: Figures) -> str:
 
 
 def _recommend(figures: Figures) -> str:
-    """The recommendation as it is printed, with an assertion that the strategy is better than a fixed number."""
-    assert "best-of-n of equal cost" in " ".join(figures.recommend.split()), (
-        "the plain best-of-n is recommended"
-    )
+    """The recommendation as it is printed, with an assertion that there was something to choose."""
+    assert "This is the plain best-of-n" not in figures.recommend
     return f"```text\n{figures.recommend.rstrip()}\n```"
 
 

@@ -10,12 +10,13 @@ from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["api_reference"]
 
-_RUNS, _CONTRACTS, _VALUES = "Runs and results", "Contracts of plugins", "What passes between plugins"
+_RUNS, _USE = "Runs and results", "A calibrated PRM in use"
+_CONTRACTS, _VALUES = "Contracts of plugins", "What passes between plugins"
 
 
 def api_reference() -> str:
     """Return a section for each group of names. The decorators are described on the page itself."""
-    groups: dict[str, list[str]] = {_RUNS: [], _CONTRACTS: [], _VALUES: []}
+    groups: dict[str, list[str]] = {_RUNS: [], _USE: [], _CONTRACTS: [], _VALUES: []}
     for name in prmcal.__all__:
         value = getattr(prmcal, name)
         if inspect.isclass(value) or inspect.isfunction(value):
@@ -28,7 +29,10 @@ def api_reference() -> str:
 def _group(value: object) -> str:
     if inspect.isclass(value) and issubclass(value, Plugin):
         return _CONTRACTS
-    return _VALUES if getattr(value, "__module__", "").startswith("prmcal.registry.") else _RUNS
+    module = getattr(value, "__module__", "")
+    if module.startswith("prmcal.harness.inference."):
+        return _USE
+    return _VALUES if module.startswith("prmcal.registry.") else _RUNS
 
 
 def _entry(name: str) -> str:

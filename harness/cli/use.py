@@ -95,13 +95,13 @@ def ask(
     It draws solutions until the strategy needs no more, and prints the answer with the probability that it is right.
     Questions unlike the calibration questions are told as such.
     """
-    from prmcal.harness.commands.ask.many import answer_file, read_questions
-    from prmcal.harness.commands.ask.one_question import rendered
-    from prmcal.harness.commands.ask.progress import Counter
+    from prmcal.harness.commands.ask import Named
+    from prmcal.harness.commands.ask.many import answer_file
+    from prmcal.harness.commands.ask.one_question import answer
     from prmcal.harness.commands.output import one_of
-    from prmcal.harness.inference.loading import load
 
     one_of("--format", output_format, ("text", "json"))
+    named = Named(run, cell, llm, prm, calibrator)
     settings = {
         "strategy": strategy,
         "target": target,
@@ -115,9 +115,7 @@ def ask(
             raise PrmcalError("Give one question or --questions FILE, not both.")
         if out is None:
             raise PrmcalError("--questions needs --out FILE, where the answers are written.")
-        asked = read_questions(questions)
-        with load(run, cell, llm=llm, prm=prm, calibrator=calibrator) as loaded, Counter() as counter:
-            summary = answer_file(loaded, asked, out, settings, counter.show)
+        summary = answer_file(named, questions, out, settings)
         typer.echo(summary.text(), err=True)
         for error in summary.errors:
             typer.echo(error, err=True)
@@ -127,8 +125,7 @@ def ask(
     if out is not None:
         raise PrmcalError("--out belongs to --questions FILE. One answer is printed.")
     text = _read_standard_input() if question in (None, "-") else str(question)
-    with load(run, cell, llm=llm, prm=prm, calibrator=calibrator) as loaded:
-        typer.echo(rendered(loaded, loaded.solve(text, **settings), output_format), nl=False)  # type: ignore[arg-type]
+    typer.echo(answer(named, text, settings, output_format), nl=False)
 
 
 def _read_standard_input() -> str:

@@ -131,9 +131,19 @@ def _verdicts(found: Recommendation) -> list[str]:
         else:
             cost = each.samples if found.wanted.kind == "samples" else each.tokens
             if cost is not None and cost.value > found.wanted.value * (1 + 1e-9):
+                spent = f"{amount(cost.value)} {found.wanted.kind}"
                 sentences.append(
-                    f"On the test questions of {each.dataset} it costs {amount(cost.value)}, more than is wanted."
+                    f"On the test questions of {each.dataset} it costs {spent}, more than is wanted."
                 )
+    plain = found.fixed
+    if (
+        found.wanted.kind != "accuracy"
+        and plain.known.accuracy.value > found.recommended.known.accuracy.value
+    ):
+        sentences.append(
+            f"The plain best-of-n ({plain.choice.setting}) is more accurate on the calibration questions: "
+            f"{_value(plain.known.accuracy)}."
+        )
     if found.recommended.tests and found.recommended.tests[0].to_fixed is None:
         sentences.append(
             "This is the plain best-of-n: no other choice is better on the calibration questions."
@@ -228,12 +238,12 @@ def _other_columns(found: Recommendation) -> list[Column]:
             for title, names, weight in (
                 ("LLM", tuple(each.choice.llm for each in lines), 1),
                 ("PRM", tuple(each.choice.prm for each in lines), 6),
-                ("Calibrator", tuple(each.choice.calibrator for each in lines), 2),
+                ("Calibrator", tuple(each.choice.calibrator for each in lines), 5),
             )
             if len(set(names)) > 1  # What all have in common is in the first sentence.
         ],
         Column("Calibration accuracy", tuple(_value(each.known.accuracy) for each in lines), 3, whole=True),
-        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 5),
+        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 6),
     ]
     for place, test in enumerate(found.recommended.tests):
         own = [each.tests[place] for each in lines]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -33,8 +33,6 @@ class Measured:
     choice : Choice
     candidate : Candidate
     accuracy, samples : ndarray of shape (questions,), float64
-    fixed : bool
-        Whether the number of samples is known before.
     tokens : ndarray of shape (questions,), float64, or None
         The expected generated tokens; None if they are not known.
     """
@@ -43,7 +41,6 @@ class Measured:
     candidate: Candidate
     accuracy: NDArray[np.float64]
     samples: NDArray[np.float64]
-    fixed: bool
     tokens: NDArray[np.float64] | None
 
     def cost(self, kind: str) -> float:
@@ -101,22 +98,11 @@ def measured(
         for chosen, answered in parts:
             accuracy[chosen] = np.minimum(answered[number].accuracy, 1.0)
             used[chosen] = answered[number].samples
-        yield Measured(
-            Choice(
-                place.llm,
-                candidate.name,
-                setting.samples,
-                place.prm,
-                place.calibrator,
-                place.level,
-                None if setting.target is None else _short(setting.target),
-            ),
-            candidate,
-            accuracy,
-            used,
-            all(answered[number].fixed for _, answered in parts),
-            None if tokens is None else used * tokens,
-        )
+        fixed = all(answered[number].fixed for _, answered in parts)
+        target = None if setting.target is None else _short(setting.target)
+        choice = replace(place, strategy=candidate.name, samples=setting.samples, target=target, fixed=fixed)
+        in_tokens = None if tokens is None else used * tokens
+        yield Measured(choice, candidate, accuracy, used, in_tokens)
 
 
 def known_of(found: Measured) -> Known:
@@ -126,7 +112,9 @@ def known_of(found: Measured) -> Known:
         accuracy=quantity(found.accuracy, bounded_interval),
         samples=quantity(
             found.samples,
-            known_interval if found.fixed else partial(bounded_interval, upper=float(found.choice.samples)),
+            known_interval
+            if found.choice.fixed
+            else partial(bounded_interval, upper=float(found.choice.samples)),
         ),
         tokens=None if found.tokens is None else quantity(found.tokens, skewed_interval),
         accuracy_error=float(found.accuracy.std(ddof=1) / np.sqrt(questions)),

@@ -31,10 +31,17 @@ def recommendation_frame(found: Recommendation, directory: Path) -> pd.DataFrame
 
 
 def ask_command(line: Line, directory: Path) -> str:
-    """Return the command that answers a question with a choice."""
+    """Return the command that answers a question with a choice.
+
+    A choice without a calibrator leaves it to ``prmcal ask`` which one says how sure the answer is.
+    """
     choice = line.choice
-    cell = line.cell if line.number is None else str(line.number)
-    parts = ["prmcal", "ask", str(directory), "QUESTION", "--cell", cell, "--strategy", choice.strategy]
+    parts = ["prmcal", "ask", str(directory), "QUESTION"]
+    if line.cell:
+        parts += ["--cell", line.cell if line.number is None else str(line.number)]
+    else:
+        parts += ["--llm", choice.llm, *(["--prm", choice.prm] if choice.prm else [])]
+    parts += ["--strategy", choice.strategy]
     if choice.target is not None:
         parts += ["--target", repr(choice.target)]
     if choice.level is not None:

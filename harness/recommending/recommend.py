@@ -150,12 +150,11 @@ class _Lines:
         return self._best.choice.llm
 
     def _cell(self, choice: Choice) -> str:
-        """Return the id of a calibration cell that has the LLM, the PRM and the calibrator of a choice."""
-        prm = choice.prm or self.prm
-        names = [choice.calibrator] if choice.calibrator else self.run.names("calibrator")
+        """Return the id of the calibration cell of a choice; empty if it has no calibrator."""
+        if not choice.calibrator:
+            return ""
         ids = [
-            cell_id("calibration", choice.llm, test.dataset, prm=prm, calibrator=name)
-            for name in names
+            cell_id("calibration", choice.llm, test.dataset, prm=choice.prm, calibrator=choice.calibrator)
             for test in self.places.tests
         ]
         return next((each for each in ids if each in self._numbers), "")

@@ -52,6 +52,8 @@ class Choice:
         The target probability C, if the strategy has one.
     samples : int
         N, the most samples of a question.
+    fixed : bool
+        Whether every question gets N samples.
     """
 
     llm: str
@@ -61,13 +63,13 @@ class Choice:
     calibrator: str = ""
     level: float | None = None
     target: float | None = None
+    fixed: bool = False
 
     @property
     def setting(self) -> str:
         """The strategy's setting in words, such as ``C = .98, at most 32 samples``."""
-        if self.target is None:
-            return f"n = {self.samples}"
-        return f"C = {target_text(self.target)}, n ≤ {self.samples}"
+        samples = f"n {'=' if self.fixed else '≤'} {self.samples}"
+        return samples if self.target is None else f"C = {target_text(self.target)}, {samples}"
 
 
 def target_text(target: float) -> str:
@@ -136,7 +138,7 @@ class Line:
     tests : tuple of Tested
         For each data set.
     cell : str
-        The id of a calibration cell with its LLM, PRM and calibrator; empty if there is none.
+        The id of a calibration cell with its LLM, PRM and calibrator; empty if it has no calibrator.
     number : int or None
         The short number of this cell.
     """

@@ -13,6 +13,11 @@ Run a grid and read its results, in a script or a notebook:
     run.trajectories("#2", limit=5)[["question", "answer", "correct"]]
     run.report("reports/hello")
 
+Use a calibrated PRM:
+
+    with prmcal.load("runs/hello") as prm:
+        print(prm.solve("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)
+
 Authors of plugins import the contracts and the decorators:
 
     from prmcal import Calibrator, calibrator
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
     from prmcal.registry.contracts.prm import PRM
     from prmcal.registry.contracts.rows import PrefixRows
     from prmcal.registry.contracts.search import SearchStrategy
-    from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
+    from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
     from prmcal.registry.prms.generative.prm import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
@@ -73,6 +78,7 @@ __all__ = [
     "Asked",
     "CalibratedPRM",
     "Calibrator",
+    "Choice",
     "ClusterSettings",
     "Completion",
     "Dataset",
@@ -122,6 +128,7 @@ _HOME = {
     "Asked": "prmcal.registry.contracts.strategy",
     "CalibratedPRM": "prmcal.harness.inference.calibrated_prm",
     "Calibrator": "prmcal.registry.contracts.calibrator",
+    "Choice": "prmcal.registry.contracts.strategy",
     "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",

@@ -3,3 +3,30 @@
 one_question   a question and its answer on the terminal
 many           questions from a file, with their answers in another
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+
+__all__ = ["Named"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The calibrated PRM that a command names: the arguments of :func:`prmcal.load`."""
+
+    source: str
+    cell: str | None = None
+    llm: str | None = None
+    prm: str | None = None
+    calibrator: str | None = None
+
+    def load(self) -> CalibratedPRM:
+        """Load it."""
+        from prmcal.harness.inference.loading import load
+
+        return load(self.source, self.cell, llm=self.llm, prm=self.prm, calibrator=self.calibrator)

@@ -10,18 +10,20 @@ from typing import Any
 
 from prmcal.db.text.formats import counted, number
 from prmcal.errors import DataError
+from prmcal.harness.commands.ask import Named
+from prmcal.harness.commands.ask.progress import Counter
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.results import Solution
 from prmcal.harness.storage.keys import content_key
 from prmcal.harness.storage.store import storage_errors, write_atomically
 
-__all__ = ["AskedQuestion", "Summary", "answer_file", "read_questions"]
+__all__ = ["Summary", "answer_file"]
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class AskedQuestion:
+class _Asked:
     """A line of the file.
 
     Attributes
@@ -83,16 +85,7 @@ class Summary:
         return f"{text}."
 
 
-def read_questions(path: Path) -> list[AskedQuestion]:
-    """Read JSON lines: objects with a `question` and perhaps an `id`, or texts.
-
-    A line that is no question has an error. Empty lines are left out.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read.
-    """
+def _read_questions(path: Path) -> list[_Asked]:
     try:
         content = path.read_bytes().decode()
     except OSError as error:
@@ -100,54 +93,63 @@ def read_questions(path: Path) -> list[AskedQuestion]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text. Give a file with JSON lines.") from error
     lines = enumerate(content.split("\n"), start=1)
-    found = [_asked(number, line) for number, line in lines if line.strip()]
+    found = [_read_line(number, line) for number, line in lines if line.strip()]
     if not found:
         raise DataError(f'{path} has no questions. Write one in each line, such as {{"question": "1+1?"}}.')
     return found
 
 
-def _asked(line: int, text: str) -> AskedQuestion:
+def _read_line(line: int, text: str) -> _Asked:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return AskedQuestion(line, "", error=f"Line {line} is no JSON: {error}.")
+        return _Asked(line, "", error=f"Line {line} is no JSON: {error}.")
     if isinstance(record, str):
-        return AskedQuestion(line, record)
+        return _Asked(line, record)
     question = record.get("question") if isinstance(record, dict) else None
     if not isinstance(question, str):
         shape = '{"question": "..."}'
-        return AskedQuestion(line, "", error=f"Line {line} has no 'question'. Write {shape}, or a text.")
+        return _Asked(line, "", error=f"Line {line} has no 'question'. Write {shape}, or a text.")
     own = record.get("id")
-    return AskedQuestion(line, question, None if own is None else str(own))
+    return _Asked(line, question, None if own is None else str(own))
 
 
-def answer_file(
-    prm: CalibratedPRM,
-    questions: list[AskedQuestion],
-    out: Path,
-    settings: Mapping[str, Any],
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Summary:
-    """Answer the questions that have no answer in `out` yet, and write each as soon as it is there.
+def answer_file(named: Named, path: Path, out: Path, settings: Mapping[str, Any]) -> Summary:
+    """Answer the questions of a file, and show the progress on standard error if that is a terminal.
 
     Parameters
     ----------
-    prm : CalibratedPRM
-    questions : list of AskedQuestion
+    named : Named
+    path : Path
+        JSON lines: objects with a `question` and perhaps an `id`, or texts. A line that is no question has an error.
+        Empty lines are left out.
     out : Path
         JSON lines in the order of the questions once all are answered. Questions that failed are tried again.
     settings : mapping
         The arguments of :meth:`CalibratedPRM.solve_many`.
-    on_progress : callable, optional
-        Takes the numbers of finished and of all questions.
 
     Raises
     ------
     DataError
-        If `out` holds something else, or answers that were given with other settings.
+        If `path` cannot be read, or `out` holds something else, or answers that were given with other settings.
     StorageError
-        If it cannot be written.
+        If `out` cannot be written.
+    PrmcalError
+        If there is no such calibrated PRM, or a setting is not possible.
     """
+    questions = _read_questions(path)
+    with named.load() as prm, Counter() as counter:
+        return _answered(prm, questions, out, settings, counter.show)
+
+
+def _answered(
+    prm: CalibratedPRM,
+    questions: list[_Asked],
+    out: Path,
+    settings: Mapping[str, Any],
+    on_progress: Callable[[int, int], None],
+) -> Summary:
+    """Answer the questions that have no answer in `out` yet, and write each as soon as it is there."""
     mark = content_key([prm.name, prm.llm, prm.prm, prm.calibrator, dict(settings)])
     rows = _finished(out, mark)
     wanted = {each.key: each for each in questions}
@@ -159,7 +161,7 @@ def answer_file(
         write_atomically(out, "".join(_line(row) for row in rows.values()))
         with out.open("a", encoding="utf-8") as file:
 
-            def keep(asked: AskedQuestion, row: Mapping[str, Any]) -> None:
+            def keep(asked: _Asked, row: Mapping[str, Any]) -> None:
                 rows[asked.key] = {
                     "line": asked.line,
                     "id": asked.id,
@@ -169,8 +171,7 @@ def answer_file(
                 }
                 file.write(_line(rows[asked.key]))
                 file.flush()
-                if on_progress is not None:
-                    on_progress(len(rows), len(questions))
+                on_progress(len(rows), len(questions))
 
             valid = [each for each in waiting if not each.error]
             for each in waiting:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from prmcal.db.text.formats import amount, counted, interval, number
+from prmcal.harness.commands.ask import Named
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.results import PrefixRewards, Solution
 from prmcal.harness.terminal.prose import cut, wrapped
@@ -12,25 +15,37 @@ from prmcal.harness.terminal.size import terminal_width
 from prmcal.harness.terminal.tables import text_table
 from prmcal.steps import split_steps
 
-__all__ = ["answer_line", "rendered"]
+__all__ = ["answer"]
 
 _HANGING = " " * 13
 
 
-def rendered(prm: CalibratedPRM, solution: Solution, output_format: str) -> str:
-    """Return what the command prints: the answer first, then how sure it is, what it cost, and its steps.
+def answer(named: Named, question: str, settings: Mapping[str, Any], output_format: str) -> str:
+    """Answer a question, and return what the command prints.
 
     Parameters
     ----------
-    prm : CalibratedPRM
-    solution : Solution
-        Of a question that did not fail.
+    named : Named
+    question : str
+    settings : mapping
+        The arguments of :meth:`CalibratedPRM.solve`.
     output_format : "text" or "json"
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such calibrated PRM, a setting is not possible, or the question cannot be answered.
     """
+    with named.load() as prm:
+        return _rendered(prm, prm.solve(question, **settings), output_format)
+
+
+def _rendered(prm: CalibratedPRM, solution: Solution, output_format: str) -> str:
+    """Return the answer first, then how sure it is, what it cost, and its steps."""
     if output_format == "json":
         content = {"cell": prm.name, "chosen_by": prm.chosen_by, **solution.as_data()}
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    lines = [answer_line(solution), ""]
+    lines = [_answer_line(solution), ""]
     facts = [("Probability", _probability(solution)), ("Spent", _spent(solution)), ("Why", solution.reason)]
     if solution.familiarity.message:
         facts.append(("Beware", solution.familiarity.message))
@@ -43,7 +58,7 @@ def rendered(prm: CalibratedPRM, solution: Solution, output_format: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def answer_line(solution: Solution) -> str:
+def _answer_line(solution: Solution) -> str:
     """Return the answer in one line, or "I don't know"."""
     if solution.answer is not None:
         return cut(solution.answer, terminal_width())

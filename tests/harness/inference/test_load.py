@@ -11,7 +11,9 @@ import pytest
 import prmcal
 from prmcal import CalibratedPRM
 from prmcal.errors import DataError, PrmcalError, RunError
+from prmcal.registry.plugins import prms
 from prmcal.steps import split_steps
+from tests.registry.calibrators.test_lora_adapter import as_published
 from tests.served_run import CELL, shared_run
 
 AIME = "A long way. " * 40
@@ -128,3 +130,24 @@ def test_refusals_say_what_to_do(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"levels": []}))
     with pytest.raises(PrmcalError, match="without quantiles"):
         prmcal.load(tmp_path)
+
+
+def test_an_adapter_of_the_papers_code_gives_its_quantiles_beside_the_prms_own_rewards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_published("nano:prm", tmp_path / "adapter")
+    loaded = prmcal.load(tmp_path / "adapter", prm="nano:prm", llm="nano:weak")
+    question, steps = "Begin at 67. a) subtract 4.", ("a) 67-4=63",)
+    found = loaded.score(question, steps)
+    (own,) = prms.create("qwen", checkpoint="nano:prm").score(question, [steps])
+    np.testing.assert_allclose(np.array(found.uncalibrated, float), own.reward, atol=5e-2)
+    quantiles = np.array(found.quantiles, float)
+    assert found.levels == (0.1, 0.5, 0.9) and (np.diff(quantiles, axis=1) >= 0).all()
+    assert np.ptp(quantiles) > 0
+    solution = loaded.solve(question, max_samples=2)
+    assert solution.basis == "reward" and "best-of-n + IAS" in solution.reason
+    with pytest.raises(PrmcalError, match="tuned with the calibration questions"):
+        loaded.solve(question, strategy="posterior vote")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(RunError, match="cannot be downloaded"):
+        prmcal.load("someone/no-such-adapter")

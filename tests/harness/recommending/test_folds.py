@@ -146,7 +146,7 @@ def test_each_question_is_judged_by_rewards_without_its_fold(correct: NDArray[np
 def choice(accuracy: Sequence[float] | NDArray[np.float64], samples: float, name: str = "") -> Measured:
     values = np.asarray(accuracy, dtype=np.float64)
     used = np.full(len(values), samples)
-    return Measured(Choice("llm", name, 9), MEMORY, values, used, True, 10 * used)
+    return Measured(Choice("llm", name, 9, fixed=True), MEMORY, values, used, 10 * used)
 
 
 def test_the_best_of_choices_without_skill_is_as_good_as_any_on_other_questions() -> None:

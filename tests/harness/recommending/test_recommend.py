@@ -19,7 +19,7 @@ from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.commands.recommend import recommendation_text, render_recommendation
 from prmcal.harness.planning.again import existing_plan
-from prmcal.harness.recommending.frame import recommendation_frame
+from prmcal.harness.recommending.frame import ask_command, recommendation_frame
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.recommending.types import Recommendation
 from prmcal.harness.storage.folder import RunFolder
@@ -165,9 +165,7 @@ def test_the_terminal_shows_the_choice_its_results_and_the_command(
     choice = found.recommended.choice
     first = " ".join(shown.split("\n\n")[0].split())
     assert first.startswith(f"For at most 3 samples per question, use {choice.strategy} ({choice.setting})")
-    cell = find_cell(RunFolder(folder).results(), str(found.recommended.number))
-    assert cell == found.recommended.cell
-    assert f"prmcal ask {folder} QUESTION --cell {found.recommended.number} --strategy" in shown
+    assert f"  {ask_command(found.recommended, folder)}\n" in shown
     assert "20 calibration questions" in " ".join(shown.split())
 
 
@@ -191,6 +189,14 @@ def test_filters_keep_names(folder: Path) -> None:
     chosen: dict[str, Any] = {"calibrator": ["isotonic"], "strategy": ["best-of-n + IAS"]}
     found = recommend(folder, wanted_of(None, 3, None), filters=chosen)
     assert found.recommended.choice.calibrator == "isotonic"
+    cell = find_cell(RunFolder(folder).results(), str(found.recommended.number))
+    assert cell == found.recommended.cell == "calibration/weak/verifier/isotonic/synthetic-questions"
+    assert ask_command(found.recommended, folder).startswith(
+        f"prmcal ask {folder} QUESTION --cell {found.recommended.number} --strategy 'best-of-n + IAS' --target 0."
+    )
+    assert "QUESTION --llm weak --prm verifier --strategy best-of-n --max-samples 3" in ask_command(
+        found.fixed, folder
+    )
     assert found.fixed.choice.strategy == "best-of-n"
     assert not found.others
 
