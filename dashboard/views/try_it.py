@@ -12,7 +12,7 @@ from prmcal.dashboard.controls.address import bound, bound_text, widget_key, wri
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.live import LiveError, served
 from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.views.parts.solving import show_solving
+from prmcal.dashboard.views.parts.solving.running import show_solving
 
 __all__ = ["show"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ def serve_calibrated(
     from prmcal.harness.machine.parent import end_with
     from prmcal.harness.serving.server import bound_socket, run
 
+    # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if with_parent:
         end_with(0)
     listening = bound_socket(host, port)
