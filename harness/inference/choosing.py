@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.overview.query import overview
+from prmcal.db.overview.order import ranking_order
 from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.jobs.job import Job
@@ -109,12 +109,12 @@ def _first_ranked(folder: RunFolder, fits: list[Job[FitParameters]]) -> Job[FitP
     by_name = {job.labels.calibrator: job for job in fits}
     if len(by_name) > 1:
         try:
-            ranking = overview(folder.results()).ranking
+            order = ranking_order(folder.results())
         except DatabaseError:
-            ranking = ()
-        for standing in ranking:
-            if standing.calibrator in by_name:
-                return by_name[standing.calibrator]
+            order = []
+        for name in order:
+            if name in by_name:
+                return by_name[name]
     # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
     return next((job for job in fits if _plugin_of(job) != "uncalibrated"), fits[0])
 
