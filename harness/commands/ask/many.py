@@ -10,7 +10,7 @@ from typing import Any
 
 from prmcal.db.text.formats import counted, number
 from prmcal.errors import DataError
-from prmcal.harness.commands.ask import Named
+from prmcal.harness.commands.ask import Named, no_garbage_collection
 from prmcal.harness.commands.ask.progress import Counter
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.results import Solution
@@ -138,7 +138,9 @@ def answer_file(named: Named, path: Path, out: Path, settings: Mapping[str, Any]
         If there is no such calibrated PRM, or a setting is not possible.
     """
     questions = _read_questions(path)
-    with named.load() as prm, Counter() as counter:
+    with no_garbage_collection():
+        loaded = named.load()
+    with loaded as prm, Counter() as counter:
         return _answered(prm, questions, out, settings, counter.show)
 
 
