@@ -23,6 +23,7 @@ _ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     _ROOT / "README.md",
     _ROOT / "docs" / "results.md",
+    _ROOT / "docs" / "how-to" / "answer-questions.md",
     _ROOT / "docs" / "how-to" / "choose-a-setting.md",
     _ROOT / "registry" / "nano" / "MODEL_CARD.md",
 )

@@ -60,6 +60,8 @@ class Figures:
         The ranking of the strategies at equal cost, in the same form.
     overestimation, verification : DataFrame
         The tables of the benchmarks with these names, as text.
+    promise : DataFrame
+        What new questions got, which :mod:`benchmarks.evidence.promise` measures and writes.
     demo : str
         What ``make demo`` prints in the end.
     recommend : str
@@ -74,6 +76,7 @@ class Figures:
     league: pd.DataFrame
     overestimation: pd.DataFrame
     verification: pd.DataFrame
+    promise: pd.DataFrame
     demo: str
     recommend: str
     about: dict[str, Any]
@@ -129,7 +132,11 @@ def load() -> Figures:
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
     recommended = (FIGURES / "recommend.txt").read_text(encoding="utf-8")
     return Figures(
-        **tables, demo=demo, recommend=recommended, about=json.loads((FIGURES / "about.json").read_text())
+        **tables,
+        promise=pd.read_csv(FIGURES / "promise.csv"),
+        demo=demo,
+        recommend=recommended,
+        about=json.loads((FIGURES / "about.json").read_text()),
     )
 
 

@@ -27,7 +27,10 @@ from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.plugins import datasets
 
-__all__ = ["main"]
+__all__ = ["PROMISE", "difference", "main"]
+
+PROMISE = FIGURES / "promise.csv"
+"""What the last measurement found."""
 
 _CELLS = (
     ("posterior vote", None),
@@ -87,8 +90,8 @@ def _row(
 ) -> dict[str, Any]:
     samples = np.array([each.spent.samples for each in found], dtype=np.float64)
     stated = np.array([each.probability or 0.0 for each in found])
-    accuracy_low, accuracy_high = bounded_interval(correct.astype(np.float64))
-    samples_low, samples_high = bounded_interval(samples, upper=float(prm.defaults.max_samples))
+    accuracy_low, accuracy_high = map(float, bounded_interval(correct.astype(np.float64)))
+    samples_low, samples_high = map(float, bounded_interval(samples, upper=float(prm.defaults.max_samples)))
     return {
         "llm": llm,
         "strategy": strategy,
@@ -111,6 +114,25 @@ def _row(
         "stated_high": float(np.mean([each.high or 0.0 for each in found])),
         "unfamiliar": int(sum(not each.familiarity.familiar for each in found)),
     }
+
+
+def difference(row: Any, quantity: str) -> tuple[float, float, float]:
+    """Return what new questions got minus what the cell promised, with its 95% interval.
+
+    The intervals of two independent estimates are combined by MOVER (Zou and Donner, 2008).
+
+    Parameters
+    ----------
+    row : Series
+        A row of the table.
+    quantity : "accuracy" or "samples"
+    """
+    new, new_low, new_high = (row[f"{quantity}{end}"] for end in ("", "_low", "_high"))
+    old, old_low, old_high = (row[f"promised_{quantity}{end}"] for end in ("", "_low", "_high"))
+    value = new - old
+    low = value - float(np.hypot(new - new_low, old_high - old))
+    high = value + float(np.hypot(new_high - new, old - old_low))
+    return float(value), low, high
 
 
 def timed(folder: Path) -> float:
@@ -137,7 +159,7 @@ def main() -> None:
     folder, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 200
     table = compared(folder, count)
     table["times_as_fast"] = timed(folder)
-    table.round(4).to_csv(FIGURES / "promise.csv", index=False, lineterminator="\n")
+    table.round(4).to_csv(PROMISE, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from benchmarks.evidence.figures import Figures
-from benchmarks.evidence.shown import markdown, with_interval
+from benchmarks.evidence.promise import difference
+from benchmarks.evidence.shown import markdown, measured, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
@@ -156,6 +157,44 @@ def _league(figures: Figures) -> str:
         }
     )
     return markdown(rows)
+
+
+def _promise(figures: Figures) -> str:
+    """What new questions got, beside what the leaderboard promised, with an assertion that no difference is clear."""
+    table = figures.promise
+    differences = {
+        name: [difference(row, name) for _, row in table.iterrows()] for name in ("accuracy", "samples")
+    }
+    clear = sum(not low <= 0 <= high for found in differences.values() for _, low, high in found)
+    assert clear == 0, "a promise was broken"
+    rows = pd.DataFrame(
+        {
+            "LLM": table["llm"],
+            "Strategy": [
+                row["strategy"]
+                if isinstance(row["calibrator"], float)
+                else f"{row['strategy']}, {row['calibrator']}"
+                for _, row in table.iterrows()
+            ],
+            "Accuracy promised": [measured(row, "promised_accuracy") for _, row in table.iterrows()],
+            "Accuracy": [f"{value:.3f}" for value in table["accuracy"]],
+            "Difference": [with_interval(*each) for each in differences["accuracy"]],
+            "Samples promised": [measured(row, "promised_samples", 1) for _, row in table.iterrows()],
+            "Samples": [f"{value:.1f}" for value in table["samples"]],
+            "Difference of samples": [with_interval(*each, 1) for each in differences["samples"]],
+        }
+    )
+    questions, stated, right = int(table["questions"].iloc[0]), table["stated"], table["accuracy"]
+    text = _paragraph(
+        f"Each row is of {questions} new questions of nano-math. All {2 * len(table)} differences",
+        "are compatible with 0. The probabilities that `prmcal ask` states are",
+        f"{stated.min():.3f} to {stated.max():.3f} on average, where {right.min():.3f} to",
+        f"{right.max():.3f} of the answers are right: here they are a little too low. Of the questions,",
+        f"{table['unfamiliar'].max() / questions:.0%} at most were told as unlike the calibration",
+        "questions. With the weak LLM, 40 questions were answered",
+        f"{table['times_as_fast'].iloc[0]:.1f} times as fast together as one after the other.",
+    )
+    return f"{markdown(rows)}\n\n{text}"
 
 
 def _league_reading(figures: Figures) -> str:
@@ -355,6 +394,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league": _league,
     "league-reading": _league_reading,
     "overestimation": _overestimation,
+    "promise": _promise,
     "reading": _reading,
     "recommend": _recommend,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
