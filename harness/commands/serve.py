@@ -87,10 +87,10 @@ def check_installed() -> None:
 def _first_lines(prm: CalibratedPRM, host: str, port: int) -> str:
     """Return what is served, where, and how to try it."""
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    parts = [prm.calibrator, prm.prm, *([prm.llm] if prm.llm else [])]
+    llm = f", for {prm.llm}," if prm.llm else ""
     body = shlex.quote(json.dumps(_EXAMPLE))
     lines = [
-        f"Serving {prm.name} ({', '.join(parts)}) at {address}. Ctrl-C ends it.",
+        f"Serving {prm.prm} calibrated by {prm.calibrator}{llm} at {address}. Ctrl-C ends it.",
         *([prm.chosen_by] if prm.chosen_by else []),
         f"Try it: curl {address}/score -H 'content-type: application/json' -d {body}",
     ]

@@ -6,6 +6,7 @@ many           questions from a file, with their answers in another
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ class Named:
 
     def load(self) -> CalibratedPRM:
         """Load it."""
+        # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         from prmcal.harness.inference.loading import load
 
         return load(self.source, self.cell, llm=self.llm, prm=self.prm, calibrator=self.calibrator)
