@@ -31,7 +31,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
         If the address does not exist or is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio sends replies without delay only if the socket names its protocol. Each would otherwise take 40 ms longer.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
