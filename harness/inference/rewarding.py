@@ -233,7 +233,7 @@ class Rewarder:
 
     def _hidden(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         with plugin_guard("prm", self.prm_name, "give hidden states"):
-            found = patiently(self.prm, lambda: self.prm.hidden_states(requests))
+            found = patiently(self.prm, lambda: _hidden_states(self.prm, requests))
             require_length(found, len(requests), "forests of hidden states")
             for each in found:
                 finite = np.isfinite(each.states).all() and np.isfinite(each.logit).all()
@@ -280,6 +280,15 @@ class Rewarder:
                 quantiles[read] = np.stack(own)
             found.append(Rewarded(logit, quantiles, int(count)))
         return found
+
+
+def _hidden_states(prm: PRM, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+    """Return the hidden states, from fewer passes if the PRM can do so and its class has not changed what they are."""
+    from prmcal.registry.prms.transformers import TransformersPRM
+
+    if isinstance(prm, TransformersPRM) and type(prm).hidden_states is TransformersPRM.hidden_states:
+        return prm.hidden_states_together(requests)
+    return prm.hidden_states(requests)
 
 
 def _levels_of(prm: PRM) -> tuple[float, ...]:

@@ -15,8 +15,8 @@ from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.models.placement import Dtype, SpreadableDevice
-from prmcal.registry.prms.packing import TokenizedTrajectory, pack_trajectories
-from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees
+from prmcal.registry.prms.packing import TokenizedTrajectory, batch_by_size, pack_trajectories
+from prmcal.registry.prms.token_tree import build_token_tree, collate_token_trees, token_tree_size
 from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
@@ -190,11 +190,21 @@ class TransformersPRM(TokenPRM):
             on. A request with `whole_only` has only x_{0:T} of each trajectory. Prefixes that are too long are left
             out.
         """
-        found = []
-        for request in requests:
-            read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
-            found.append(self._states([ids for trajectory in read for ids in trajectory.sequences]))
-        return found
+        # One at a time, so that what a run stores does not depend on the other questions of a shard.
+        return [self._states([self._sequences(request)])[0] for request in requests]
+
+    def hidden_states_together(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+        """Return the same as ``hidden_states`` up to rounding, from fewer passes."""
+        sequences = [self._sequences(request) for request in requests]
+        found: dict[int, HiddenStates] = {}
+        sizes = [token_tree_size(of_request) for of_request in sequences]
+        for batch in batch_by_size(sizes, self.batch_tokens):
+            found |= zip(batch, self._states([sequences[index] for index in batch]), strict=True)
+        return [found[index] for index in range(len(requests))]
+
+    def _sequences(self, request: ScoringRequest) -> list[tuple[int, ...]]:
+        read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
+        return [ids for trajectory in read for ids in trajectory.sequences]
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
         """Raise PluginFailedError if `max_tokens` exceeds the trunk's sliding window.
@@ -235,25 +245,32 @@ class TransformersPRM(TokenPRM):
             )
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
-    def _states(self, sequences: Sequence[Sequence[int]]) -> HiddenStates:
-        """The states and log-odds of the sequences of one tree."""
+    def _states(self, sequences: Sequence[Sequence[Sequence[int]]]) -> list[HiddenStates]:
+        """The states and log-odds of the sequences of each tree, from one pass."""
         import torch
 
         trunk, head = self.modules
         weights = next(trunk.parameters())
-        if not sequences:  # All prefixes are too long.
-            width = int(getattr(trunk.config, "hidden_size", 0))
-            none = np.empty(0, dtype=np.int64)
-            return HiddenStates(np.empty((0, width), dtype=np.float32), none, none, np.empty(0))
-        tree = build_token_tree(sequences)
-        inputs = collate_token_trees([tree], pad_id=0, dtype=weights.dtype)
+        none = np.empty(0, dtype=np.int64)
+        width = int(getattr(trunk.config, "hidden_size", 0))
+        # All prefixes of a question may be too long.
+        empty = HiddenStates(np.empty((0, width), dtype=np.float32), none, none, np.empty(0))
+        trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
+        if not trees:
+            return [empty] * len(sequences)
+        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
         with torch.inference_mode():
             inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
-            hidden = trunk(**inputs, use_cache=False).last_hidden_state[0].float()
-            logits = self.log_odds(head(hidden[tree.leaves]))
-        return HiddenStates(
-            states=hidden.cpu().numpy(),
-            parents=tree.parents,
-            leaves=tree.leaves,
-            logit=logits.cpu().numpy().astype(np.float64),
+            hidden = trunk(**inputs, use_cache=False).last_hidden_state.float()
+            states = [own[: len(tree)] for own, tree in zip(hidden, trees, strict=True)]
+            logits = [self.log_odds(head(own[tree.leaves])) for own, tree in zip(states, trees, strict=True)]
+        found = (
+            HiddenStates(
+                states=own.cpu().numpy(),
+                parents=tree.parents,
+                leaves=tree.leaves,
+                logit=logit.cpu().numpy().astype(np.float64),
+            )
+            for own, tree, logit in zip(states, trees, logits, strict=True)
         )
+        return [next(found) if of_tree else empty for of_tree in sequences]
