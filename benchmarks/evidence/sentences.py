@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from benchmarks.evidence.figures import Figures
-from benchmarks.evidence.promise import difference
-from benchmarks.evidence.shown import markdown, measured, with_interval
+from benchmarks.evidence.promised import promised
+from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
@@ -54,7 +54,7 @@ def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
 def _duration(figures: Figures) -> str:
     seconds = figures.about["worker_seconds"]
     total, searching = sum(seconds.values()), seconds["search"]
-    return _paragraph(
+    return paragraph(
         f"The whole grid (`make nano`) fills {figures.about['cells']} cells in about {total / 120:.0f} minutes on two",
         f"cores, {searching / 120:.0f} of them for beam search.",
     )
@@ -159,44 +159,6 @@ def _league(figures: Figures) -> str:
     return markdown(rows)
 
 
-def _promise(figures: Figures) -> str:
-    """What new questions got, beside what the leaderboard promised, with an assertion that no difference is clear."""
-    table = figures.promise
-    differences = {
-        name: [difference(row, name) for _, row in table.iterrows()] for name in ("accuracy", "samples")
-    }
-    clear = sum(not low <= 0 <= high for found in differences.values() for _, low, high in found)
-    assert clear == 0, "a promise was broken"
-    rows = pd.DataFrame(
-        {
-            "LLM": table["llm"],
-            "Strategy": [
-                row["strategy"]
-                if isinstance(row["calibrator"], float)
-                else f"{row['strategy']}, {row['calibrator']}"
-                for _, row in table.iterrows()
-            ],
-            "Accuracy promised": [measured(row, "promised_accuracy") for _, row in table.iterrows()],
-            "Accuracy": [f"{value:.3f}" for value in table["accuracy"]],
-            "Difference": [with_interval(*each) for each in differences["accuracy"]],
-            "Samples promised": [measured(row, "promised_samples", 1) for _, row in table.iterrows()],
-            "Samples": [f"{value:.1f}" for value in table["samples"]],
-            "Difference of samples": [with_interval(*each, 1) for each in differences["samples"]],
-        }
-    )
-    questions, stated, right = int(table["questions"].iloc[0]), table["stated"], table["accuracy"]
-    text = _paragraph(
-        f"Each row is of {questions} new questions of nano-math. All {2 * len(table)} differences",
-        "are compatible with 0. The probabilities that `prmcal ask` states are",
-        f"{stated.min():.3f} to {stated.max():.3f} on average, where {right.min():.3f} to",
-        f"{right.max():.3f} of the answers are right: here they are a little too low. Of the questions,",
-        f"{table['unfamiliar'].max() / questions:.0%} at most were told as unlike the calibration",
-        "questions. With the weak LLM, 40 questions were answered",
-        f"{table['times_as_fast'].iloc[0]:.1f} times as fast together as one after the other.",
-    )
-    return f"{markdown(rows)}\n\n{text}"
-
-
 def _league_reading(figures: Figures) -> str:
     """What the table says about the rules, each claim after its assertion."""
     table = figures.league.set_index(["strategy", "calibrator"])
@@ -208,7 +170,7 @@ def _league_reading(figures: Figures) -> str:
     ias = 100 * table.loc[("best-of-n + IAS", slice(None)), "area_gain"]
     least = 100 * best.loc[learning, "area_gain"].min()
     others = int(figures.league["rank"].notna().sum()) - 1
-    return _paragraph(
+    return paragraph(
         f"`{first['strategy']}` is ahead of the other {others} entries: it gains",
         f"{_points(first, 'area_gain')} points and saves {_percents(first, 'saving_95')} of the samples at 95% of the",
         "accuracy of best-of-64. All four rules that learn from the scores of the samples in hand gain over a fixed n:",
@@ -237,7 +199,7 @@ def _overestimation_of_the_prm(figures: Figures) -> str:
     hard = chosen[chosen["data set"] == _AIME]
     drawn = [_value(each) for each in hard["IAS samples, uncalibrated"]]
     needed = [_value(each) for each in hard["samples needed"]]
-    text = _paragraph(
+    text = paragraph(
         "The PRM was trained on success rates of the strong policy, and on long chains only on whether their steps",
         "are right. On nano-math it overestimates more for the weaker policies, and not for the strong one. On",
         f"nano-aime it overestimates for all three, by {_span(signed[_AIME], 2)}: IAS with its rewards draws",
@@ -253,7 +215,7 @@ def _calibrators(figures: Figures) -> str:
     brier = _against(table, "brier_corrected")
     aime = _against(table[table["dataset"] == _AIME], "adaptive_ce_corrected")
     math = _against(table[table["dataset"] == _MATH], "adaptive_ce_corrected")
-    return _paragraph(
+    return paragraph(
         "The paper's calibrator, `quantile-lora`, has the lowest Brier score in",
         f"{lowest.count(_PAPERS)} of the {len(groups)} combinations of LLM, PRM and data set, and `beta-binomial` in",
         f"{lowest.count(_RIVAL)}. In paired tests `quantile-lora` is significantly better than `beta-binomial` in",
@@ -301,7 +263,7 @@ def _best_of_n(figures: Figures) -> str:
     own = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
     twins = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
     assert min(own) > 0.05, "best-of-64 with nano-prm is clearly above pass@1 everywhere"
-    return _paragraph(
+    return paragraph(
         f"With `nano-prm`, best-of-64 is {_span(own, 2)} above pass@1. With its twins the difference is",
         f"{_span(twins, 2)}.",
     )
@@ -324,7 +286,7 @@ def _reading(figures: Figures) -> str:
     assert min(hard) > 0, "they overestimate all policies on nano-aime"
     drawn = [_value(each) for each in table[table["data set"] == _AIME]["IAS samples, uncalibrated"]]
     passed = [_value(each) for each in table[table["data set"] == _AIME]["pass@1"]]
-    return _paragraph(
+    return paragraph(
         f"The AUC within a question is {_span(areas, 2)} on nano-math and {_span(far, 2)} on nano-aime.",
         _best_of_n(figures),
         "On nano-math, all three PRMs overestimate the weaker policies more. On nano-aime they overestimate every",
@@ -337,7 +299,7 @@ def _strategies(figures: Figures) -> str:
     table = figures.scaling
     math = table[(table["dataset"] == _MATH) & (table["prm"].isna() | (table["prm"] == _PRM))]
     ias, fixed = "best-of-n + IAS", "fixed n of equal cost"
-    return _paragraph(
+    return paragraph(
         "On nano-math, for the weak, the middle and the strong policy: majority vote is right on",
         f"{_listed(math, 'majority vote')} of the questions, since wrong answers here seldom agree. Best-of-64 has an",
         f"accuracy of {_listed(math, 'best-of-n')}. IAS with `quantile-lora` has {_listed(math, ias, _PAPERS)} with",
@@ -353,7 +315,7 @@ def _searches(figures: Figures) -> str:
     fixed = searches[searches["strategy"] == "beam search"]
     adaptive = searches[searches["strategy"] != "beam search"]
     ratios = {name: list(rows["budget_ratio"]) for name, rows in adaptive.groupby("calibrator")}
-    return _paragraph(
+    return paragraph(
         "A beam search asks the PRM after every step. This PRM sees mistakes where they are made, so few beams",
         f"suffice: with 4 x 4 steps a round, the accuracy on nano-math is {_span(list(fixed['accuracy']), 2)}. With",
         f"IAS of K or of M it is {_span(list(adaptive['accuracy']), 2)}, at {_span(ratios[_RAW], 2)} of the steps",
@@ -380,10 +342,6 @@ def _span(values: list[float], digits: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _paragraph(*lines: str) -> str:
-    return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 PLACES: Mapping[str, Callable[[Figures], str]] = {
     "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
@@ -394,7 +352,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league": _league,
     "league-reading": _league_reading,
     "overestimation": _overestimation,
-    "promise": _promise,
+    "promise": lambda figures: promised(figures.promise),
     "reading": _reading,
     "recommend": _recommend,
     "overestimation-of-the-prm": _overestimation_of_the_prm,

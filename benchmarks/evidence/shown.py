@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,9 @@ import pandas as pd
 
 from prmcal.db.text.formats import markdown_grid
 
-__all__ = ["markdown", "measured", "with_interval"]
+__all__ = ["markdown", "measured", "paragraph", "with_interval"]
+
+_WIDTH = 120
 
 
 def with_interval(value: float, low: float, high: float, digits: int = 3) -> str:
@@ -26,3 +29,8 @@ def markdown(table: pd.DataFrame) -> str:
     """Return a table of text in Markdown."""
     rows = [[str(value) for value in row] for row in table.itertuples(index=False)]
     return markdown_grid(list(table.columns), rows, left=len(table.columns))
+
+
+def paragraph(*lines: str) -> str:
+    """Return lines as one paragraph for the documentation."""
+    return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -41,7 +41,7 @@ def serve_calibrated(
     Parameters
     ----------
     source, cell
-        As for :func:`prmcal.harness.inference.loading.load`.
+        As for :func:`prmcal.harness.inference.sources.loading.load`.
     names : mapping
         Names of an LLM, a PRM and a calibrator, which limit the choice of the cell.
     host : str
@@ -58,7 +58,7 @@ def serve_calibrated(
     PrmcalError
         If the run or the cell cannot be used, the address is in use, or the models cannot be loaded.
     """
-    from prmcal.harness.inference.loading import load
+    from prmcal.harness.inference.sources.loading import load
     from prmcal.harness.machine.parent import end_with
     from prmcal.harness.serving.server import bound_socket, run
 

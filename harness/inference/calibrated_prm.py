@@ -7,15 +7,22 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.asking import Asking, Defaults, asking_of, check_question
-from prmcal.harness.inference.drawing import draw_by_steps
-from prmcal.harness.inference.models import Models, each_or_error
-from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
-from prmcal.harness.inference.searching import search
-from prmcal.harness.inference.solving import solve
+from prmcal.harness.inference.answering.asking import (
+    Asking,
+    Defaults,
+    Settings,
+    asking_of,
+    check_question,
+    check_steps,
+)
+from prmcal.harness.inference.answering.drawing import draw_by_steps
+from prmcal.harness.inference.answering.searching import search
+from prmcal.harness.inference.answering.solving import solve
+from prmcal.harness.inference.basis.models import Models, each_or_error
+from prmcal.harness.inference.basis.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.waiting import Together
 from prmcal.registry.contracts.search import SearchStrategy
 
@@ -105,11 +112,7 @@ class CalibratedPRM:
         PrmcalError
             If one of them cannot be scored.
         """
-        found = self.score_each(items)
-        for each in found:
-            if isinstance(each, PrmcalError):
-                raise each
-        return [each for each in found if not isinstance(each, PrmcalError)]
+        return _without_errors(self.score_each(items))
 
     def score_each(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards | PrmcalError]:
         """Score all prefixes of several trajectories together. One that fails has an error in its place."""
@@ -117,7 +120,7 @@ class CalibratedPRM:
         valid: list[tuple[int, tuple[str, tuple[str, ...]]]] = []
         for place, (question, steps) in enumerate(items):
             try:
-                valid.append((place, (check_question(question), _checked_steps(steps))))
+                valid.append((place, (check_question(question), check_steps(steps))))
             except PrmcalError as error:
                 results[place] = error
         found = each_or_error(lambda part: self._models.rewards([item for _, item in part]), valid)
@@ -209,7 +212,7 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible, or the question cannot be answered.
         """
-        how = {
+        how: Settings = {
             "target": target,
             "level": level,
             "max_samples": max_samples,
@@ -218,9 +221,9 @@ class CalibratedPRM:
             "seed": seed,
         }
         if on_step is None:
-            (solution,) = self.solve_many([question], **how)  # type: ignore[arg-type]
+            (solution,) = self.solve_many([question], **how)
         else:
-            for event in self.stream(question, **how):  # type: ignore[arg-type]
+            for event in self.stream(question, **how):
                 if isinstance(event, Step):
                     on_step(event)
                 else:
@@ -261,7 +264,18 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible.
         """
-        asking = self._asking(target, level, max_samples, abstain_below, strategy, seed)
+        asking = asking_of(
+            self._models,
+            self.defaults,
+            {
+                "strategy": strategy,
+                "target": target,
+                "level": level,
+                "max_samples": max_samples,
+                "abstain_below": abstain_below,
+                "seed": seed,
+            },
+        )
         found: dict[int, Solution] = {}
         for event in self._events(asking, questions):
             if not isinstance(event, Step):
@@ -271,17 +285,7 @@ class CalibratedPRM:
                     on_solution(number, solution)
         return [found[number] for number in range(len(questions))]
 
-    def stream(
-        self,
-        question: str,
-        *,
-        target: float | None = None,
-        level: float | None = None,
-        max_samples: int | None = None,
-        abstain_below: float | None = None,
-        strategy: str | None = None,
-        seed: int = 0,
-    ) -> Iterator[Step | Solution]:
+    def stream(self, question: str, **how: Unpack[Settings]) -> Iterator[Step | Solution]:
         """Answer a question, and give every step with its rewards as soon as it is generated.
 
         Trajectories are generated step by step. So their texts differ from those of :meth:`solve` with the same seed. A
@@ -289,8 +293,9 @@ class CalibratedPRM:
 
         Parameters
         ----------
-        question, target, level, max_samples, abstain_below, strategy, seed
-            As for :meth:`solve`.
+        question
+        **how
+            The settings of :meth:`solve`.
 
         Yields
         ------
@@ -302,7 +307,7 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible.
         """
-        asking = self._asking(target, level, max_samples, abstain_below, strategy, seed)
+        asking = asking_of(self._models, self.defaults, how)
         for event in self._events(asking, [question], by_steps=True):
             yield event if isinstance(event, Step) else event[1]
 
@@ -311,7 +316,7 @@ class CalibratedPRM:
         import numpy as np
         from scipy.special import logit
 
-        from prmcal.harness.inference.familiarity import familiarity_of
+        from prmcal.harness.inference.basis.familiarity import familiarity_of
 
         bare = self.score(question).uncalibrated[0]
         score = float("nan") if bare is None else float(logit(bare))
@@ -319,11 +324,7 @@ class CalibratedPRM:
 
     async def ascore_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
         """As :meth:`score_many`, without blocking the event loop. Calls that wait are made together."""
-        found = await self.ascore_each(items)
-        for each in found:
-            if isinstance(each, PrmcalError):
-                raise each
-        return [each for each in found if not isinstance(each, PrmcalError)]
+        return _without_errors(await self.ascore_each(items))
 
     async def ascore_each(
         self, items: Sequence[tuple[str, Sequence[str]]]
@@ -331,11 +332,11 @@ class CalibratedPRM:
         """As :meth:`score_each`, without blocking the event loop. Calls that wait are made together."""
         return await self._waiting.ask(items)
 
-    async def asolve(self, question: str, **how: Any) -> Solution:
+    async def asolve(self, question: str, **how: Unpack[Settings]) -> Solution:
         """As :meth:`solve`, without blocking the event loop."""
         return await asyncio.to_thread(self.solve, question, **how)
 
-    async def astream(self, question: str, **how: Any) -> AsyncIterator[Step | Solution]:
+    async def astream(self, question: str, **how: Unpack[Settings]) -> AsyncIterator[Step | Solution]:
         """As :meth:`stream`, without blocking the event loop. It stops to generate when nobody reads any more."""
         events = self.stream(question, **how)
         lock = threading.Lock()
@@ -385,26 +386,6 @@ class CalibratedPRM:
     ) -> None:
         self.close()
 
-    def _asking(
-        self,
-        target: float | None,
-        level: float | None,
-        max_samples: int | None,
-        abstain_below: float | None,
-        strategy: str | None,
-        seed: int,
-    ) -> Asking:
-        return asking_of(
-            self._models,
-            self.defaults,
-            strategy=strategy,
-            target=target,
-            level=level,
-            max_samples=max_samples,
-            abstain_below=abstain_below,
-            seed=seed,
-        )
-
     def _events(
         self, asking: Asking, questions: Sequence[str], by_steps: bool = False
     ) -> Iterator[Step | tuple[int, Solution]]:
@@ -415,11 +396,9 @@ class CalibratedPRM:
         return solve(self._models, asking, questions)
 
 
-def _checked_steps(steps: Any) -> tuple[str, ...]:
-    if isinstance(steps, str) or not all(isinstance(each, str) and each.strip() for each in steps):
-        raise PrmcalError("The steps must be a list of texts that are not empty.")
-    try:
-        "".join(steps).encode()
-    except UnicodeEncodeError as error:
-        raise PrmcalError("A step has half of a surrogate pair, which is not valid text.") from error
-    return tuple(steps)
+def _without_errors(found: Sequence[PrefixRewards | PrmcalError]) -> list[PrefixRewards]:
+    """Return the rewards. Raise the first error if there is one."""
+    for each in found:
+        if isinstance(each, PrmcalError):
+            raise each
+    return [each for each in found if isinstance(each, PrefixRewards)]

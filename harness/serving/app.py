@@ -13,8 +13,8 @@ from fastapi.responses import StreamingResponse
 
 from prmcal import __version__
 from prmcal.errors import PrmcalError
+from prmcal.harness.inference.basis.results import PrefixRewards, Solution
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.results import PrefixRewards, Solution
 from prmcal.harness.inference.waiting import Together
 from prmcal.harness.serving.bodies import (
     Health,

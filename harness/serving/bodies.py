@@ -13,7 +13,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from prmcal.harness.inference.results import PrefixRewards
+from prmcal.harness.inference.basis.results import PrefixRewards
 
 __all__ = [
     "Health",

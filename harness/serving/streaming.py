@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
-from prmcal.harness.inference.results import Solution, Step
+from prmcal.harness.inference.basis.results import Solution, Step
 from prmcal.harness.serving.ending import Ending, EndingError
 from prmcal.harness.serving.refusals import ENDING, sentence
 

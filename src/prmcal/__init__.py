@@ -37,9 +37,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prmcal.harness.cluster.settings import ClusterSettings
+    from prmcal.harness.inference.basis.results import Familiarity, PrefixRewards, Solution, Step
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-    from prmcal.harness.inference.loading import load
-    from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
+    from prmcal.harness.inference.sources.loading import load
     from prmcal.harness.notebook.opened import Run, open_run
     from prmcal.harness.notebook.starting import run
     from prmcal.harness.planning.grid_file.grid import GridSpec
@@ -132,7 +132,7 @@ _HOME = {
     "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
-    "Familiarity": "prmcal.harness.inference.results",
+    "Familiarity": "prmcal.harness.inference.basis.results",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GenerativePRM": "prmcal.registry.prms.generative.prm",
@@ -143,7 +143,7 @@ _HOME = {
     "Metric": "prmcal.registry.contracts.metric",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
-    "PrefixRewards": "prmcal.harness.inference.results",
+    "PrefixRewards": "prmcal.harness.inference.basis.results",
     "PrefixRows": "prmcal.registry.contracts.rows",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
@@ -154,14 +154,14 @@ _HOME = {
     "ScoringRequest": "prmcal.registry.contracts.data",
     "SearchStrategy": "prmcal.registry.contracts.search",
     "Setting": "prmcal.registry.contracts.strategy",
-    "Solution": "prmcal.harness.inference.results",
-    "Step": "prmcal.harness.inference.results",
+    "Solution": "prmcal.harness.inference.basis.results",
+    "Step": "prmcal.harness.inference.basis.results",
     "TransformersPRM": "prmcal.registry.prms.transformers",
     "UnderWeights": "prmcal.registry.contracts.measured",
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",
-    "load": "prmcal.harness.inference.loading",
+    "load": "prmcal.harness.inference.sources.loading",
     "metric": "prmcal.registry.plugins",
     "open_run": "prmcal.harness.notebook.opened",
     "prm": "prmcal.registry.plugins",

@@ -49,6 +49,6 @@ class Named:
         """Load it."""
         # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        from prmcal.harness.inference.loading import load
+        from prmcal.harness.inference.sources.loading import load
 
         return load(self.source, self.cell, llm=self.llm, prm=self.prm, calibrator=self.calibrator)

@@ -12,8 +12,8 @@ from prmcal.db.text.formats import counted, number
 from prmcal.errors import DataError
 from prmcal.harness.commands.ask import Named, no_garbage_collection
 from prmcal.harness.commands.ask.progress import Counter
+from prmcal.harness.inference.basis.results import Solution
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.results import Solution
 from prmcal.harness.storage.keys import content_key
 from prmcal.harness.storage.store import storage_errors, write_atomically
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from prmcal.db.text.formats import amount, counted, interval, number
 from prmcal.harness.commands.ask import Named, no_garbage_collection
+from prmcal.harness.inference.basis.results import PrefixRewards, Solution
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.results import PrefixRewards, Solution
 from prmcal.harness.terminal.prose import cut, wrapped
 from prmcal.harness.terminal.size import terminal_width
 from prmcal.harness.terminal.tables import text_table

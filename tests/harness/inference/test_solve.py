@@ -190,6 +190,8 @@ def test_waiting_calls_of_a_server_are_scored_together_with_the_same_rewards(loa
 
     with pytest.raises(PrmcalError, match="empty"):
         asyncio.run(bad())
+    with pytest.raises(PrmcalError, match="no setting 'targett'"):
+        next(loaded.stream(QUESTIONS[0], targett=0.9))  # type: ignore[call-arg]
 
 
 def test_memory_is_given_back_and_models_come_again(folder: Path) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import expit
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.models import Models, each_or_error
-from prmcal.harness.inference.open_question import Drawn, OpenQuestion
-from prmcal.harness.inference.results import Step
-from prmcal.harness.inference.rewarding import Rewarded, first_terminal
+from prmcal.harness.inference.answering.open_question import Drawn, OpenQuestion
+from prmcal.harness.inference.basis.models import Models, each_or_error
+from prmcal.harness.inference.basis.results import Step
+from prmcal.harness.inference.basis.rewarding import Rewarded, first_terminal
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.grading import extract_answer
 from prmcal.steps import join_steps, split_steps

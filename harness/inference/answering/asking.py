@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.models import Models
+from prmcal.harness.inference.basis.models import Models
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
@@ -17,7 +17,18 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 
-__all__ = ["Asking", "Defaults", "asking_of", "check_question"]
+__all__ = ["Asking", "Defaults", "Settings", "asking_of", "check_question", "check_steps"]
+
+
+class Settings(TypedDict, total=False):
+    """The keyword arguments of :meth:`CalibratedPRM.solve` that say how a question is answered."""
+
+    strategy: str | None
+    target: float | None
+    level: float | None
+    max_samples: int | None
+    abstain_below: float | None
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -65,17 +76,7 @@ class Asking:
     seed: int
 
 
-def asking_of(
-    models: Models,
-    defaults: Defaults,
-    *,
-    strategy: str | None,
-    target: float | None,
-    level: float | None,
-    max_samples: int | None,
-    abstain_below: float | None,
-    seed: int,
-) -> Asking:
+def asking_of(models: Models, defaults: Defaults, settings: Settings) -> Asking:
     """Check what is asked, and tune the strategy.
 
     Raises
@@ -83,6 +84,13 @@ def asking_of(
     PrmcalError
         If there is no such strategy, it cannot answer new questions, or a setting does not fit it.
     """
+    unknown = [name for name in settings if name not in Settings.__annotations__]
+    if unknown:
+        raise PrmcalError(
+            f"There is no setting '{unknown[0]}'. The settings are: {', '.join(Settings.__annotations__)}."
+        )
+    strategy, target, level = settings.get("strategy"), settings.get("target"), settings.get("level")
+    max_samples, abstain_below = settings.get("max_samples"), settings.get("abstain_below")
     reference = defaults.strategy
     if strategy is not None:
         reference = defaults.known.get(strategy) or PluginReference(strategy, strategy, {})
@@ -109,7 +117,7 @@ def asking_of(
         max_samples or defaults.max_samples,
         (target or defaults.target or 0.99) if built.targeted else None,
     )
-    asking = Asking(built, name, setting, own_level, abstain_below, seed)
+    asking = Asking(built, name, setting, own_level, abstain_below, settings.get("seed", 0))
     _tune(models, asking)
     return asking
 
@@ -125,6 +133,17 @@ def check_question(question: Any) -> str:
     except UnicodeEncodeError as error:
         raise PrmcalError("The question has half of a surrogate pair, which is not valid text.") from error
     return question
+
+
+def check_steps(steps: Any) -> tuple[str, ...]:
+    """Return the steps of a trajectory. Raise PrmcalError if they are not texts, or one of them is empty."""
+    if isinstance(steps, str) or not all(isinstance(each, str) and each.strip() for each in steps):
+        raise PrmcalError("The steps must be a list of texts that are not empty.")
+    try:
+        "".join(steps).encode()
+    except UnicodeEncodeError as error:
+        raise PrmcalError("A step has half of a surrogate pair, which is not valid text.") from error
+    return tuple(steps)
 
 
 def _check_usable(strategy: Strategy, name: str) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.asking import Asking
-from prmcal.harness.inference.drawing import Failed
-from prmcal.harness.inference.familiarity import familiarity_of
-from prmcal.harness.inference.models import Models, each_or_error
-from prmcal.harness.inference.open_question import Drawn, OpenQuestion
-from prmcal.harness.inference.results import Solution, Spent
-from prmcal.harness.inference.solving import IN_FLIGHT, band, failed_solution, open_questions
+from prmcal.harness.inference.answering.asking import Asking
+from prmcal.harness.inference.answering.drawing import Failed
+from prmcal.harness.inference.answering.open_question import Drawn, OpenQuestion
+from prmcal.harness.inference.answering.solving import IN_FLIGHT, band, failed_solution, open_questions
+from prmcal.harness.inference.basis.familiarity import familiarity_of
+from prmcal.harness.inference.basis.models import Models, each_or_error
+from prmcal.harness.inference.basis.results import Solution, Spent
 from prmcal.harness.jobs.beam_search import Searched, beam_search
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.search import calibrating

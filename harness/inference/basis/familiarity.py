@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.harness.inference.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.results import Familiarity, Place
+from prmcal.harness.inference.basis.calibration_questions import CalibrationQuestions
+from prmcal.harness.inference.basis.results import Familiarity, Place
 
 __all__ = ["familiarity_of"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prmcal.db.overview.order import ranking_order
 from prmcal.errors import DatabaseError, RunError
-from prmcal.harness.inference.calibration_questions import CalibrationQuestions
+from prmcal.harness.inference.basis.calibration_questions import CalibrationQuestions
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.planning.plan import Plan

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.harness.inference.results import Spent, Trajectory
-from prmcal.harness.inference.rewarding import Rewarded
+from prmcal.harness.inference.basis.results import Spent, Trajectory
+from prmcal.harness.inference.basis.rewarding import Rewarded
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.grading import extract_answer

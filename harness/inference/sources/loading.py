@@ -9,13 +9,13 @@ from pathlib import Path
 from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.inference import saved_folder
-from prmcal.harness.inference.asking import Defaults
+from prmcal.harness.inference.answering.asking import Defaults
+from prmcal.harness.inference.basis.calibration_questions import CalibrationQuestions
+from prmcal.harness.inference.basis.models import Models
+from prmcal.harness.inference.basis.rewarding import Rewarder
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.choosing import RULE, best_fit, fits_of
-from prmcal.harness.inference.models import Models
-from prmcal.harness.inference.rewarding import Rewarder
+from prmcal.harness.inference.sources import saved_folder
+from prmcal.harness.inference.sources.choosing import RULE, best_fit, fits_of
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, PluginReference

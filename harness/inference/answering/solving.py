@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.asking import Asking, check_question
-from prmcal.harness.inference.drawing import Draw, Failed, draw_whole, step_of
-from prmcal.harness.inference.familiarity import familiarity_of
-from prmcal.harness.inference.models import Models, each_or_error
-from prmcal.harness.inference.open_question import OpenQuestion, pool_of
-from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
-from prmcal.harness.inference.rewarding import Rewarded, first_terminal
+from prmcal.harness.inference.answering.asking import Asking, check_question
+from prmcal.harness.inference.answering.drawing import Draw, Failed, draw_whole, step_of
+from prmcal.harness.inference.answering.open_question import OpenQuestion, pool_of
+from prmcal.harness.inference.basis.familiarity import familiarity_of
+from prmcal.harness.inference.basis.models import Models, each_or_error
+from prmcal.harness.inference.basis.results import Familiarity, Solution, Spent, Step, Stopped
+from prmcal.harness.inference.basis.rewarding import Rewarded, first_terminal
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
 from prmcal.registry.strategies.sequential.rule import SequentialRule

@@ -1,0 +1,53 @@
+"""What the documentation says of the promise of the leaderboard: what new questions got beside it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from benchmarks.evidence.promise import difference
+from benchmarks.evidence.shown import markdown, measured, paragraph, with_interval
+
+__all__ = ["promised"]
+
+
+def promised(table: pd.DataFrame) -> str:
+    """Return the table and its text, after the assertion that no difference is clear.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What :mod:`benchmarks.evidence.promise` wrote.
+    """
+    differences = {
+        name: [difference(row, name) for _, row in table.iterrows()] for name in ("accuracy", "samples")
+    }
+    clear = sum(not low <= 0 <= high for found in differences.values() for _, low, high in found)
+    assert clear == 0, "a promise was broken"
+    rows = pd.DataFrame(
+        {
+            "LLM": table["llm"],
+            "Strategy": [
+                row["strategy"]
+                if isinstance(row["calibrator"], float)
+                else f"{row['strategy']}, {row['calibrator']}"
+                for _, row in table.iterrows()
+            ],
+            "Accuracy promised": [measured(row, "promised_accuracy") for _, row in table.iterrows()],
+            "Accuracy": [f"{value:.3f}" for value in table["accuracy"]],
+            "Difference": [with_interval(*each) for each in differences["accuracy"]],
+            "Samples promised": [measured(row, "promised_samples", 1) for _, row in table.iterrows()],
+            "Samples": [f"{value:.1f}" for value in table["samples"]],
+            "Difference of samples": [with_interval(*each, 1) for each in differences["samples"]],
+        }
+    )
+    questions, stated, right = int(table["questions"].iloc[0]), table["stated"], table["accuracy"]
+    text = paragraph(
+        f"Each row is of {questions} new questions of nano-math. All {2 * len(table)} differences",
+        "are compatible with 0. The probabilities that `prmcal ask` states are",
+        f"{stated.min():.3f} to {stated.max():.3f} on average, where {right.min():.3f} to",
+        f"{right.max():.3f} of the answers are right: here they are a little too low. Of the questions,",
+        f"{table['unfamiliar'].max() / questions:.0%} at most were told as unlike the calibration",
+        "questions. With the weak LLM, 40 questions were answered",
+        f"{table['times_as_fast'].iloc[0]:.1f} times as fast together as one after the other.",
+    )
+    return f"{markdown(rows)}\n\n{text}"
