@@ -35,8 +35,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist load
 test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
-# Tests that take long and seldom fail: training, the documentation, and the accessibility of every page.
-SLOW := tests/docs tests/registry/nano tests/dashboard/test_accessibility.py
+# Tests that take long and seldom fail: training, the documentation, whole grids, and walks through all pages.
+SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/test_accessibility.py \
+	tests/dashboard/test_context.py tests/dashboard/test_try_it.py tests/harness/serving
 
 test-slow: install
 	$(PYTEST) $(SLOW)

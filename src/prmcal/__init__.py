@@ -13,7 +13,7 @@ Run a grid and read its results, in a script or a notebook:
     run.trajectories("#2", limit=5)[["question", "answer", "correct"]]
     run.report("reports/hello")
 
-Use a calibrated PRM:
+Answer new questions with a calibrated PRM of the run:
 
     with prmcal.load("runs/hello") as prm:
         print(prm.solve("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)

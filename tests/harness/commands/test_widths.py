@@ -149,16 +149,19 @@ def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
     shown = prmcal("-h")
     assert shown.returncode == 0
     assert widest(shown.stdout) <= 80
-    expected = "plan run slurm status leaderboard show compare dashboard report export docs list check doctor"
+    expected = (
+        "plan run slurm status leaderboard show compare dashboard report export ask recommend serve docs list "
+        "check doctor"
+    )
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", shown.stdout, re.MULTILINE)
-    assert listed[:14] == expected.split()
+    assert listed[:17] == expected.split()
     example = re.search(r"prmcal run (\w+)", shown.stdout)
     assert example and "nano" in prmcal("plan", "-h").stdout
     assert prmcal("plan", example[1]).returncode == 0
     alone = prmcal()
     assert (alone.returncode, alone.stdout) == (0, shown.stdout)
     assert prmcal("show", "-h").returncode == 0
-    assert "0 done, 2 bad input, 3 cells failed" in shown.stdout
+    assert "0 done, 2 bad input, 3 cells or questions failed" in " ".join(shown.stdout.split())
 
 
 def test_exit_codes_tell_bad_input_from_failed_checks(prmcal: Prmcal, out: Path, tmp_path: Path) -> None:
