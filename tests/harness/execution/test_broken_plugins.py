@@ -164,7 +164,7 @@ def test_llms_and_data_sets_that_return_what_cannot_be_stored(tmp_path: Path, pr
     messages = {
         "surrogate": "The llm 'surrogate' failed to generate: UnicodeEncodeError: 'utf-8' codec can't encode",
         "tokens": "The llm 'tokens' failed to generate: it must return token counts in [0, 2147483647]",
-        "no-reason": "The llm 'no-reason' failed to generate: its finish reason must be end, stop, length, thought. Got None",
+        "no-reason": "The llm 'no-reason' failed to generate: its finish reason must be end, stop, length, thought",
         "graded": "The dataset 'graded' failed to grade: it must return a verdict",
     }
     (tmp_path / "mine.py").write_text(CARELESS)
