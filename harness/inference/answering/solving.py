@@ -135,30 +135,47 @@ def _solutions(
     models: Models, asking: Asking, done: Sequence[OpenQuestion]
 ) -> Iterator[tuple[int, Solution]]:
     """Choose the answers of finished questions, and compute the rewards of the trajectories that give them."""
-    strategy = asking.strategy
-    assert isinstance(strategy, PoolStrategy)
-    choices: list[Choice] = []
-    for each in done:
-        with plugin_guard("strategy", asking.name, "choose an answer"):
-            pool = pool_of([each], len(each.drawn), models.rewarder.levels, asking.level)
-            choices.append(strategy.choose(pool, asking.setting))
-    chosen = [each.drawn[choice.trajectory] for each, choice in zip(done, choices, strict=True)]
-    missing = [place for place, drawn in enumerate(chosen) if drawn.rewarded is None]
+    choices: list[tuple[OpenQuestion, Choice]] = []
+    for each, choice in zip(
+        done, each_or_error(lambda part: [_choice(models, asking, one) for one in part], done), strict=True
+    ):
+        if isinstance(choice, PrmcalError):
+            yield each.number, failed_solution(each.text, choice, each.spent())
+        else:
+            choices.append((each, choice))
+    missing = [
+        (each, each.drawn[choice.trajectory])
+        for each, choice in choices
+        if each.drawn[choice.trajectory].rewarded is None
+    ]
     found = each_or_error(
-        lambda part: models.rewards([(done[place].text, chosen[place].steps) for place in part]), missing
+        lambda part: models.rewards([(each.text, drawn.steps) for each, drawn in part]), missing
     )
     errors: Failed = {}
-    for place, result in zip(missing, found, strict=True):
+    for (each, drawn), result in zip(missing, found, strict=True):
         if isinstance(result, PrmcalError):
-            errors[place] = result
+            errors[each.number] = result
         else:
-            chosen[place].rewarded = result
-            done[place].prm_tokens += result.tokens
-    for place, (each, choice) in enumerate(zip(done, choices, strict=True)):
-        if place in errors:
-            yield each.number, failed_solution(each.text, errors[place], each.spent())
+            drawn.rewarded = result
+            each.prm_tokens += result.tokens
+    for each, choice in choices:
+        if each.number in errors:
+            yield each.number, failed_solution(each.text, errors[each.number], each.spent())
         else:
             yield each.number, _solution(models, asking, each, choice)
+
+
+def _choice(models: Models, asking: Asking, question: OpenQuestion) -> Choice:
+    strategy = asking.strategy
+    assert isinstance(strategy, PoolStrategy)
+    with plugin_guard("strategy", asking.name, "choose an answer"):
+        pool = pool_of([question], len(question.drawn), models.rewarder.levels, asking.level)
+        choice = strategy.choose(pool, asking.setting)
+        require(
+            isinstance(choice, Choice) and 0 <= choice.trajectory < len(question.drawn),
+            f"'choose' must return a Choice of one of {len(question.drawn)} trajectories.",
+        )
+    return choice
 
 
 def _solution(models: Models, asking: Asking, each: OpenQuestion, choice: Choice) -> Solution:

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 import prmcal
-from prmcal import CalibratedPRM, Solution, Step
+from prmcal import (
+    Answered,
+    CalibratedPRM,
+    Choice,
+    Pool,
+    PoolStrategy,
+    Setting,
+    Solution,
+    Step,
+    strategy,
+)
 from prmcal.errors import PrmcalError
 from prmcal.registry.plugins import datasets
 from prmcal.steps import split_steps
@@ -203,3 +213,19 @@ def test_memory_is_given_back_and_models_come_again(folder: Path) -> None:
     assert "modules" not in vars(models.rewarder.prm) and "_model" not in vars(models.llm)
     assert prm.score(QUESTIONS[0]) == before
     prm.close()
+
+
+@strategy("careless")
+class Careless(PoolStrategy):
+    """It answers with a trajectory that was not drawn."""
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        return Answered(pool.correct[:, 0].astype(float), np.ones(pool.questions), fixed=True)
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        return Choice(7)
+
+
+def test_a_strategy_that_chooses_wrongly_is_told_for_each_question(loaded: CalibratedPRM) -> None:
+    found = loaded.solve_many(QUESTIONS[:2], strategy="careless")
+    assert all("must return a Choice of one of 1 trajectories" in each.error for each in found)
