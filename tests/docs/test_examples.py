@@ -24,6 +24,7 @@ def test_the_notebook_gives_a_calibrated_prm(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # Another test may have chosen one without pictures.
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     resources = {"metadata": {"path": str(tmp_path)}}
@@ -40,7 +41,7 @@ def test_the_examples_for_new_questions_work_as_they_are_printed(
     shutil.copytree(shared_run(tmp_path_factory), tmp_path / "runs" / "demo")
     page = (ROOT / "docs" / "how-to" / "answer-questions.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
-    assert code.count("prm.") > 8
+    assert code.count("prm.") >= 8
     done = subprocess.run(
         [sys.executable, "-c", code + "\nprint(again.solve(question, max_samples=1).spent.samples)"],
         env=environment(),
