@@ -9,19 +9,10 @@ import numpy as np
 import pytest
 
 import prmcal
-from prmcal import (
-    Answered,
-    CalibratedPRM,
-    Choice,
-    Pool,
-    PoolStrategy,
-    Setting,
-    Solution,
-    Step,
-    strategy,
-)
+from prmcal import CalibratedPRM, Choice, Solution, Step
 from prmcal.errors import PrmcalError
 from prmcal.registry.plugins import datasets
+from prmcal.registry.strategies.fixed import PassAt1
 from prmcal.steps import split_steps
 from tests.served_run import CELL, GONE, NAN, shared_run
 
@@ -215,17 +206,9 @@ def test_memory_is_given_back_and_models_come_again(folder: Path) -> None:
     prm.close()
 
 
-@strategy("careless")
-class Careless(PoolStrategy):
-    """It answers with a trajectory that was not drawn."""
-
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
-        return Answered(pool.correct[:, 0].astype(float), np.ones(pool.questions), fixed=True)
-
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
-        return Choice(7)
-
-
-def test_a_strategy_that_chooses_wrongly_is_told_for_each_question(loaded: CalibratedPRM) -> None:
-    found = loaded.solve_many(QUESTIONS[:2], strategy="careless")
+def test_a_strategy_that_chooses_wrongly_is_told_for_each_question(
+    loaded: CalibratedPRM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PassAt1, "choose", lambda *_: Choice(7))
+    found = loaded.solve_many(QUESTIONS[:2], strategy="pass@1")
     assert all("must return a Choice of one of 1 trajectories" in each.error for each in found)
