@@ -1,4 +1,4 @@
-"""Whether new questions get the accuracy and the samples that the leaderboard promised, and how fast they are answered.
+"""Compare what new questions get with what the leaderboard promised, and measure how fast they are answered.
 
     python -m benchmarks.evidence.promise runs/nano [QUESTIONS]
 

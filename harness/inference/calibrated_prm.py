@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+import numpy as np
+
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.answering.asking import (
     Asking,
@@ -17,14 +19,17 @@ from prmcal.harness.inference.answering.asking import (
     asking_of,
     check_question,
     check_steps,
+    reward_level,
 )
 from prmcal.harness.inference.answering.drawing import draw_by_steps
 from prmcal.harness.inference.answering.searching import search
 from prmcal.harness.inference.answering.solving import solve
+from prmcal.harness.inference.basis.familiarity import familiarity_of
 from prmcal.harness.inference.basis.models import Models, each_or_error
 from prmcal.harness.inference.basis.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.waiting import Together
 from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.strategies.budgets import adaptive_samples
 
 __all__ = ["CalibratedPRM"]
 
@@ -152,23 +157,14 @@ class CalibratedPRM:
         PrmcalError
             If `target` or `level` is not possible, or the question is too long for the PRM.
         """
-        from prmcal.registry.strategies.budgets import adaptive_samples
-
         if not 0 < target < 1:
             raise PrmcalError(f"'target' must be a number in (0, 1). Got {target} instead.")
         rewards = self.score(question)
         if rewards.quantiles[0] is None:
             raise PrmcalError("The question is too long for the PRM.")
-        wanted = level if level is not None else self.defaults.level
-        if wanted is None or len(self.levels) == 1:
-            reward = rewards.quantiles[0][0]
-        elif wanted in self.levels:
-            reward = rewards.quantiles[0][self.levels.index(wanted)]
-        else:
-            known = ", ".join(f"{each:g}" for each in self.levels)
-            raise PrmcalError(
-                f"The calibrator '{self.calibrator}' does not predict the level {wanted:g}. It predicts: {known}."
-            )
+        own_level = reward_level(self._models, self.defaults.level if level is None else level)
+        place = self.levels.index(own_level) if own_level in self.levels else 0
+        reward = rewards.quantiles[0][place]
         return int(adaptive_samples([reward], target, 10**9)[0])
 
     def solve(
@@ -313,14 +309,8 @@ class CalibratedPRM:
 
     def familiarity(self, question: str) -> Familiarity:
         """Return whether a question is like the calibration questions, as far as it shows before it is answered."""
-        import numpy as np
-        from scipy.special import logit
-
-        from prmcal.harness.inference.basis.familiarity import familiarity_of
-
-        bare = self.score(question).uncalibrated[0]
-        score = float("nan") if bare is None else float(logit(bare))
-        return familiarity_of(self._models.calibration, question, score, np.empty(0))
+        (bare,) = self._models.rewards([(check_question(question), ())])
+        return familiarity_of(self._models.calibration, question, float(bare.logit[0]), np.empty(0))
 
     async def ascore_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
         """As :meth:`score_many`, without blocking the event loop. Calls that wait are made together."""

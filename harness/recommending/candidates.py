@@ -18,8 +18,8 @@ FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""
 
 _READS_REWARDS = PER_CALIBRATOR.union({"rewards"})
-# They divide the samples of a whole set of questions, so they have no answer for one question alone.
-_DIVIDE_A_BUDGET = ("marginal gains", "fixed n of equal cost")
+# It divides the samples of a whole set of questions, so it has no answer for one question alone.
+_DIVIDES_A_BUDGET = "marginal gains"
 
 
 @dataclass(frozen=True)
@@ -125,5 +125,5 @@ def _is_usable(reference: PluginReference, built: Strategy) -> bool:
         and built.in_league
         and not built.reference
         and "success" not in built.reads
-        and reference.plugin not in _DIVIDE_A_BUDGET
+        and reference.plugin != _DIVIDES_A_BUDGET
     )

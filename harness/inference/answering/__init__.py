@@ -5,4 +5,5 @@ solving        strategies that draw whole trajectories, for many questions at on
 searching      beam searches
 drawing        trajectories, whole or step by step
 open_question  a question while it is answered
+solutions      what is said of a question in the end
 """

@@ -1,4 +1,4 @@
-"""What is asked of a calibrated PRM: the strategy with its settings, checked before any model is used."""
+"""Check what is asked of a calibrated PRM, before any model is used, and tune the strategy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 
-__all__ = ["Asking", "Defaults", "Settings", "asking_of", "check_question", "check_steps"]
+__all__ = ["Asking", "Defaults", "Settings", "asking_of", "check_question", "check_steps", "reward_level"]
 
 
 class Settings(TypedDict, total=False):
@@ -33,7 +33,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Defaults:
-    """What is used where a call does not say otherwise.
+    """The settings of a call that does not name its own.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def asking_of(models: Models, defaults: Defaults, settings: Settings) -> Asking:
             f"The strategy '{name}' reads rewards at no level beta. Leave out 'level', or choose another strategy, "
             "such as 'best-of-n + IAS'."
         )
-    own_level = _level(models, level or defaults.level) if leveled else None
+    own_level = reward_level(models, level or defaults.level) if leveled else None
     setting = Setting(
         max_samples or defaults.max_samples,
         (target or defaults.target or 0.99) if built.targeted else None,
@@ -159,7 +159,14 @@ def _check_usable(strategy: Strategy, name: str) -> None:
         )
 
 
-def _level(models: Models, level: float | None) -> float:
+def reward_level(models: Models, level: float | None) -> float:
+    """Return the level beta of the rewards that are read, the lowest one by default.
+
+    Raises
+    ------
+    PrmcalError
+        If the calibrator does not predict it.
+    """
     levels = models.rewarder.levels
     if level is None:
         return levels[0]

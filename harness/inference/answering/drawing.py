@@ -12,7 +12,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.answering.open_question import Drawn, OpenQuestion
 from prmcal.harness.inference.basis.models import Models, each_or_error
 from prmcal.harness.inference.basis.results import Step
-from prmcal.harness.inference.basis.rewarding import Rewarded, first_terminal
+from prmcal.harness.inference.basis.rewarding import Rewarded, first_terminal, median_place
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.grading import extract_answer
 from prmcal.steps import join_steps, split_steps
@@ -162,5 +162,6 @@ def step_of(
     if np.isnan(logit):
         return Step(trajectory, t, text, None, None, None, terminal)
     quantiles = tuple(map(float, rewarded.quantiles[t]))
-    middle = int(np.argmin(np.abs(np.array(levels) - 0.5)))
-    return Step(trajectory, t, text, float(expit(logit)), quantiles, quantiles[middle], terminal)
+    return Step(
+        trajectory, t, text, float(expit(logit)), quantiles, quantiles[median_place(levels)], terminal
+    )

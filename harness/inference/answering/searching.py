@@ -12,7 +12,8 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.answering.asking import Asking
 from prmcal.harness.inference.answering.drawing import Failed
 from prmcal.harness.inference.answering.open_question import Drawn, OpenQuestion
-from prmcal.harness.inference.answering.solving import IN_FLIGHT, band, failed_solution, open_questions
+from prmcal.harness.inference.answering.solutions import failed_solution, given_answer, reward_band
+from prmcal.harness.inference.answering.solving import IN_FLIGHT, open_questions
 from prmcal.harness.inference.basis.familiarity import familiarity_of
 from prmcal.harness.inference.basis.models import Models, each_or_error
 from prmcal.harness.inference.basis.results import Solution, Spent
@@ -85,27 +86,19 @@ def _solution(models: Models, asking: Asking, question: OpenQuestion, found: Sea
     (rewarded,) = models.rewards([(question.text, kept[0].steps)])
     probability, low, high = None, None, None
     if answer is not None:
-        probability, low, high = band(rewarded, kept[0].steps, models.rewarder.levels)
-    unsure = (
-        asking.abstain_below is not None
-        and answer is not None
-        and (probability is None or probability < asking.abstain_below)
-    )
+        probability, low, high = reward_band(rewarded, kept[0].steps, models.rewarder.levels)
+    given = given_answer(asking, answer, probability)
     reason = f"The strategy '{asking.name}' ended after {found.rounds} rounds."
-    if answer is None:
-        reason += " The chosen trajectory has no final answer."
-    elif unsure:
-        reason += f" The answer is withheld: its probability is below {asking.abstain_below:g}."
     return Solution(
         question=question.text,
-        answer=None if unsure else answer,
+        answer=given.answer,
         probability=probability,
         low=low,
         high=high,
         basis="reward",
-        abstained=unsure,
+        abstained=given.withheld,
         stopped="planned",
-        reason=reason,
+        reason=reason + given.why_not,
         spent=Spent(
             samples=found.generations,
             generated_tokens=found.generated_tokens,

@@ -17,15 +17,16 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.answering.asking import Asking, check_question
 from prmcal.harness.inference.answering.drawing import Draw, Failed, draw_whole, step_of
 from prmcal.harness.inference.answering.open_question import OpenQuestion, pool_of
+from prmcal.harness.inference.answering.solutions import failed_solution, given_answer, reward_band
 from prmcal.harness.inference.basis.familiarity import familiarity_of
 from prmcal.harness.inference.basis.models import Models, each_or_error
-from prmcal.harness.inference.basis.results import Familiarity, Solution, Spent, Step, Stopped
-from prmcal.harness.inference.basis.rewarding import Rewarded, first_terminal
+from prmcal.harness.inference.basis.results import Solution, Step, Stopped
+from prmcal.harness.inference.basis.rewarding import Rewarded
 from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
 from prmcal.registry.strategies.sequential.rule import SequentialRule
 
-__all__ = ["IN_FLIGHT", "failed_solution", "open_questions", "solve"]
+__all__ = ["IN_FLIGHT", "open_questions", "solve"]
 
 IN_FLIGHT = 128
 """The largest number of questions that are open at a time."""
@@ -189,48 +190,24 @@ def _solution(models: Models, asking: Asking, each: OpenQuestion, choice: Choice
         chance = models.chances.of(each.scores, answers, int(answers[choice.trajectory]))
         probability, low, high = chance.probability, chance.low, chance.high
     elif drawn.answer is not None:
-        probability, low, high = band(rewarded, drawn.steps, models.rewarder.levels)
-    unsure = (
-        asking.abstain_below is not None
-        and drawn.answer is not None
-        and (probability is None or probability < asking.abstain_below)
-    )
-    if drawn.answer is None:
-        reason += " The chosen trajectory has no final answer."
-    elif unsure:
-        reason += f" The answer is withheld: its probability is below {asking.abstain_below:g}."
-    elif choice.withheld:
-        reason += f" The strategy '{asking.name}' withholds the answer."
+        probability, low, high = reward_band(rewarded, drawn.steps, models.rewarder.levels)
+    given = given_answer(asking, drawn.answer, probability, choice.withheld)
     return Solution(
         question=each.text,
-        answer=None if unsure or choice.withheld else drawn.answer,
+        answer=given.answer,
         probability=probability,
         low=low,
         high=high,
         basis="posterior" if models.chances is not None else "reward",
-        abstained=drawn.answer is not None and (unsure or choice.withheld),
+        abstained=given.withheld,
         stopped=stopped,
-        reason=reason,
+        reason=reason + given.why_not,
         spent=each.spent(),
         rewards=rewarded.result(models.rewarder.levels, drawn.steps, models.rewarder.calibrator is None),
         trajectories=tuple(one.result() for one in each.drawn),
         chosen=choice.trajectory,
         familiarity=familiarity_of(models.calibration, each.text, float(each.bare.logit[0]), each.scores),
     )
-
-
-def band(
-    rewarded: Rewarded, steps: Sequence[str], levels: tuple[float, ...]
-) -> tuple[float | None, float | None, float | None]:
-    """Return the median of the last prefix without a final answer, and its lowest and highest quantile.
-
-    The quantiles are None if there is one level only. All are None if the prefix is too long for the PRM.
-    """
-    quantiles = rewarded.quantiles[first_terminal(steps) - 1]
-    if not np.isfinite(quantiles).all():
-        return None, None, None
-    middle = float(quantiles[int(np.argmin(np.abs(np.array(levels) - 0.5)))])
-    return (middle, None, None) if len(levels) == 1 else (middle, float(quantiles[0]), float(quantiles[-1]))
 
 
 def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
@@ -244,24 +221,3 @@ def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
             f"The strategy '{asking.name}' was not sure enough{aim} after {samples}, the most it may draw.",
         )
     return "sure", f"The strategy '{asking.name}' needed no more than {samples}{aim}."
-
-
-def failed_solution(question: str, error: PrmcalError, spent: Spent | None = None) -> Solution:
-    """Return what is said of a question that failed."""
-    return Solution(
-        question=question if isinstance(question, str) else "",
-        answer=None,
-        probability=None,
-        low=None,
-        high=None,
-        basis="reward",
-        abstained=False,
-        stopped="failed",
-        reason="An error ended the question.",
-        spent=spent or Spent(),
-        rewards=None,
-        trajectories=(),
-        chosen=None,
-        familiarity=Familiarity(True),
-        error=str(error),
-    )

@@ -1,4 +1,4 @@
-"""Whether a new question is like the calibration questions. Where it is not, calibrated rewards may be wrong."""
+"""Compare a new question with the calibration questions. If it is unlike them, calibrated rewards may be wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a calibrated PRM returns, as plain data: ``dataclasses.asdict`` of each can be written as JSON."""
+"""The results of a calibrated PRM, as plain data. ``dataclasses.asdict`` of each can be written as JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Familiarity:
-    """Whether a question is like those that the calibrator was fitted to.
+    """How a question compares with those that the calibrator was fitted to.
 
     Attributes
     ----------

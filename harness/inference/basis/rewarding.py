@@ -22,7 +22,7 @@ from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps
 
-__all__ = ["Item", "Rewarded", "Rewarder", "first_terminal"]
+__all__ = ["Item", "Rewarded", "Rewarder", "first_terminal", "median_place"]
 
 Item = tuple[str, tuple[str, ...]]
 """A question and the steps of one trajectory."""
@@ -49,7 +49,7 @@ class Rewarded:
     def result(self, levels: tuple[float, ...], steps: Sequence[str], merged: bool = False) -> PrefixRewards:
         """Return it as plain data, for these steps. In a `merged` PRM there are no uncalibrated rewards."""
         read = np.isfinite(self.logit)
-        middle = int(np.argmin(np.abs(np.array(levels) - 0.5)))
+        middle = median_place(levels)
         return PrefixRewards(
             levels=levels,
             uncalibrated=tuple(
@@ -68,6 +68,11 @@ class Rewarded:
         )
 
 
+def median_place(levels: tuple[float, ...]) -> int:
+    """Return the place of the level nearest to the median."""
+    return int(np.argmin(np.abs(np.array(levels) - 0.5)))
+
+
 def first_terminal(steps: Sequence[str]) -> int:
     """Return the number of steps of the first prefix with a final answer, or T + 1 if there is none."""
     for t in range(1, len(steps) + 1):
@@ -84,6 +89,13 @@ class _InOnePass(Protocol):
     def predict_with_scores(
         self, features: ScoredPrefixes
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+
+
+@runtime_checkable
+class _Tokenizing(Protocol):
+    """A PRM that tells the token ids of a prefix, and None for one that is too long."""
+
+    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None: ...
 
 
 class Rewarder:
@@ -156,26 +168,29 @@ class Rewarder:
         if self.calibrator is None:
             return self._from_outputs(items)
         if self.calibrator.reads == "hidden":
-            return self._from_hidden(items, self.calibrator)
-        if self.calibrator.reads == "prm":
-            return self._with_prm(items, self.calibrator)
+            return self._from_hidden(items)
+        if isinstance(self.calibrator, _InOnePass) and isinstance(self.prm, _Tokenizing):
+            return self._in_one_pass(items, self.calibrator, self.prm)
+        return self._from_scores(items, self.calibrator.reads)
+
+    def _from_scores(self, items: Sequence[Item], reads: str) -> list[Rewarded]:
+        """A pass for the scores comes first. The calibrator reads these, and may use the PRM itself again."""
         scored = self.scores(items)
         logits = [np.asarray(each.logit, dtype=np.float64) for each in scored]
         values = np.concatenate(logits)
         read = np.isfinite(values)
-        own = expit(values[read]) if self.calibrator.reads == "reward" else values[read]
-        return self._filled(logits, self._predicted(own), [each.tokens for each in scored])
+        features: Any = expit(values[read]) if reads == "reward" else values[read]
+        if reads == "prm":
+            flat = [prefix for item in items for prefix in _prefixes(item)]
+            features = ScoredPrefixes(self.prm, tuple(flat[i] for i in np.flatnonzero(read)), values[read])
+        return self._filled(logits, self._predicted(features), [each.tokens for each in scored])
 
-    def _from_hidden(self, items: Sequence[Item], calibrator: Calibrator) -> list[Rewarded]:
+    def _from_hidden(self, items: Sequence[Item]) -> list[Rewarded]:
         """One pass gives states and scores. The prefixes that are too long are the last ones, and are left out."""
         requests = [ScoringRequest(question, (steps,)) for question, steps in items]
         forests = self._hidden(requests)
-        logits = [
-            np.append(each.logit, np.full(len(steps) + 1 - len(each), np.nan))
-            for each, (_, steps) in zip(forests, items, strict=True)
-        ]
         features = HiddenStates.concatenate(forests)
-        return self._filled(logits, self._predicted(features), [len(each.states) for each in forests])
+        return self._of_forests(items, forests, self._predicted(features))
 
     def _from_outputs(self, items: Sequence[Item]) -> list[Rewarded]:
         """The outputs of an exported calibrated PRM are its quantiles."""
@@ -190,46 +205,39 @@ class Rewarder:
                 head(torch.tensor(each.states[each.leaves], device=device)).double().cpu().numpy()
                 for each in forests
             ]
+        predicted = np.sort(expit(np.concatenate(outputs)), axis=1)
+        return self._of_forests(items, forests, predicted)
+
+    def _of_forests(
+        self, items: Sequence[Item], forests: Sequence[HiddenStates], predicted: NDArray[np.float64]
+    ) -> list[Rewarded]:
         logits = [
             np.append(each.logit, np.full(len(steps) + 1 - len(each), np.nan))
             for each, (_, steps) in zip(forests, items, strict=True)
         ]
-        predicted = np.sort(expit(np.concatenate(outputs)), axis=1)
         return self._filled(logits, predicted, [len(each.states) for each in forests])
 
-    def _with_prm(self, items: Sequence[Item], calibrator: Calibrator) -> list[Rewarded]:
-        from prmcal.registry.prms.transformers import TransformersPRM
-
-        prefixes = [[Prefix(question, steps[:t]) for t in range(len(steps) + 1)] for question, steps in items]
-        if isinstance(calibrator, _InOnePass) and isinstance(self.prm, TransformersPRM):
-            ids = [
-                [self.prm.prefix_ids(each.question, each.steps) for each in of_item] for of_item in prefixes
-            ]
-            readable = [
-                prefix
-                for of_item, known in zip(prefixes, ids, strict=True)
-                for prefix, one in zip(of_item, known, strict=True)
-                if one is not None
-            ]
-            features = ScoredPrefixes(self.prm, tuple(readable), np.zeros(len(readable)))
-            with plugin_guard("calibrator", self.name, "predict"):
-                predicted, own = calibrator.predict_with_scores(features)
-            self._check(predicted, len(readable))
-            require(
-                bool(np.isfinite(own).all()),
-                f"The PRM '{self.prm_name}' returned NaN, or another value that is not finite.",
-            )
-            scores = iter(own)
-            logits = [np.array([np.nan if one is None else next(scores) for one in known]) for known in ids]
-            tokens = [max((len(one) for one in known if one is not None), default=0) for known in ids]
-            return self._filled(logits, predicted, tokens)
-        scored = self.scores(items)
-        logits = [np.asarray(each.logit, dtype=np.float64) for each in scored]
-        values = np.concatenate(logits)
-        read = np.isfinite(values)
-        flat = [prefix for of_item in prefixes for prefix in of_item]
-        features = ScoredPrefixes(self.prm, tuple(flat[i] for i in np.flatnonzero(read)), values[read])
-        return self._filled(logits, self._predicted(features), [each.tokens for each in scored])
+    def _in_one_pass(self, items: Sequence[Item], calibrator: _InOnePass, prm: _Tokenizing) -> list[Rewarded]:
+        prefixes = [_prefixes(item) for item in items]
+        ids = [[prm.prefix_ids(each.question, each.steps) for each in of_item] for of_item in prefixes]
+        readable = [
+            prefix
+            for of_item, known in zip(prefixes, ids, strict=True)
+            for prefix, one in zip(of_item, known, strict=True)
+            if one is not None
+        ]
+        features = ScoredPrefixes(self.prm, tuple(readable), np.zeros(len(readable)))
+        with plugin_guard("calibrator", self.name, "predict"):
+            predicted, own = calibrator.predict_with_scores(features)
+        self._check(predicted, len(readable))
+        require(
+            bool(np.isfinite(own).all()),
+            f"The PRM '{self.prm_name}' returned NaN, or another value that is not finite.",
+        )
+        scores = iter(own)
+        logits = [np.array([np.nan if one is None else next(scores) for one in known]) for known in ids]
+        tokens = [max((len(one) for one in known if one is not None), default=0) for known in ids]
+        return self._filled(logits, predicted, tokens)
 
     def _hidden(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         with plugin_guard("prm", self.prm_name, "give hidden states"):
@@ -289,6 +297,11 @@ def _hidden_states(prm: PRM, requests: Sequence[ScoringRequest]) -> list[HiddenS
     if isinstance(prm, TransformersPRM) and type(prm).hidden_states is TransformersPRM.hidden_states:
         return prm.hidden_states_together(requests)
     return prm.hidden_states(requests)
+
+
+def _prefixes(item: Item) -> list[Prefix]:
+    question, steps = item
+    return [Prefix(question, steps[:t]) for t in range(len(steps) + 1)]
 
 
 def _levels_of(prm: PRM) -> tuple[float, ...]:

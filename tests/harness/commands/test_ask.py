@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_many_questions_continue_after_a_kill_and_only_bad_lines_fail(folder: Pa
     asked.write_text("\n".join([*good[:3], "", *bad, *good[3:]]) + "\n", encoding="utf-8")
     code, _, told = ask(folder, "--questions", asked, "--out", out, *OPTIONS)
     assert code == 3
-    assert "10 questions: 6 answers, 4 failed" in told or "failed" in told
+    assert re.match(r"10 questions: [0-6] answers?, .*4 failed; ", told)
     assert "Line 5" in told and "JSON" in told
     whole = lines(out)
     assert [row["line"] for row in whole] == [1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
@@ -96,7 +96,7 @@ def test_many_questions_continue_after_a_kill_and_only_bad_lines_fail(folder: Pa
         ask(folder, "--questions", asked, "--out", out, "--cell", CELL, "--max-samples", 1)
 
 
-def test_bad_input_is_told_in_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n\n")
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "q.jsonl").write_text('"1+1?"\n')
@@ -117,5 +117,4 @@ def test_bad_input_is_told_in_one_line(folder: Path, tmp_path: Path, monkeypatch
     ):
         with pytest.raises(PrmcalError, match=said):
             ask(*arguments)
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert (tmp_path / "other.jsonl").read_text() == '{"a": 1}\n'
