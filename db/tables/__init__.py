@@ -15,13 +15,16 @@ from prmcal.db.tables.runs import (
     Run,
     SchemaVersion,
 )
+from prmcal.db.tables.submissions import TIERS, CellSubmission, SeedSpread, Submission, Verification
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [
     "SCHEMA_VERSION",
+    "TIERS",
     "Base",
     "CalibratedReward",
     "Cell",
+    "CellSubmission",
     "Comparison",
     "CurveArea",
     "CurvePoint",
@@ -41,7 +44,10 @@ __all__ = [
     "SampleAccuracy",
     "SchemaVersion",
     "Search",
+    "SeedSpread",
     "SignedErrorBin",
+    "Submission",
     "SuccessCount",
     "Trajectory",
+    "Verification",
 ]

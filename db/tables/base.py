@@ -14,16 +14,19 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
-SCHEMA_VERSION = 5
-"""Raise it with every change of a table. Files of another version are refused and can be rebuilt from artifacts."""
+SCHEMA_VERSION = 6
+"""The layout. Raise it with every change of a table, and write the migration: see :mod:`prmcal.db.migrations`."""
 
 
 class Base(DeclarativeBase):
-    """Base of every table. ``float`` has 64 bits; ``datetime`` is UTC without a time zone."""
+    """Base of every table. ``float`` has 64 bits; ``datetime`` is UTC without a time zone.
+
+    PostgreSQL sorts texts by their bytes, as DuckDB does, so that both give rows in the same order.
+    """
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         float: sa.Double(),
-        str: sa.Text(),
+        str: sa.Text().with_variant(sa.Text(collation="C"), "postgresql"),
         datetime: sa.DateTime(),
         dict[str, Any]: sa.JSON(),
     }

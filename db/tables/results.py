@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -42,6 +44,26 @@ class Cell(Base):
     job_key: Mapped[str | None] = mapped_column(comment="Job that measured it: jobs.job_key")
     status: Mapped[str] = mapped_column(comment="done, failed or pending")
     reason: Mapped[str | None] = mapped_column(comment="Why it failed; null unless failed")
+    base_id: Mapped[str | None] = mapped_column(
+        comment="Identifier by the names in the grids, which cells of several versions or seeds share; null: cell_id"
+    )
+    variant: Mapped[str] = mapped_column(
+        default="",
+        comment="What differs from other cells with the same base_id, e.g. seed 2; empty if nothing does",
+    )
+    measured_at: Mapped[datetime | None] = mapped_column(
+        comment="End of the run that measured it, UTC; null in the database of a run"
+    )
+    outdated: Mapped[str | None] = mapped_column(
+        comment="Versions of jobs, plugins or graders behind it that are no longer current; null if all are"
+    )
+    tier: Mapped[str | None] = mapped_column(
+        comment="Highest tier at which one of its submissions was verified: verifications.tier; null if none was"
+    )
+    verified_by: Mapped[str | None] = mapped_column(
+        comment="Who verified it at this tier; null if nobody did"
+    )
+    verified_at: Mapped[datetime | None] = mapped_column(comment="When, UTC; null if nobody did")
 
 
 class Result(Base):

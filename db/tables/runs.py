@@ -115,8 +115,12 @@ class Question(Base):
     dataset: Mapped[str] = mapped_column(primary_key=True, comment="Data set: datasets.name")
     split: Mapped[str] = mapped_column(primary_key=True, comment="Split: datasets.split")
     question_id: Mapped[str] = mapped_column(primary_key=True, comment="Identifier within the split")
-    text: Mapped[str] = mapped_column(comment="Text of the question")
-    answer: Mapped[str] = mapped_column(comment="Reference answer")
+    text: Mapped[str | None] = mapped_column(
+        comment="Text of the question; null if the submission has no texts"
+    )
+    answer: Mapped[str | None] = mapped_column(
+        comment="Reference answer; null if the submission has no texts"
+    )
     level: Mapped[int | None] = mapped_column(comment="Difficulty, 1 (easy) to 5 (hard)")
     subject: Mapped[str | None] = mapped_column(comment="Topic")
 

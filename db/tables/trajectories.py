@@ -25,7 +25,9 @@ class Trajectory(Base):
     job_key: Mapped[str] = mapped_column(comment="Job that sampled it: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
     trajectory: Mapped[int] = mapped_column(comment="Index within its question, from 0")
-    text: Mapped[str] = mapped_column(comment="Text of the trajectory")
+    text: Mapped[str | None] = mapped_column(
+        comment="Text of the trajectory; null if the submission has no texts"
+    )
     steps: Mapped[int] = mapped_column(comment="Number of steps T")
     tokens: Mapped[int] = mapped_column(comment="Number of generated tokens")
     prompt_tokens: Mapped[int] = mapped_column(
@@ -110,7 +112,9 @@ class Search(Base):
 
     job_key: Mapped[str] = mapped_column(comment="Search job: jobs.job_key")
     question_id: Mapped[str] = mapped_column(comment="Question: questions.question_id")
-    text: Mapped[str] = mapped_column(comment="Text of the chosen trajectory")
+    text: Mapped[str | None] = mapped_column(
+        comment="Text of the chosen trajectory; null if the submission has no texts"
+    )
     steps: Mapped[int] = mapped_column(comment="Number of steps T of the chosen trajectory")
     reward: Mapped[float | None] = mapped_column(
         comment="Reward by which it was chosen, the PRM's own or the calibrated median; null if it is too long"

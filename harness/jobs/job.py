@@ -7,14 +7,14 @@ data, so that an executor can run it anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.storage.keys import ArtifactRef, seed_from_key
+from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
 
-__all__ = ["TUNING", "Job", "Labels", "Shard", "of_other"]
+__all__ = ["TUNING", "Job", "Labels", "Shard", "job_key", "of_other", "shard_key"]
 
 TUNING = "tuning_"
 """What the roles of inputs begin with that belong to the calibration questions."""
@@ -42,12 +42,19 @@ class Shard(Generic[P_co]):
         The artifacts that it reads, by role.
     resource : str
         The model that it needs loaded, if any. Shards of one resource are run together.
+    identity : mapping
+        Everything that decides its output besides the inputs, as JSON data. Empty in a plan that an earlier version of
+        prmcal saved.
+    version : int
+        The version of its kind of job when the key was made; 0 if the identity is empty.
     """
 
     ref: ArtifactRef
     parameters: P_co
     inputs: Mapping[str, tuple[ArtifactRef, ...]]
     resource: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    version: int = field(default=0, compare=False)
 
     @property
     def seed(self) -> int:
@@ -58,6 +65,25 @@ class Shard(Generic[P_co]):
     def size(self) -> int:
         """How much work it is, compared with shards of the same kind."""
         return self.parameters.size
+
+
+def shard_key(
+    kind: str, version: int, identity: Mapping[str, Any], inputs: Mapping[str, Sequence[ArtifactRef]]
+) -> str:
+    """Return the key of a shard, which follows from its kind, the version of this kind, its identity and its inputs."""
+    return content_key(
+        {
+            "kind": kind,
+            "version": version,
+            "identity": identity,
+            "inputs": {role: [ref.key for ref in refs] for role, refs in inputs.items()},
+        }
+    )
+
+
+def job_key(refs: Sequence[ArtifactRef]) -> str:
+    """Return the key of a job, which follows from the keys of its shards."""
+    return content_key({"job": refs[0].kind, "shards": [ref.key for ref in refs]})
 
 
 @dataclass(frozen=True, slots=True)

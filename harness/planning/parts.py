@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from prmcal.harness.jobs.job import TUNING, Job, Labels, Shard, of_other
+from prmcal.harness.jobs.job import TUNING, Job, Labels, Shard, job_key, of_other, shard_key
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
@@ -17,7 +17,7 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
 )
 from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
-from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
@@ -49,24 +49,17 @@ def make_shard(
     resource : str
         The model that it needs loaded, if any.
     """
-    key = content_key(
-        {
-            "kind": parameters.kind,
-            "version": parameters.version,
-            "identity": identity,
-            "inputs": {role: [ref.key for ref in refs] for role, refs in inputs.items()},
-        }
-    )
+    key = shard_key(parameters.kind, parameters.version, identity, inputs)
     references = {role: tuple(refs) for role, refs in inputs.items()}
-    return Shard(ArtifactRef(parameters.kind, key), parameters, references, resource)
+    ref = ArtifactRef(parameters.kind, key)
+    return Shard(ref, parameters, references, resource, identity, parameters.version)
 
 
 def make_job(
     labels: Labels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
 ) -> Job[AnyParameters]:
     """Make a job of shards. Its key follows from theirs."""
-    key = content_key({"job": shards[0].ref.kind, "shards": [shard.ref.key for shard in shards]})
-    return Job(key, labels, tuple(shards), tuple(inputs))
+    return Job(job_key([shard.ref for shard in shards]), labels, tuple(shards), tuple(inputs))
 
 
 @dataclass(frozen=True)

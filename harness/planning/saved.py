@@ -29,7 +29,11 @@ __all__ = ["read_plan", "write_plan"]
 
 
 def write_plan(
-    directory: Path, grid: Mapping[str, Any], plan: Plan, model_seconds: Mapping[ArtifactRef, float]
+    directory: Path,
+    grid: Mapping[str, Any],
+    plan: Plan,
+    model_seconds: Mapping[ArtifactRef, float],
+    texts: bool = True,
 ) -> None:
     """Replace the saved plan of a folder.
 
@@ -42,19 +46,23 @@ def write_plan(
     plan : Plan
     model_seconds : mapping of ArtifactRef to float
         What the costs assume of each shard of the plan; see :class:`prmcal.harness.planning.plan.Plan`.
+    texts : bool
+        Whether the questions keep their texts and answers. Without them, the plan that is read has None in their place.
 
     Raises
     ------
     StorageError
         If the disk is full or not writable.
     """
+    values = _Values()
     content = {
         "grid": content_key(grid),
         "plugins": {kind: [asdict(each) for each in plugins] for kind, plugins in plan.plugins.items()},
-        "datasets": [_questions_data(each) for each in plan.datasets],
+        "datasets": [_questions_data(each, texts) for each in plan.datasets],
         "metrics": [asdict(each) for each in plan.metrics],
-        "jobs": list(_jobs_data(plan, model_seconds)),
+        "jobs": list(_jobs_data(plan, model_seconds, values)),
         "cells": list(_cells_data(plan)),
+        "values": values.found,
     }
     write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
 
@@ -84,8 +92,11 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan | None:
         ) from error
 
 
-def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
-    questions = [[each.id, each.text, each.answer, each.level, each.subject] for each in data.questions]
+def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
+    questions = [
+        [each.id, *((each.text, each.answer) if texts else (None, None)), each.level, each.subject]
+        for each in data.questions
+    ]
     return {
         "name": data.name,
         "split": data.split,
@@ -95,7 +106,24 @@ def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
     }
 
 
-def _jobs_data(plan: Plan, model_seconds: Mapping[ArtifactRef, float]) -> Iterator[dict[str, Any]]:
+class _Values:
+    """Values that the identities of many shards have, each once. They are given by their positions."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self._positions: dict[str, int] = {}
+
+    def position(self, value: Any) -> int:
+        text = json.dumps(value, sort_keys=True)
+        if text not in self._positions:
+            self._positions[text] = len(self.found)
+            self.found.append(value)
+        return self._positions[text]
+
+
+def _jobs_data(
+    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: _Values
+) -> Iterator[dict[str, Any]]:
     numbers = {id(job): number for number, job in enumerate(plan.jobs)}
     positions: dict[ArtifactRef, int] = {}
     runs: dict[int, list[int]] = {}  # of tuples of artifacts, which shards that read the same ones share
@@ -121,6 +149,11 @@ def _jobs_data(plan: Plan, model_seconds: Mapping[ArtifactRef, float]) -> Iterat
             ],
             "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
             "model_seconds": [model_seconds[shard.ref] for shard in job.shards],
+            "version": first.version,
+            "identity": list(first.identity),
+            "identities": [
+                [values.position(shard.identity[name]) for name in first.identity] for shard in job.shards
+            ],
         }
 
 
@@ -199,7 +232,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
             Job(
                 each["key"],
                 Labels(**each["labels"]),
-                tuple(_shards(each, own, refs, shared)),
+                tuple(_shards(each, own, refs, shared, content.get("values", []))),
                 tuple(jobs[number] for number in each["inputs"]),
             )
         )
@@ -229,12 +262,18 @@ def _shards(
     own: Sequence[ArtifactRef],
     refs: Sequence[ArtifactRef],
     shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]],
+    values: Sequence[Any],
 ) -> Iterator[Shard[Parameters]]:
     cls: Any = parameters_of(job["kind"])
     common = {name: _typed(_fields(cls)[name], value) for name, value in job["parameters"].items()}
     names = [name for name, value in common.items() if isinstance(value, range)]
     slices: dict[tuple[int, int], QuestionSlice] = {}
-    for ref, (first, stop, *ends), reads in zip(own, job["ranges"], job["reads"], strict=True):
+    # Earlier versions of prmcal did not save what the keys are made of.
+    decisive, version = job.get("identity", []), job.get("version", 0)
+    identities = job.get("identities") or [[]] * len(own)
+    for ref, (first, stop, *ends), reads, places in zip(
+        own, job["ranges"], job["reads"], identities, strict=True
+    ):
         if (first, stop) not in slices:
             slices[first, stop] = replace(common["data"], questions=range(first, stop))
         ranges = {name: range(*ends[2 * place : 2 * place + 2]) for place, name in enumerate(names)}
@@ -244,7 +283,8 @@ def _shards(
                 shared[runs] = tuple(_members(runs, refs))
             inputs[role] = shared[runs]
         parameters: Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
-        yield Shard(ref, parameters, inputs, job["resource"])
+        identity = {name: values[place] for name, place in zip(decisive, places, strict=True)}
+        yield Shard(ref, parameters, inputs, job["resource"], identity, version)
 
 
 def _members(runs: Sequence[int], refs: Sequence[ArtifactRef]) -> Iterator[ArtifactRef]:
