@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from prmcal.db.tables.base import SCHEMA_VERSION
+from prmcal.db.layout import layout_of
 from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseError,
@@ -21,7 +21,7 @@ from prmcal.errors import (
     MissingDatabaseError,
 )
 
-__all__ = ["check_version", "connect", "driver_errors", "engine_for", "folder_in_the_way"]
+__all__ = ["connect", "driver_errors", "engine_for", "folder_in_the_way", "layout_in"]
 
 _LOCKED = ("Conflicting lock is held", "Could not set lock on file")
 _DISK = (
@@ -89,34 +89,9 @@ def driver_errors(path: Path) -> Iterator[None]:
         raise meaning from error
 
 
-def check_version(connection: sa.Connection, path: Path) -> None:
-    """Check that the layout of a database is the one that this version reads.
-
-    Raises
-    ------
-    DamagedDatabaseError
-        If the file was not written by prmcal.
-    DatabaseVersionError
-        If the layout is newer or older.
-    """
-    versions = connection.exec_driver_sql(
-        "SELECT table_name FROM duckdb_tables() WHERE table_name = 'schema_version' AND NOT internal"
-    ).all()
-    found = connection.exec_driver_sql("SELECT version FROM schema_version").scalar() if versions else None
-    if found is None:
-        raise DamagedDatabaseError(
-            f"{path} is a DuckDB file that prmcal did not write. Choose another folder or move the file."
-        )
-    if found > SCHEMA_VERSION:
-        raise DatabaseVersionError(
-            f"{path} was written by a newer version of prmcal (layout {found}; this version uses "
-            f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
-        )
-    if found < SCHEMA_VERSION:
-        raise DatabaseVersionError(
-            f"{path} was written by an older version of prmcal (layout {found}; this version uses "
-            f"{SCHEMA_VERSION}). {_rebuild(path)}"
-        )
+def layout_in(connection: sa.Connection, path: Path) -> int:
+    """Return the layout of a database file, as :func:`prmcal.db.layout.layout_of` does."""
+    return layout_of(connection, str(path), _rebuild(path))
 
 
 def folder_in_the_way(path: Path) -> DamagedDatabaseError:

@@ -1,4 +1,4 @@
-"""Short read-only connections to the published copy.
+"""Short read-only connections to the published copy, or to a leaderboard in a server.
 
 A caller that repeats its queries, such as the dashboard, can cache the answers until :func:`fingerprint` changes.
 """
@@ -13,22 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.connection import check_version, connect, engine_for
+from prmcal.db.connection import connect, engine_for, layout_in
+from prmcal.db.tables.base import SCHEMA_VERSION
 from prmcal.errors import MissingDatabaseError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Source", "connection_of", "fingerprint", "frame", "reading"]
+__all__ = ["Database", "Source", "connection_of", "fingerprint", "frame", "reading"]
 
-Source = Path | sa.Connection
-"""What a query reads: the path of a database file, or a connection from :func:`reading`."""
+Database = Path | sa.URL
+"""Where results are: the path of a database file, or the address of a database in a PostgreSQL server."""
+
+Source = Database | sa.Connection
+"""What a query reads: a database, or a connection from :func:`reading`."""
 
 # Connections of one process to one path share the file that DuckDB opened first, even after it was replaced. With one
 # connection at a time, each connection opens the current file.
 _one_at_a_time = threading.RLock()
 
 _PLAIN = (sa.String, sa.Integer, sa.Float, sa.Boolean)
+_DTYPES = {sa.Integer: "Int64", sa.REAL: "float32"}
 
 
 def fingerprint(path: Path) -> tuple[int, int, int] | None:
@@ -41,14 +46,16 @@ def fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
-    """Open a database file read-only for a short time. All queries on one connection see the same state.
+def reading(database: Database, patience: float = 5.0) -> Iterator[sa.Connection]:
+    """Open a database read-only for a short time. All queries on one connection see the same state.
+
+    A file of an earlier layout is read from a temporary copy in the current one, and stays as it is.
 
     Parameters
     ----------
-    path : Path
-        The published copy, :func:`prmcal.db.run_folder.published_path`. The file of the writer can be opened only
-        between its transactions.
+    database : Path or URL
+        The published copy, :func:`prmcal.db.run_folder.published_path`, or the address of a database in a server. The
+        file of the writer can be opened only between its transactions.
     patience : float
         Seconds to wait for a program that locks the file.
 
@@ -58,14 +65,36 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
         If there is no such file.
     DamagedDatabaseError, DatabaseVersionError, LockedDatabaseError
         If the file cannot be read.
+    DatabaseError
+        If the server cannot be reached, or has no results. The subclass tells which.
     """
-    if not path.exists():
+    if isinstance(database, sa.URL):
+        from prmcal.db.postgresql.connection import reading as reading_server
+
+        with reading_server(database) as connection:
+            yield connection
+        return
+    with _reading_file(database, patience) as connection:
+        yield connection
+
+
+@contextmanager
+def _reading_file(path: Path, patience: float) -> Iterator[sa.Connection]:
+    state = fingerprint(path)
+    if state is None:
         raise MissingDatabaseError(
             f"There are no results in {path.parent} yet. Run a grid into this folder first."
         )
-    with _one_at_a_time, connect(engine_for(path, read_only=True), path, patience) as connection:
-        check_version(connection, path)
-        yield connection
+    with _one_at_a_time:
+        with connect(engine_for(path, read_only=True), path, patience) as connection:
+            if layout_in(connection, path) == SCHEMA_VERSION:
+                yield connection
+                return
+        from prmcal.db.migrations.files import migrated_copy
+
+        copy = migrated_copy(path, state)
+        with connect(engine_for(copy, read_only=True), path, patience) as connection:
+            yield connection
 
 
 @contextmanager
@@ -79,17 +108,22 @@ def connection_of(source: Source) -> Iterator[sa.Connection]:
 
 
 def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
-    """Return the rows of a query. Integer columns have the dtype ``Int64``, which allows missing values."""
+    """Return the rows of a query, in the same form from a file and from a server.
+
+    Integer columns have the dtype ``Int64``, which allows missing values.
+    """
     import pandas as pd
 
     columns = [column for column in query.selected_columns if isinstance(column, sa.ColumnElement)]
-    whole = {column.name: "Int64" for column in columns if isinstance(column.type, sa.Integer)}
+    types = {
+        column.name: _DTYPES[kind] for column in columns for kind in _DTYPES if isinstance(column.type, kind)
+    }
     plain = all(isinstance(column.type, _PLAIN) for column in columns)
     with connection_of(source) as connection:
-        if plain:
-            return _plain_frame(connection, query).astype(whole)
+        if plain and connection.dialect.name == "duckdb":
+            return _plain_frame(connection, query).astype(types)
         try:
-            return pd.read_sql(query, connection).astype(whole)
+            return pd.read_sql(query, connection).astype(types)
         except pd.errors.DatabaseError as error:
             # Pandas hides the driver's error, which `reading` translates.
             raise (error.__cause__ or error) from None

@@ -20,7 +20,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.connection import check_version, connect, engine_for, folder_in_the_way
+from prmcal.db.connection import connect, engine_for, folder_in_the_way, layout_in
+from prmcal.db.layout import create_layout, has_tables
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import (
     Cell,
@@ -31,7 +32,6 @@ from prmcal.db.tables import (
     JobInput,
     Plugin,
     Question,
-    SchemaVersion,
 )
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
 from prmcal.errors import DatabaseStorageError, LoadError
@@ -146,7 +146,7 @@ class Writer:
     """Writes a database file. Each file must have one writer at a time.
 
     The file is open, and locked for all other programs, only during a transaction. If it does not exist, it is created
-    together with its folder.
+    together with its folder. If it is of an earlier layout, it is migrated to the current one.
 
     Parameters
     ----------
@@ -233,15 +233,15 @@ class Writer:
 
     def _prepare(self) -> None:
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():
-            tables = connection.exec_driver_sql(
-                "SELECT count(*) FROM duckdb_tables() WHERE NOT internal"
-            ).scalar_one()
-            if tables:
-                check_version(connection, self.path)
+            if not has_tables(connection):
+                # The file is new, or its process was killed before the first commit.
+                create_layout(connection)
                 return
-            # The file is new, or its process was killed before the first commit.
-            Base.metadata.create_all(connection)
-            connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+            layout = layout_in(connection, self.path)
+        if layout < SCHEMA_VERSION:
+            from prmcal.db.migrations.files import migrate_file
+
+            migrate_file(self.path, self._patience)
 
 
 def _value(row: Base, column: sa.Column[Any]) -> Any:
