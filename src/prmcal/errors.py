@@ -9,6 +9,7 @@
     ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
     │   └── NoAnswerError            the server behind a plugin did not answer
     ├── DataError                    a data set or an artifact cannot be read as it should be
+    │   └── BundleError              a bundle is damaged, altered, or not what it says
     ├── GridError                    the grid file is wrong
     ├── RunError                     the output folder is locked, or belongs to another grid
     ├── StorageError                 the disk is full or not writable
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 __all__ = [
     "ArtifactError",
+    "BundleError",
     "ClusterError",
     "DamagedDatabaseError",
     "DataError",
@@ -90,6 +92,10 @@ class NoAnswerError(PluginFailedError):
 
 class DataError(PrmcalError):
     """A data set or an artifact cannot be read as it should be."""
+
+
+class BundleError(DataError):
+    """A bundle is damaged or altered, or its content is not what it says. Nothing of it was kept."""
 
 
 class GridError(PrmcalError):

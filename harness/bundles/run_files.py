@@ -1,0 +1,142 @@
+"""The check that the files of a bundle are those of a run: its record, its plan, and artifacts of this plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from prmcal.db.metrics import Leaderboard
+from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder
+from prmcal.errors import BundleError, RunError
+from prmcal.harness.bundles.format import BundledFile
+from prmcal.harness.bundles.privacy import ENVIRONMENT
+from prmcal.harness.jobs.job import Labels
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.saved import read_plan
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
+from prmcal.registry.reading import reading
+
+__all__ = ["LARGEST_JSON", "check_run"]
+
+LARGEST_JSON = 2**28
+"""Bytes. The plan of the paper's grid has 20 million."""
+
+_RUN = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
+_SUFFIXES = (".json", ".parquet", ".safetensors")
+
+
+def check_run(folder: Path, files: Mapping[str, BundledFile], where: str) -> None:
+    """Check the files of a bundle, whose hashes are known to be right.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are.
+    files : mapping of str to BundledFile
+    where : str
+        The bundle, for the messages.
+
+    Raises
+    ------
+    BundleError
+        If a file is missing, is not one of a run, or says something else than the others.
+    """
+    for name in _RUN:
+        if name not in files:
+            raise BundleError(f"{where} lacks the file {name}.")
+    for name, about in files.items():
+        if not name.endswith(_SUFFIXES):
+            raise BundleError(f"{where} has a file of a kind that no run writes: {name}.")
+        if name.endswith(".json") and about.size > LARGEST_JSON:
+            raise BundleError(f"{where}: {name} is too large to be read.")
+    plan = _plan(folder, where)
+    with reading(f"{where}: {FAILURES_FILE} cannot be read", kind=BundleError):
+        json.loads((folder / FAILURES_FILE).read_text(encoding="utf-8"))
+    known = {artifact_folder(folder, shard.ref.kind, shard.ref.key) for shard in plan.shards()}
+    artifacts: dict[Path, dict[str, BundledFile]] = {}
+    for name, about in files.items():
+        if name in _RUN:
+            continue
+        path = folder / name
+        place = next((parent for parent in path.parents if parent in known), None)
+        if place is None:
+            raise BundleError(f"{where} has a file that its plan does not need: {name}.")
+        artifacts.setdefault(place, {})[path.relative_to(place).as_posix()] = about
+    for place, own in artifacts.items():
+        _check_artifact(place, own, f"{where}: {place.relative_to(folder).as_posix()}")
+
+
+def _plan(folder: Path, where: str) -> Plan:
+    with _of_a_run(f"{where}: {RECORD_FILE} is damaged."):
+        record = RunFolder(folder).record()
+    if record.plugin_files or record.log:
+        raise BundleError(f"{where} names files of its submitter's machine, which no bundle needs.")
+    if not set(record.environment) <= set(ENVIRONMENT) or not isinstance(record.grid.get("name"), str):
+        raise BundleError(f"{where} has a record that prmcal did not write.")
+    with _of_a_run(f"{where}: {PLAN_FILE} is damaged."):
+        plan = read_plan(folder, record.grid)
+    if plan is None:
+        raise BundleError(f"{where} has a plan of another grid than its record.")
+    with reading(f"{where}: {PLAN_FILE} is damaged", kind=BundleError):
+        _check_names(plan)
+    return plan
+
+
+def _check_names(plan: Plan) -> None:
+    """Raise an error unless the names and numbers of a plan, which become columns, have their types."""
+    from pydantic import TypeAdapter
+
+    cells = [(cell.leaderboard, cell.strategy, cell.target, cell.level) for cell in plan.cells]
+    plugins = [
+        (
+            kind,
+            each.name,
+            each.reference.plugin,
+            dict(each.reference.arguments),
+            dict(each.identity),
+            each.citation,
+        )
+        for kind, found in plan.plugins.items()
+        for each in found
+    ]
+    datasets = [(each.name, each.split, each.content_hash, each.grader_version) for each in plan.datasets]
+    questions = [
+        (each.id, each.text, each.answer, each.level, each.subject)
+        for data in plan.datasets
+        for each in data.questions
+    ]
+    for kind, values in (
+        (Labels, [asdict(job.labels) for job in plan.jobs]),
+        (tuple[Leaderboard, str, float | None, float | None], cells),
+        (tuple[str, str, str, dict[str, Any], dict[str, Any], str], plugins),
+        (tuple[str, str, str, str], datasets),
+        (tuple[str, str | None, str | None, int | None, str | None], questions),
+    ):
+        TypeAdapter(list[kind]).validate_json(json.dumps(values), strict=True)  # type: ignore[valid-type]
+
+
+@contextmanager
+def _of_a_run(message: str) -> Iterator[None]:
+    """Replace the message for the owner of a run, who can run the grid again."""
+    try:
+        yield
+    except RunError as error:
+        raise BundleError(message) from error
+
+
+def _check_artifact(place: Path, files: Mapping[str, BundledFile], where: str) -> None:
+    """Check that the manifest of an artifact has the files that are there."""
+    from pydantic import TypeAdapter
+
+    if MANIFEST_FILE not in files:
+        raise BundleError(f"{where} has no manifest.")
+    with reading(f"The manifest of {where} cannot be read", kind=BundleError):
+        manifest = TypeAdapter(Manifest).validate_json((place / MANIFEST_FILE).read_bytes())
+    there = {name: (each.size, each.sha256) for name, each in files.items() if name != MANIFEST_FILE}
+    if manifest.files != there:
+        raise BundleError(f"The manifest of {where} does not have its files.")

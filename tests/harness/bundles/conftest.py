@@ -1,0 +1,68 @@
+"""A small run with a calibrator that fails, and bundles of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import prmcal
+from prmcal.harness.bundles import About, write_bundle
+from prmcal.registry.plugin_files import load_plugin_file
+from tests.conftest import PLUGINS
+
+ABOUT = About("Lab A", "CC-BY-4.0", "First try.")
+PATH = "/home/ada/secret-project/weights.bin"
+BROKEN = f'''
+from prmcal import Calibrator, calibrator
+
+@calibrator("gone")
+class Gone(Calibrator):
+    """It cannot read a file of this machine."""
+
+    def fit(self, features, k, n):
+        raise FileNotFoundError("There is no file {PATH} on ada@wolke7.intern.example")
+
+    def predict(self, features):
+        return features[:, None]
+'''
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run. Tests must not write to it."""
+    folder = tmp_path_factory.mktemp("bundles")
+    broken = folder / "gone.py"
+    broken.write_text(BROKEN)
+    grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
+        "llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7}}],
+        "calibrators": ["uncalibrated", "temperature", "gone"],
+        "datasets": [{"name": "synthetic-questions", "questions": 10}],
+        "calibration": {
+            "name": "synthetic-questions",
+            "questions": 12,
+            "trajectories": 2,
+            "follow_ups": 4,
+        },
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
+        "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
+    }
+    prmcal.run(grid, folder / "run", workers=1, plugins=[PLUGINS / "synthetic.py", broken])
+    return folder / "run"
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the run, for tests that change it."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def bundle(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of all finished cells of the run."""
+    return write_bundle(finished, None, tmp_path_factory.mktemp("bundle") / "lab-a.bundle", ABOUT).path
+
+
+load_plugin_file(PLUGINS / "synthetic.py")
