@@ -1,0 +1,260 @@
+"""All artifacts of a plan: each is looked at, and computed again if it needs no model, on several processes."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from prmcal.db.text.formats import counted
+from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.costs.assumptions import seconds_without_model
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.plan import PlannedQuestions
+from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import Store
+from prmcal.harness.verifying.consistent.again import RELATIVE, computed_again, is_recomputed
+from prmcal.harness.verifying.consistent.contents import check_contents
+from prmcal.harness.verifying.context import VerifyingContext
+from prmcal.harness.verifying.drawing import drawing
+from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
+from prmcal.harness.verifying.record import Check
+from prmcal.harness.verifying.subject import Subject
+from prmcal.registry.excerpts import excerpt, message_of
+
+__all__ = ["Examined", "check_artifacts", "examine", "examined"]
+
+_TOGETHER = 24
+"""Shards that a process takes at a time. Those of one LLM, PRM and data set read the same tables."""
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found out about an artifact.
+
+    Attributes
+    ----------
+    ref : ArtifactRef
+    rows : int
+        Rows whose contents were checked.
+    strange : tuple of str
+        What is wrong with its contents.
+    again : bool
+        Whether it was computed again.
+    different : tuple of str
+        How the results differ.
+    unlike : str
+        Why it could not be computed again as it was; or empty.
+    """
+
+    ref: ArtifactRef
+    rows: int = 0
+    strange: tuple[str, ...] = ()
+    again: bool = False
+    different: tuple[str, ...] = ()
+    unlike: str = ""
+
+
+def examine(shard: Shard[Parameters], context: VerifyingContext, again: bool = True) -> Examined:
+    """Check the contents of an artifact, and compute it again if that needs no model and `again` is true."""
+    rows, strange = _contents(shard, context)
+    if not again or not is_recomputed(shard):
+        return Examined(shard.ref, rows, tuple(strange))
+    different, unlike = computed_again(shard, context)
+    return Examined(shard.ref, rows, tuple(strange), not unlike, tuple(different), unlike)
+
+
+def _contents(shard: Shard[Parameters], context: VerifyingContext) -> tuple[int, list[str]]:
+    try:
+        return check_contents(shard, context)
+    except PrmcalError as error:
+        return 0, [excerpt(str(error), 200).rstrip(".")]
+    except Exception as error:  # of tables with other columns than a run writes
+        return 0, [f"its tables cannot be read as those of a run ({excerpt(message_of(error), 150)})"]
+
+
+def examined(
+    subject: Subject,
+    workers: int,
+    plugin_files: Sequence[Path],
+    report: Callable[[int, int], None],
+    share: float = 1.0,
+    seed: int = 0,
+) -> dict[ArtifactRef, Examined]:
+    """Examine all artifacts that are here with everything that they read.
+
+    Parameters
+    ----------
+    subject : Subject
+    workers : int
+        Processes. With 1, this process does it.
+    plugin_files : sequence of Path
+        Plugin files that the processes load. This one has loaded them.
+    report : callable
+        Takes the number of finished artifacts and the number of all.
+    share : float
+        The share of results that are computed again, in (0, 1]. They are drawn at random.
+    seed : int
+        The seed of the verification, from which they are drawn.
+
+    Raises
+    ------
+    RunError
+        If a process dies, for example because there is no memory left.
+    """
+    chosen = _drawn(subject, share, seed)
+    groups = [[(shard, shard.ref in chosen) for shard in group] for group in _groups(subject)]
+    total = sum(map(len, groups))
+    found: dict[ArtifactRef, Examined] = {}
+    if workers == 1:
+        context = VerifyingContext(subject.store, subject.plan.datasets)
+        results: Iterator[list[Examined]] = (
+            [examine(shard, context, again) for shard, again in group] for group in groups
+        )
+        for part in results:
+            found |= {each.ref: each for each in part}
+            report(len(found), total)
+        return found
+    given = subject.directory, subject.plan.datasets, list(plugin_files)
+    try:
+        with (
+            _one_thread_each(),
+            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, given) as pool,
+        ):
+            for part in pool.map(_examine_group, groups):
+                found |= {each.ref: each for each in part}
+                report(len(found), total)
+    except BrokenProcessPool as error:
+        raise RunError(
+            "A process of the verification died, perhaps because there was no memory left. Run it again with fewer "
+            "--workers."
+        ) from error
+    return found
+
+
+def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Iterator[Check]:
+    """Check that artifacts are complete, that their rows are possible, and that results are those computed again."""
+    missing = subject.missing()
+    n = len(subject.manifests)
+    yield concluded(
+        subject,
+        "consistent",
+        "artifacts",
+        n,
+        (Flaw(f"{place_of(subject, ref)}: its artifact is absent or damaged", (ref,)) for ref in missing),
+        f"{counted(n, 'artifact')} match their manifests.",
+    )
+    rows = sum(each.rows for each in found.values())
+    yield concluded(
+        subject,
+        "consistent",
+        "rows and values",
+        rows,
+        (
+            Flaw(f"{place_of(subject, each.ref)}: {message}", (each.ref,))
+            for each in found.values()
+            for message in each.strange
+        ),
+        f"{counted(rows, 'row')} are those that their jobs promise, with possible values.",
+    )
+    again = [each for each in found.values() if each.again]
+    yield concluded(
+        subject,
+        "consistent",
+        "results computed again",
+        len(again),
+        (
+            Flaw(f"{place_of(subject, each.ref)}: {message}", (each.ref,))
+            for each in again
+            for message in each.different
+        ),
+        f"{counted(len(again), 'artifact')} with metrics, intervals, curves, replicates and calibrated rewards are "
+        f"equal when computed again, to {RELATIVE:g} of each number.{_of_all(subject, len(again))}",
+    )
+    unlike = [each for each in found.values() if each.unlike]
+    if unlike:
+        first = f"{place_of(subject, unlike[0].ref)}: {unlike[0].unlike}."
+        cells = subject.cells_behind(each.ref for each in unlike)
+        why = f"{counted(len(unlike), 'artifact')} could not be computed again. {first}"
+        yield not_made("consistent", "results of other versions", why, passed=False, cells=cells)
+
+
+def _of_all(subject: Subject, again: int) -> str:
+    """Say how many results were not computed again, if a part was drawn."""
+    every = sum(is_recomputed(shard) and shard.ref in subject.manifests for shard in subject.plan.shards())
+    if again >= every:
+        return ""
+    return (
+        f" They were drawn at random from {every:,}: one altered result is found with a probability of "
+        f"{again / every:.0%}, and one of ten with {1 - (1 - again / every) ** 10:.0%}."
+    )
+
+
+def _drawn(subject: Subject, share: float, seed: int) -> set[ArtifactRef]:
+    """Draw the artifacts that are computed again."""
+    refs = [shard.ref for shard in subject.plan.shards() if is_recomputed(shard)]
+    count = math.ceil(share * len(refs))
+    places = (
+        drawing(seed, "results").choice(len(refs), count, replace=False)
+        if count < len(refs)
+        else range(count)
+    )
+    return {refs[place] for place in places}
+
+
+def _groups(subject: Subject) -> list[list[Shard[Parameters]]]:
+    """Return the shards to examine: those that read the same artifacts together, the longest work first."""
+    by_labels: dict[tuple[str, str, str], list[Shard[Parameters]]] = defaultdict(list)
+    for shard in subject.plan.shards():
+        needed = (shard.ref, *(ref for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"))
+        fits = [ref for ref in needed if ref.kind == "fit"]
+        if all(ref in subject.manifests for ref in needed if ref not in fits or is_recomputed(shard)):
+            labels = subject.plan.job_of(shard.ref).labels
+            by_labels[labels.dataset, labels.llm, labels.prm].append(shard)
+    parts = [
+        shards[first : first + _TOGETHER]
+        for shards in by_labels.values()
+        for first in range(0, len(shards), _TOGETHER)
+    ]
+    return sorted(parts, key=lambda part: -sum(map(seconds_without_model, part)))
+
+
+_context: VerifyingContext | None = None
+"""The context of a process of the pool."""
+
+
+def _begin(directory: Path, datasets: Sequence[PlannedQuestions], plugin_files: Sequence[Path]) -> None:
+    global _context
+    from prmcal.registry.plugin_files import load_plugin_file
+
+    for file in plugin_files:
+        load_plugin_file(file)
+    _context = VerifyingContext(Store(directory), datasets)
+
+
+def _examine_group(group: Sequence[tuple[Shard[Parameters], bool]]) -> list[Examined]:
+    assert _context is not None
+    return [examine(shard, _context, again) for shard, again in group]
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let processes that are started meanwhile use one thread, so that they do not disturb each other."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(_ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

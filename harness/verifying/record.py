@@ -1,0 +1,182 @@
+"""The record of a verification: a small JSON file, which a merged leaderboard reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from prmcal.errors import DataError
+from prmcal.harness.storage.store import write_atomically
+from prmcal.registry.excerpts import excerpt
+from prmcal.registry.reading import reading
+
+__all__ = ["FORMAT", "Check", "Tier", "Verification", "read_verification", "write_verification"]
+
+FORMAT = 1
+"""The version of the file. A later version of prmcal raises it when it writes what this one cannot read."""
+
+Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
+"""The tiers, each of which includes those before it. They are those of ``prmcal.db.tables.submissions.TIERS``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check found.
+
+    Attributes
+    ----------
+    tier : {"consistent", "graded again", "scored again", "reproduced"}
+    check : str
+        Its name, such as "metrics computed again".
+    passed : bool
+        False if it found something wrong, and if it could not be made although the tier needs it.
+    n : int
+        What was checked: artifacts, rows, questions or prefixes, as the message says. 0 if it could not be made.
+    message : str
+        What was found, in sentences.
+    cells : tuple of str
+        The ids of the cells that the findings concern; empty if it passed.
+    """
+
+    tier: Tier
+    check: str
+    passed: bool
+    n: int
+    message: str
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome of a verification.
+
+    Attributes
+    ----------
+    submission : str
+        The id of the submission; empty for the folder of a run.
+    tier : {"consistent", "graded again", "scored again", "reproduced"}
+        The highest tier that was tried.
+    passed : bool
+        Whether every check of this tier and of those before it passed.
+    verified_by : str
+        The name that the verifier gave.
+    verified_at : str
+        The time in UTC, in ISO format.
+    prmcal_version : str
+        The version of prmcal that verified it.
+    seed : int
+        What random choices were made with. The verifier draws it, so a submitter cannot know what is checked.
+    checks : tuple of Check
+    """
+
+    submission: str
+    tier: Tier
+    passed: bool
+    verified_by: str
+    verified_at: str
+    prmcal_version: str
+    seed: int
+    checks: tuple[Check, ...]
+
+    @property
+    def failed_cells(self) -> tuple[str, ...]:
+        """The ids of the cells that a failed check names, each once, in their order."""
+        named = (cell for check in self.checks if not check.passed for cell in check.cells)
+        return tuple(dict.fromkeys(named))
+
+    def text(self) -> str:
+        """Return the JSON text of the record. Equal verifications have equal texts."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def write_verification(path: Path, verification: Verification) -> None:
+    """Write the record to a file.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be written.
+    """
+    write_atomically(path, verification.text())
+
+
+def read_verification(path: Path) -> Verification:
+    """Read the record of a verification.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is of a newer format, or is no record of a verification.
+    """
+    with reading(f"The verification {path} cannot be read", "Write it again with prmcal verify --out."):
+        content = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
+        raise DataError(
+            f"The verification {path} has the format {content['format']}, and this version of prmcal reads formats up "
+            f"to {FORMAT}. Install a newer version."
+        )
+    flaw = _flaw(content)
+    if flaw:
+        raise DataError(
+            f"{path} is no verification: {excerpt(flaw)} Write it again with prmcal verify --out."
+        )
+    known = {name: value for name, value in content.items() if name != "format"}
+    checks = tuple(Check(**{**each, "cells": tuple(each["cells"])}) for each in content["checks"])
+    return Verification(**{**known, "checks": checks})
+
+
+_TYPES: dict[str, type] = {
+    "format": int,
+    "submission": str,
+    "tier": str,
+    "passed": bool,
+    "verified_by": str,
+    "verified_at": str,
+    "prmcal_version": str,
+    "seed": int,
+    "checks": list,
+}
+_CHECK_TYPES: dict[str, type] = {
+    "tier": str,
+    "check": str,
+    "passed": bool,
+    "n": int,
+    "message": str,
+    "cells": list,
+}
+
+
+def _flaw(content: Any) -> str:
+    """Return what keeps JSON data from being a record; empty if nothing does."""
+    found = _flaw_of_fields(content, _TYPES)
+    if found:
+        return found
+    try:
+        datetime.fromisoformat(content["verified_at"])
+    except ValueError:
+        return f"its 'verified_at' is no time: {content['verified_at']!r}."
+    for each in content["checks"]:
+        found = _flaw_of_fields(each, _CHECK_TYPES)
+        if found:
+            return f"one of its checks is wrong: {found}"
+        if not all(isinstance(cell, str) for cell in each["cells"]):
+            return "the cells of a check must be texts."
+    if content["passed"] and not all(each["passed"] for each in content["checks"]):
+        return "it says that it passed, but one of its checks did not."
+    return ""
+
+
+def _flaw_of_fields(content: Any, types: dict[str, type]) -> str:
+    if not isinstance(content, dict):
+        return "it must be an object."
+    if content.keys() != types.keys():
+        return f"it must have the fields {', '.join(types)}. Got {', '.join(map(str, content)) or 'none'}."
+    for name, cls in types.items():
+        if type(content[name]) is not cls:  # A bool is an int, too.
+            return f"its '{name}' must be of the type {cls.__name__}."
+    if content["tier"] not in get_args(Tier):
+        return f"its 'tier' must be one of {', '.join(get_args(Tier))}. Got {content['tier']!r}."
+    return ""

@@ -1,0 +1,1 @@
+"""The tiers that repeat work on texts: grading, scoring and fitting, and sampling."""

@@ -1,0 +1,1 @@
+"""The four tiers as a whole: what each costs, and running them in their order."""

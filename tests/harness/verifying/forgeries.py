@@ -1,0 +1,393 @@
+"""Forgeries, as a forger would make them: functions that change an unpacked bundle and make all hashes fit again.
+
+A forger has the code and the models. So after a change, whatever can be computed again is, manifests match the files,
+and keys match what the plan says that they are made of, unless the forgery itself is about that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
+from scipy.special import logit
+
+from prmcal.db.run_folder import PLAN_FILE
+from prmcal.harness.bundles.digests import HASHES, text_hashes
+from prmcal.harness.jobs import compute
+from prmcal.harness.jobs.job import Job, Shard
+from prmcal.harness.jobs.parameters import FitParameters, Parameters
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.verifying.context import VerifyingContext
+from prmcal.harness.verifying.record import Tier
+from tests.harness.verifying.opened_bundle import TEST, Altered, Opened, with_parameters
+
+__all__ = ["FORGERIES", "Forgery"]
+
+CALIBRATION = "calibration"
+_BARE = 0
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A forgery and what finds it.
+
+    Attributes
+    ----------
+    name : str
+        What the forger did.
+    forge : callable
+        Changes a folder.
+    tier : {"consistent", "graded again", "scored again", "reproduced"}
+        The first tier that finds it.
+    check : str
+        The check that does.
+    needs_original : bool
+        Whether it is found only beside the results that it copies (``--against``).
+    """
+
+    name: str
+    forge: Callable[[Path], None]
+    tier: Tier
+    check: str
+    needs_original: bool = False
+
+
+def better_metrics(folder: Path) -> None:
+    def halve(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(**{name: table[name] / 2 for name in ("value", "low", "high")})
+
+    Opened(folder).change("calibration_metrics", "results", halve)
+
+
+def narrower_intervals(folder: Path) -> None:
+    def shrink(table: pd.DataFrame) -> pd.DataFrame:
+        ends = {name: table["value"] + (table[name] - table["value"]) / 3 for name in ("low", "high")}
+        return table.assign(**ends)
+
+    Opened(folder).change("strategy", "results", shrink)
+
+
+def _knowing_rewards(opened: Opened) -> None:
+    """Give all prefixes of right trajectories high rewards, and those of wrong ones low rewards."""
+    drawn = pd.concat([opened.read(each.ref, "trajectories") for each in opened.shards("rollout")])
+    correct = drawn.set_index(["question_id", "trajectory"])["correct"]
+
+    def know(table: pd.DataFrame) -> pd.DataFrame:
+        right = correct.loc[list(zip(table["question_id"], table["trajectory"], strict=True))].to_numpy()
+        reward = np.where(right, 0.9, 0.1)
+        return table.assign(reward=reward, logit=logit(reward).astype(np.float32))
+
+    opened.change("score", "rewards", know)
+
+
+def altered_rewards(folder: Path) -> None:
+    _knowing_rewards(Opened(folder))
+
+
+def altered_rewards_and_results(folder: Path) -> None:
+    opened = Opened(folder)
+    _knowing_rewards(opened)
+    opened.recompute()
+
+
+def _graded_right(
+    table: pd.DataFrame, chosen: np.ndarray, answers: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    changed = table.copy()
+    changed.loc[chosen, "verdict"] = "correct"
+    changed.loc[chosen, "correct"] = True
+    if answers is not None:
+        changed.loc[chosen, "answer"] = changed.loc[chosen, "question_id"].map(answers)
+    return changed
+
+
+def flipped_grades(folder: Path) -> None:
+    opened = Opened(folder)
+    opened.change(
+        "rollout",
+        "trajectories",
+        lambda table: _graded_right(
+            table,
+            (table["verdict"] == "incorrect").to_numpy() & (table["trajectory"] == table["trajectory"].max()),
+        ),
+    )
+    opened.recompute()
+
+
+def flipped_grades_and_answers(folder: Path) -> None:
+    opened = Opened(folder)
+    (planned,) = (each for each in opened.plan.datasets if each.split == TEST)
+    answers = {each.id: each.answer for each in planned.questions}
+    # The last trajectory has no success counts that would tell.
+    opened.change(
+        "rollout",
+        "trajectories",
+        lambda table: _graded_right(
+            table,
+            (table["verdict"] == "incorrect").to_numpy() & (table["trajectory"] == table["trajectory"].max()),
+            answers,
+        ),
+    )
+    opened.recompute()
+
+
+def swapped_questions(folder: Path) -> None:
+    opened = Opened(folder)
+    plan = json.loads((folder / PLAN_FILE).read_text())
+    for each in plan["datasets"]:
+        if each["split"] == TEST:
+            for row in each["questions"]:
+                row[1], row[2] = "What is 1 + 1?", "2"
+    (folder / PLAN_FILE).write_text(json.dumps(plan))
+    del opened
+
+
+def dropped_questions(folder: Path) -> None:
+    """Leave out the question of each shard that was answered worst."""
+    opened = Opened(folder)
+    (planned,) = (each for each in opened.plan.datasets if each.split == TEST)
+    kept = {place: each for place, each in enumerate(planned.questions) if place % 5}
+    ids = {each.id for each in kept.values()}
+    for kind, names in (
+        ("rollout", ("trajectories", HASHES)),
+        ("success", ("successes",)),
+        ("score", ("rewards", "scored_tokens")),
+        ("search", ("searches",)),
+        ("calibrated", ("calibrated_rewards",)),
+    ):
+        for name in names:
+            opened.change(kind, name, lambda table: table[table["question_id"].isin(ids)])
+    opened.ask(TEST, kept)
+    opened.recompute()
+
+
+def missing_rows(folder: Path) -> None:
+    opened = Opened(folder)
+    first = opened.read(opened.shards("success")[0].ref, "successes")["question_id"].iloc[0]
+    opened.change("success", "successes", lambda table: table[table["question_id"] != first])
+
+
+def leaked_questions(folder: Path) -> None:
+    """Give test questions the ids of calibration questions, as if calibrators had been fitted to the latter."""
+    opened = Opened(folder)
+    planned = {each.split: each.questions for each in opened.plan.datasets}
+    asked = dict(enumerate(planned[CALIBRATION]))
+    for place, stolen in enumerate(planned[TEST][:4]):
+        asked[place] = replace(stolen, id=asked[place].id)
+    opened.ask(CALIBRATION, asked)
+    opened.recompute()
+
+
+def fitted_to_test(folder: Path) -> None:
+    """Fit the calibrators that read scores to the test questions, and compute everything after it again."""
+    opened = Opened(folder)
+    context = VerifyingContext(opened.store, opened.plan.datasets)
+    rollouts = {"score": "score", "success": "success"}
+    for shard in opened.shards("fit", CALIBRATION):
+        if "hidden" in shard.inputs:
+            continue
+        inputs = {role: tuple(each.ref for each in opened.shards(kind)) for role, kind in rollouts.items()}
+        data = replace(shard.parameters.data, split=TEST)
+        assert isinstance(shard.parameters, FitParameters)
+        output = compute(
+            replace(shard, inputs=inputs, parameters=replace(shard.parameters, data=data)), context
+        )
+        assert output.save is not None
+        opened.store.write(shard.ref.kind, shard.ref.key, output.save, {"seconds": 0.1})
+    opened.recompute()
+
+
+def changed_seed(folder: Path) -> None:
+    """Give the artifacts the keys of another seed."""
+    opened = Opened(folder)
+    record = RunFolder(folder).record()
+    changed = replace(record, grid={**record.grid, "seed": 2})
+    RunFolder(folder).write_record(changed)
+    opened.grid = changed.grid
+
+    def alter(shard: Shard[Parameters]) -> Altered:
+        identity = dict(shard.identity)
+        return (identity | {"seed": 2} if "seed" in identity else identity), shard.parameters
+
+    opened.rekey(alter)
+
+
+def shuffled_copies(folder: Path) -> None:
+    """Give the artifacts the keys of another seed, with the trajectories of each question in another order."""
+    changed_seed(folder)
+    opened = Opened(folder)
+
+    def turn(table: pd.DataFrame) -> pd.DataFrame:
+        # The first two have success counts, so they change places among themselves.
+        place = table["trajectory"]
+        most = int(place.max())
+        turned = place.where(place < 2, 2 + (place - 2 + 1) % max(1, most - 1)).where(place >= 2, 1 - place)
+        order = [name for name in ("level", "question_id", "trajectory", "step") if name in table]
+        first = {each: number for number, each in enumerate(table["question_id"].unique())}
+        changed = table.assign(trajectory=turned, place=table["question_id"].map(first))
+        by = ["place" if name == "question_id" else name for name in order]
+        return changed.sort_values(by, kind="stable", ignore_index=True).drop(columns="place")
+
+    for kind, name in (
+        ("rollout", "trajectories"),
+        ("rollout", HASHES),
+        ("success", "successes"),
+        ("score", "rewards"),
+        ("score", "scored_tokens"),
+        ("calibrated", "calibrated_rewards"),
+    ):
+        opened.change(kind, name, turn)
+    opened.recompute()
+
+
+def inflated_counts(folder: Path) -> None:
+    opened = Opened(folder)
+
+    def inflate(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(successes=table["successes"].where(table["terminal"], table["follow_ups"]))
+
+    opened.change("success", "successes", inflate)
+    opened.recompute()
+
+
+def inflated_later_counts(folder: Path) -> None:
+    """Leave the bare questions as they are."""
+    opened = Opened(folder)
+
+    def inflate(table: pd.DataFrame) -> pd.DataFrame:
+        kept = table["terminal"] | (table["step"] == _BARE)
+        return table.assign(successes=table["successes"].where(kept, table["follow_ups"]))
+
+    opened.change("success", "successes", inflate)
+    opened.recompute()
+
+
+def best_of_several(folder: Path) -> None:
+    """Keep the best of several draws: every wrong trajectory becomes a right one, with its text and its scores."""
+    opened = Opened(folder)
+    keys = ["question_id", "trajectory"]
+    drawn = pd.concat([opened.read(each.ref, "trajectories") for each in opened.shards("rollout")])
+    right = drawn[drawn["correct"]].groupby("question_id")["trajectory"].first()
+    source = drawn[keys].assign(source=drawn["trajectory"])
+    wrong = (
+        ~drawn["correct"] & drawn["question_id"].isin(right.index) & (drawn["trajectory"] >= 2)
+    ).to_numpy()
+    source.loc[wrong, "source"] = source.loc[wrong, "question_id"].map(right)
+    source["source"] = source["source"].astype("int32")
+
+    def redraw(table: pd.DataFrame) -> pd.DataFrame:
+        own = source[source["question_id"].isin(table["question_id"].unique())]
+        found = own.merge(
+            table.rename(columns={"trajectory": "source"}),
+            on=["question_id", "source"],
+            how="left",
+            sort=False,
+        )
+        return found.drop(columns="source")[list(table.columns)]
+
+    opened.change("rollout", "trajectories", redraw)
+    opened.change("score", "rewards", redraw)
+    opened.change("score", "scored_tokens", redraw)
+    for shard in opened.shards("rollout"):
+        path = opened.store.folder("rollout", shard.ref.key)
+        parquet.write_table(
+            text_hashes(parquet.read_table(path / "trajectories.parquet")), path / f"{HASHES}.parquet"
+        )
+        opened.seal(shard.ref)
+    share = drawn.assign(correct=drawn["correct"] | wrong).groupby("question_id")["correct"].mean()
+
+    def follow(table: pd.DataFrame) -> pd.DataFrame:
+        better = np.round(table["question_id"].map(share) * table["follow_ups"]).astype("int32")
+        return table.assign(
+            successes=table["successes"].where(table["terminal"] | (table["step"] > 0), better)
+        )
+
+    opened.change("success", "successes", follow)
+    opened.recompute()
+
+
+def changed_arguments(folder: Path) -> None:
+    """Say that metrics were computed in another number of bins, and keep the keys."""
+    _edit_plan(folder, "identity")
+
+
+def changed_parameters(folder: Path) -> None:
+    """Say the same in the parameters only, which is what functions read."""
+    _edit_plan(folder, "parameters")
+
+
+def _edit_plan(folder: Path, part: str) -> None:
+    opened = Opened(folder)
+
+    def alter(shard: Shard[Parameters]) -> Shard[Parameters]:
+        if shard.ref.kind != "rollout":
+            return shard
+        if part == "parameters":
+            sampling = replace(shard.parameters.sampling, temperature=0.5)  # type: ignore[attr-defined]
+            return replace(shard, parameters=with_parameters(shard.parameters, sampling=sampling))
+        sampling = {**shard.identity["sampling"], "temperature": 0.5}
+        return replace(shard, identity={**shard.identity, "sampling": sampling})
+
+    jobs: dict[str, Job[Parameters]] = {}
+    for job in opened.plan.jobs:
+        sources = tuple(jobs[source.key] for source in job.inputs)
+        jobs[job.key] = Job(job.key, job.labels, tuple(map(alter, job.shards)), sources)
+    cells = tuple(replace(cell, job=jobs[cell.job.key]) for cell in opened.plan.cells)
+    opened.save(replace(opened.plan, jobs=tuple(jobs.values()), cells=cells, _shards={}, _owners={}))
+
+
+FORGERIES = (
+    Forgery("better metric values", better_metrics, "consistent", "results computed again"),
+    Forgery("narrower intervals", narrower_intervals, "consistent", "results computed again"),
+    Forgery("altered rewards", altered_rewards, "consistent", "results computed again"),
+    Forgery(
+        "altered rewards, with all results computed from them",
+        altered_rewards_and_results,
+        "scored again",
+        "scores",
+    ),
+    Forgery("grades flipped, answers kept", flipped_grades, "consistent", "one grade for an answer"),
+    Forgery("grades and answers flipped together", flipped_grades_and_answers, "graded again", "grades"),
+    Forgery(
+        "other question texts under the same ids",
+        swapped_questions,
+        "consistent",
+        "questions of the data sets",
+    ),
+    Forgery("an easy subset of the questions", dropped_questions, "consistent", "questions of the data sets"),
+    Forgery("rows of a hard question left out", missing_rows, "consistent", "rows and values"),
+    Forgery(
+        "test questions among the calibration questions",
+        leaked_questions,
+        "consistent",
+        "test and calibration questions",
+    ),
+    Forgery("calibrators fitted to test labels", fitted_to_test, "scored again", "fits repeated"),
+    Forgery(
+        "copies given as a new seed", changed_seed, "consistent", "copied trajectories", needs_original=True
+    ),
+    Forgery(
+        "copies in another order given as a new seed",
+        shuffled_copies,
+        "consistent",
+        "copied trajectories",
+        needs_original=True,
+    ),
+    Forgery("success counts inflated", inflated_counts, "consistent", "pass@1 and success of bare questions"),
+    Forgery(
+        "success counts inflated after the first step only",
+        inflated_later_counts,
+        "reproduced",
+        "own samples",
+    ),
+    Forgery("the best of several draws kept", best_of_several, "reproduced", "own samples"),
+    Forgery("other sampling in the plan, keys kept", changed_arguments, "consistent", "keys"),
+    Forgery(
+        "other sampling in the parameters only", changed_parameters, "consistent", "what keys are made of"
+    ),
+)

@@ -1,0 +1,138 @@
+"""The tests behind the checks keep their level, and records and tolerances are what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact
+
+from prmcal.errors import DataError
+from prmcal.harness.verifying.consistent.again import table_flaws
+from prmcal.harness.verifying.consistent.chances import same_chance
+from prmcal.harness.verifying.consistent.copies import copied
+from prmcal.harness.verifying.record import Check, Verification, read_verification, write_verification
+
+RECORD = Verification(
+    "0123456789ab",
+    "scored again",
+    False,
+    "A. Tester",
+    "2026-11-23T20:00:00+00:00",
+    "1.0",
+    7,
+    (
+        Check("consistent", "keys", True, 51, "All 51 keys hash to themselves."),
+        Check("scored again", "scores", False, 12, "2 of 12 logits differ.", ("a cell",)),
+    ),
+)
+
+
+def test_a_record_survives_the_file(tmp_path: Path) -> None:
+    write_verification(tmp_path / "record.json", RECORD)
+    assert read_verification(tmp_path / "record.json") == RECORD
+    assert RECORD.failed_cells == ("a cell",)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"format": 2}, "newer version"),
+        ({"tier": "believed"}, "'tier' must be one of"),
+        ({"passed": True}, "one of its checks did not"),
+        ({"passed": 1}, "'passed' must be of the type bool"),
+        ({"verified_at": "yesterday"}, "no time"),
+        ({"checks": [{"tier": "consistent"}]}, "one of its checks is wrong"),
+        ({"more": 1}, "must have the fields"),
+    ],
+)
+def test_a_wrong_record_is_refused(change: dict[str, object], problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(json.loads(RECORD.text()) | change))
+    with pytest.raises(DataError, match=problem):
+        read_verification(path)
+
+
+def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text(RECORD.text()[:40])
+    with pytest.raises(DataError, match="not JSON"):
+        read_verification(tmp_path / "record.json")
+
+
+@given(st.integers(0, 12), st.integers(0, 16))
+def test_for_one_question_the_test_of_chances_is_fishers(c: int, k: int) -> None:
+    found = same_chance(np.array([c]), np.array([12]), np.array([k]), np.array([16]))
+    table = [[c, 12 - c], [k, 16 - k]]
+    tails = [fisher_exact(table, alternative=each).pvalue for each in ("less", "greater")]
+    assert found is not None
+    assert found.p_value == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
+
+
+def test_honest_counts_seldom_differ() -> None:
+    random = np.random.default_rng(1)
+    below = 0
+    for _ in range(400):
+        p = random.beta(0.5, 0.5, 20)
+        m, n = np.full(20, 8), np.full(20, 16)
+        found = same_chance(random.binomial(m, p), m, random.binomial(n, p), n)
+        assert found is not None
+        below += found.p_value < 0.05
+    assert below <= 34  # 20 expected of an exact test, and fewer since counts are whole numbers
+
+
+def samples(random: np.random.Generator, kinds: int, questions: int = 20, m: int = 8) -> pd.DataFrame:
+    """Trajectories of an LLM that repeats itself: each text is one of some kinds, the first ones often."""
+    texts = np.minimum(random.geometric(2 / kinds, (questions, m)), kinds)
+    return pd.DataFrame(
+        {
+            "question_id": np.repeat([f"q{each}" for each in range(questions)], m),
+            "trajectory": np.tile(np.arange(m), questions),
+            "text_hash": [f"{q} {text}" for q, row in enumerate(texts) for text in row],
+        }
+    )
+
+
+@pytest.mark.parametrize("kinds", [3, 30, 1000])
+def test_copies_are_told_from_honest_samples_that_repeat_themselves(kinds: int) -> None:
+    random = np.random.default_rng(2)
+    one, other = samples(random, kinds), samples(random, kinds)
+    honest = copied(one, other)
+    assert honest is None or honest.p_value > 1e-3
+    same = copied(one, one)
+    assert same is not None
+    assert same.p_value < 1e-9
+    shuffled = one.copy()
+    shuffled["trajectory"] = np.concatenate([random.permutation(8) for _ in range(20)])
+    turned = copied(one, shuffled)
+    assert turned is not None
+    assert turned.p_value < 1e-9
+
+
+def test_honest_samples_keep_the_level_of_the_test_of_copies() -> None:
+    random = np.random.default_rng(3)
+    found = [copied(samples(random, 10), samples(random, 10)) for _ in range(100)]
+    assert sum(each is not None and each.p_value < 0.05 for each in found) <= 10
+
+
+def test_only_rounding_errors_are_forgiven() -> None:
+    stored = pa.table({"metric": ["a", "b", None], "value": [0.5, None, 1e6]})
+    close = pa.table({"metric": ["a", "b", None], "value": [0.5 * (1 + 1e-12), None, 1e6 * (1 - 1e-10)]})
+    far = pa.table({"metric": ["a", "c", None], "value": [0.5, 0.0, 1e6 + 1]})
+    assert not list(table_flaws("results", stored, close))
+    flaws = list(table_flaws("results", stored, far))
+    assert len(flaws) == 2
+    assert "1 of 3 values of 'metric'" in flaws[0]
+    assert "2 of 3 values of 'value' in 'results' differ by up to 1" in flaws[1]
+    assert "3 rows, and 2 when" in next(table_flaws("results", stored, far.slice(0, 2)))
+
+
+def test_failed_cells_are_named_once() -> None:
+    twice = replace(RECORD, checks=(*RECORD.checks, RECORD.checks[1]))
+    assert twice.failed_cells == ("a cell",)

@@ -1,0 +1,97 @@
+"""`prmcal verify` as a user runs it: the answer first, a record, exit codes, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prmcal.harness.bundles import About, write_bundle
+from prmcal.harness.verifying.record import read_verification
+from tests.conftest import Prmcal
+from tests.harness.verifying.forgeries import better_metrics
+from tests.harness.verifying.verified_run import bundle_of, verified_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return verified_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def bundle(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundle") / "results.prmcal"
+    write_bundle(run, None, path, About("A. Tester", "CC-BY-4.0"))
+    return path
+
+
+def test_a_bundle_without_texts_passes_the_first_tier(bundle: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    record = tmp_path / "record.json"
+    shown = prmcal("verify", bundle, "--by", "B. Verifier", "--out", record, "--workers", 2)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    found = read_verification(record)
+    assert shown.stdout.startswith(f"The submission {found.submission} passed the tier 'consistent'")
+    assert "runs no model" in shown.stderr  # The cost comes before the work.
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "Record: " not in line)
+    assert (found.passed, found.tier, found.verified_by) == (True, "consistent", "B. Verifier")
+
+
+def test_texts_can_be_supplied(run: Path, bundle: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    alone = prmcal("verify", bundle, "--tier", "graded", "--workers", 1, "--out", tmp_path / "alone.json")
+    assert alone.returncode == 4
+    assert "did NOT pass the tier 'graded again'" in alone.stdout.splitlines()[0]
+    assert "Give them with --texts-from" in " ".join(alone.stdout.split())
+    assert read_verification(tmp_path / "alone.json").failed_cells
+    helped = prmcal("verify", bundle, "--tier", "graded", "--workers", 1, "--texts-from", run)
+    assert helped.returncode == 0, helped.stdout
+
+
+def test_a_forged_bundle_fails_with_its_cells(run: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    folder = bundle_of(run, tmp_path / "forged")
+    better_metrics(folder)
+    shown = prmcal("verify", folder, "--workers", 1)
+    assert shown.returncode == 4
+    first = shown.stdout.splitlines()
+    assert "did NOT pass the tier 'consistent'" in first[0]
+    assert first[2].startswith("results computed again: calibration metrics of nano-weak")
+    assert "calibration/nano-weak/nano-prm/uncalibrated/nano-math" in shown.stdout
+
+
+def test_a_strategy_of_another_version_is_not_checked(run: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    folder = bundle_of(run, tmp_path / "later")
+    plan = json.loads((folder / "plan.json").read_text())
+    for job in plan["jobs"]:
+        if job["kind"] == "calibration_metrics":
+            job["version"] += 1
+    (folder / "plan.json").write_text(json.dumps(plan))
+    shown = prmcal("verify", folder, "--workers", 1)
+    assert shown.returncode == 4
+    assert "not checked" in shown.stdout
+    assert "was computed by version" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nowhere.prmcal"], "There is no bundle or folder nowhere.prmcal"),
+        (["BUNDLE", "--tier", "believed"], "--tier must be one of consistent, graded, scored, reproduced"),
+        (["BUNDLE", "--out", "no/such/record.json"], "does not exist"),
+        (["BUNDLE", "--texts-from", "nowhere"], "There is no bundle or folder nowhere for --texts-from"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    arguments: list[str], problem: str, bundle: Path, prmcal: Prmcal
+) -> None:
+    shown = prmcal("verify", *[str(bundle) if each == "BUNDLE" else each for each in arguments])
+    assert shown.returncode == 2
+    assert problem in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_a_bundle_that_was_cut_off_is_refused(bundle: Path, tmp_path: Path, prmcal: Prmcal) -> None:
+    cut = tmp_path / "cut.prmcal"
+    cut.write_bytes(bundle.read_bytes()[:-100])
+    shown = prmcal("verify", cut)
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr

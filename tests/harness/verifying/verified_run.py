@@ -1,0 +1,80 @@
+"""A small run of the nano models, and bundles of it, which tests copy and change."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prmcal
+from prmcal.db.run_folder import published_path
+from prmcal.harness.bundles import About, unpack, write_bundle
+
+__all__ = ["GRID", "bundle_of", "shared_folder", "verified_run"]
+
+GRID: dict[str, Any] = {
+    "name": "verified",
+    "seed": 1,
+    "llms": [
+        {
+            "name": "nano-weak",
+            "plugin": "transformers",
+            "arguments": {"checkpoint": "nano:weak", "dtype": "float32"},
+        }
+    ],
+    "prms": [
+        {"name": "nano-prm", "plugin": "qwen", "arguments": {"checkpoint": "nano:prm", "dtype": "float32"}}
+    ],
+    "calibrators": [
+        "uncalibrated",
+        "temperature",
+        "isotonic",
+        {"name": "quantiles", "plugin": "monotone-quantile"},
+    ],
+    "calibration": {
+        "name": "nano-math",
+        "split": "calibration",
+        "questions": 12,
+        "trajectories": 2,
+        "follow_ups": 4,
+    },
+    "datasets": [{"name": "nano-math", "split": "test", "questions": 10}],
+    "sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256},
+    "measurement": {"measured": 2, "follow_ups": 8, "bins": 5, "replicates": 100},
+    "scaling": {"samples": 8, "targets": [0.99], "levels": [0.5]},
+    "shards": {"questions": 5, "trajectories": 8},
+    "league": True,
+    "strategies": [
+        "pass@1",
+        "best-of-n",
+        "best-of-n + IAS",
+        {"name": "search", "plugin": "beam search", "arguments": {"width": 2, "expansions": 2}},
+    ],
+}
+
+
+def verified_run(factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run. All processes of the tests share it. Tests must not write to it."""
+    folder = shared_folder(factory) / "verified-run"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not published_path(folder).exists():
+            prmcal.run(GRID, folder, workers=1)
+    return folder
+
+
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """The folder that all processes of the tests share."""
+    common = factory.getbasetemp()
+    return common.parent if "PYTEST_XDIST_WORKER" in os.environ else common
+
+
+def bundle_of(run: Path, folder: Path, texts: bool = True) -> Path:
+    """Write a bundle of a run, and unpack it into a folder, where it can be changed."""
+    bundle = folder.with_suffix(".prmcal")
+    write_bundle(run, None, bundle, About("A. Tester", "CC-BY-4.0"), texts=texts)
+    unpack(bundle, folder)
+    return folder
