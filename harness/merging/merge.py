@@ -1,0 +1,240 @@
+"""Merge submissions into one leaderboard, so that it is as before or complete whenever the merge is killed.
+
+Nothing is written before all inputs were read and checked. Then the artifacts are added, which nobody reads yet; then
+the submissions, each as a whole; and at last the plan and the database, which are replaced in one step each. A merge
+that was killed is continued by the same command, and each step leaves alone what is there already.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from prmcal.db.reader import reading
+from prmcal.db.run_folder import LOCK_FILE, published_path
+from prmcal.db.tables import Submission, Verification
+from prmcal.errors import DatabaseError, RunError
+from prmcal.harness.merging.artifacts import add_artifact, recover
+from prmcal.harness.merging.conflicts import Conflict, conflicts_in
+from prmcal.harness.merging.recording import write_leaderboard
+from prmcal.harness.merging.submissions.folder import (
+    incoming,
+    is_merged,
+    submissions_root,
+    verifications_root,
+)
+from prmcal.harness.merging.submissions.inputs import ABOUT_FILES, merged_submissions, read_inputs
+from prmcal.harness.merging.submissions.submitted import Submitted
+from prmcal.harness.merging.submissions.verifications import Recorded, read_recorded
+from prmcal.harness.merging.union import Union, union_of
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import Store, storage_errors, write_atomically
+
+__all__ = ["MergeSummary", "merge", "rebuild_merged"]
+
+
+@dataclass(frozen=True)
+class MergeSummary:
+    """What a merge did.
+
+    Attributes
+    ----------
+    added, known : tuple of Submitted
+        The submissions that are new, and those of the inputs that were merged before.
+    verifications : int
+        The records of verifications that are new.
+    union : Union
+        The leaderboard.
+    new_cells, same_cells : int
+        The finished cells of the added submissions that the leaderboard did not have, and those that it had, or that
+        several of them have with equal results.
+    artifacts, same_artifacts : int
+        The artifacts that were added or completed, and those that were there.
+    conflicts : tuple of Conflict
+    seconds : float
+    """
+
+    added: tuple[Submitted, ...]
+    known: tuple[Submitted, ...]
+    verifications: int
+    union: Union
+    new_cells: int
+    same_cells: int
+    artifacts: int
+    same_artifacts: int
+    conflicts: tuple[Conflict, ...]
+    seconds: float
+
+
+def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
+    """Merge runs, bundles, merged leaderboards and verifications into a leaderboard.
+
+    Parameters
+    ----------
+    out : Path
+        A new or an empty folder, or a merged leaderboard, which is extended.
+    inputs : sequence of Path
+
+    Raises
+    ------
+    PrmcalError
+        If `out` is something else or is locked, or an input is damaged or altered. Nothing was merged then.
+    StorageError
+        If the disk is full. The leaderboard is as before then, and the same command continues.
+    """
+    begin = time.monotonic()
+    _check_out(out)
+    new = not out.exists()
+    with RunFolder(out).lock():
+        try:
+            summary = _merge(out, inputs, begin)
+        finally:
+            shutil.rmtree(incoming(out), ignore_errors=True)
+            if not is_merged(out):  # Nothing was merged.
+                (out / LOCK_FILE).unlink(missing_ok=True)
+                if new:
+                    with suppress(OSError):
+                        out.rmdir()
+    return summary
+
+
+def rebuild_merged(directory: Path) -> int:
+    """Write the database of a merged leaderboard again from its submissions. Return the number of cells.
+
+    Raises
+    ------
+    BundleError
+        If a submission in the folder is damaged.
+    StorageError
+        If the database cannot be written.
+    """
+    with RunFolder(directory).lock():
+        recover(directory)
+        union = union_of(merged_submissions(directory))
+        if not union.submissions:
+            raise RunError(
+                f"{directory} has no submission. Merge one: prmcal merge {directory} DIR_OR_BUNDLE"
+            )
+        try:
+            write_leaderboard(directory, union, _recorded(directory), verify=True)
+        finally:
+            shutil.rmtree(incoming(directory), ignore_errors=True)
+    return len(union.plan.cells)
+
+
+def _check_out(out: Path) -> None:
+    if not out.is_dir() or is_merged(out):
+        return
+    if any(path.name not in (LOCK_FILE, incoming(out).name, "artifacts") for path in out.iterdir()):
+        raise RunError(
+            f"{out} holds files that are not from a merged leaderboard. Nothing was changed. Choose a new or an empty "
+            "folder for the merged leaderboard."
+        )
+
+
+def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
+    with storage_errors(out):
+        recover(out)
+        shutil.rmtree(incoming(out), ignore_errors=True)
+        incoming(out).mkdir()
+    own = {each.submission_id: each for each in merged_submissions(out)}
+    given = read_inputs(inputs, out)
+    recorded = [read_recorded(path) for path in given.verifications]
+    added = {each.submission_id: each for each in given.submissions if each.submission_id not in own}
+    union = union_of([*own.values(), *added.values()])
+    if not union.submissions:
+        raise RunError("There is no submission to merge: a verification alone makes no leaderboard.")
+    store = Store(out)
+    with storage_errors(out):
+        counts = _add_artifacts(store, union, own)
+        for each in added.values():
+            _commit(each, out)
+        new_records = _add_records(out, recorded)
+    every = _recorded(out)
+    if not _is_current(out, union, every):
+        write_leaderboard(out, union, every)
+    new_cells, same_cells = _count_cells(union, own, added)
+    return MergeSummary(
+        added=tuple(added.values()),
+        known=tuple(own[each.submission_id] for each in given.submissions if each.submission_id in own),
+        verifications=new_records,
+        union=union,
+        new_cells=new_cells,
+        same_cells=same_cells,
+        artifacts=counts[0],
+        same_artifacts=counts[1],
+        conflicts=tuple(conflicts_in(union, store)),
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _add_artifacts(store: Store, union: Union, own: dict[str, Submitted]) -> tuple[int, int]:
+    """Add what is missing, and return the number of artifacts that were added and of those that were there."""
+    found = [0, 0]
+    for submission in union.submissions:
+        for ref in submission.contents:
+            # What is merged already needs a place of its own only if it is in conflict.
+            if submission.submission_id not in own or ref in union.conflicts:
+                was_there = not add_artifact(store, union.stored(submission, ref), submission.files_of(ref))
+                found[was_there] += 1
+    return found[0], found[1]
+
+
+def _commit(submission: Submitted, out: Path) -> None:
+    """Put a submission, whose artifacts are there, into its place."""
+    root = submissions_root(out)
+    root.mkdir(exist_ok=True)
+    fresh = root / f".{submission.submission_id}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    for name in ABOUT_FILES:
+        if (submission.folder / name).exists():
+            shutil.copyfile(submission.folder / name, fresh / name)
+    fresh.rename(root / submission.submission_id)
+
+
+def _add_records(out: Path, recorded: Sequence[Recorded]) -> int:
+    root = verifications_root(out)
+    root.mkdir(exist_ok=True)
+    new = {
+        each.verification_id: each
+        for each in recorded
+        if not (root / f"{each.verification_id}.json").exists()
+    }
+    for each in new.values():
+        write_atomically(root / f"{each.verification_id}.json", each.content.decode())
+    return len(new)
+
+
+def _recorded(directory: Path) -> list[Recorded]:
+    return [read_recorded(path) for path in sorted(verifications_root(directory).glob("*.json"))]
+
+
+def _is_current(out: Path, union: Union, recorded: Sequence[Recorded]) -> bool:
+    """Return whether the database has exactly these submissions and verifications."""
+    try:
+        with reading(published_path(out)) as connection:
+            submissions = set(connection.execute(sa.select(Submission.submission_id)).scalars())
+            verifications = set(connection.execute(sa.select(Verification.verification_id)).scalars())
+    except DatabaseError:
+        return False
+    return submissions == {each.submission_id for each in union.submissions} and verifications == {
+        each.verification_id for each in recorded
+    }
+
+
+def _count_cells(union: Union, own: dict[str, Submitted], added: dict[str, Submitted]) -> tuple[int, int]:
+    """Return how many finished cells of the added submissions are new, and how many are there already."""
+    new = same = 0
+    for merged in union.cells.values():
+        before = any(each.submission_id in own for each in merged.done)
+        came = sum(each.submission_id in added for each in merged.done)
+        new += came > 0 and not before
+        same += came - (came > 0 and not before)
+    return new, same

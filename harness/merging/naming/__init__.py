@@ -1,0 +1,8 @@
+"""The names on a merged leaderboard, which tell variants apart, and their order.
+
+differences     what differs between things of one name, in words
+names           the names of plugins and data sets that differ under one name
+namespaces      which submissions may be compared row by row, and the names of LLMs in each
+order           one order of names from the orders of several submissions
+catalogue       plugins, data sets and metrics with their names, in their order
+"""

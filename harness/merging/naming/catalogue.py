@@ -1,0 +1,107 @@
+"""What a merged leaderboard says of its plugins, data sets and metrics, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from prmcal.db.metrics import Metric
+from prmcal.harness.jobs.job import Labels
+from prmcal.harness.merging.naming.namespaces import Names
+from prmcal.harness.merging.naming.order import merged_order
+from prmcal.harness.merging.submissions.submitted import Submitted
+from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
+
+__all__ = ["Catalogue"]
+
+_DATASET = "dataset"
+
+
+class Catalogue:
+    """The plugins, data sets and metrics of all submissions.
+
+    Plugins have the order of most submissions, and variants of one name stand together. See
+    :func:`prmcal.harness.merging.naming.order.merged_order`.
+
+    Parameters
+    ----------
+    submissions : sequence of Submitted
+        In their order.
+    names : Names
+    """
+
+    def __init__(self, submissions: Sequence[Submitted], names: Names) -> None:
+        self._submissions = submissions
+        self._names = names
+        self._kinds = list(dict.fromkeys(kind for each in submissions for kind in each.plan.plugins))
+        self._places: dict[tuple[str, str], int] = {}
+        for kind in self._kinds:
+            order = merged_order(each.orders.get(kind, ()) for each in submissions)
+            variants: dict[str, dict[str, None]] = {name: {} for name in order}
+            for base, name, _ in self._named(kind):
+                variants.setdefault(base, {})[name] = None
+            for name in (name for names in variants.values() for name in names):
+                self._places[kind, name] = len(self._places)
+
+    def place(self, kind: str, name: str) -> int:
+        """Return the place of a plugin among those of its kind; -1 for an empty name."""
+        return self._places.get((kind, name), -1)
+
+    def places(self, labels: Labels) -> tuple[int, ...]:
+        """Return the places of the plugins of a job or a cell."""
+        named = (
+            ("llm", labels.llm),
+            ("prm", labels.prm),
+            ("calibrator", labels.calibrator),
+            (_DATASET, labels.dataset),
+        )
+        return tuple(self.place(kind, name) for kind, name in named)
+
+    def plugins(self) -> dict[str, tuple[PlannedPlugin, ...]]:
+        """Return the plugins of each kind in their order."""
+        found: dict[str, tuple[PlannedPlugin, ...]] = {}
+        for kind in self._kinds:
+            first: dict[str, PlannedPlugin] = {}
+            for _, name, plugin in self._named(kind):
+                first.setdefault(name, replace(plugin, reference=replace(plugin.reference, name=name)))
+            found[kind] = tuple(
+                first[name] for name in sorted(first, key=lambda name: self.place(kind, name))
+            )
+        return found
+
+    def datasets(self) -> tuple[PlannedQuestions, ...]:
+        """Return the questions of each split in use: with their texts, if a submission has them."""
+        found: dict[tuple[str, str], PlannedQuestions] = {}
+        for each in self._submissions:
+            for data in each.plan.datasets:
+                name = self._names.dataset(each, data.name, data.split)
+                known = found.get((name, data.split))
+                if known is None or (_has_texts(data) and not _has_texts(known)):
+                    found[name, data.split] = replace(data, name=name)
+        return tuple(found[key] for key in sorted(found, key=lambda key: (self.place(_DATASET, key[0]), key)))
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics in the order of columns."""
+        first = {metric.name: metric for each in reversed(self._submissions) for metric in each.plan.metrics}
+        return tuple(
+            first[name]
+            for name in merged_order(
+                [metric.name for metric in each.plan.metrics] for each in self._submissions
+            )
+        )
+
+    def _named(self, kind: str) -> Iterator[tuple[str, str, PlannedPlugin]]:
+        """Yield the plugins of a kind with their names in the grid and on the leaderboard, namespace by namespace."""
+        for submission in sorted(self._submissions, key=lambda each: (self._names.number(each), each.place)):
+            # By their names, since the order of one submission does not count.
+            for plugin in sorted(submission.plan.plugins.get(kind, ()), key=lambda plugin: plugin.name):
+                if kind != _DATASET:
+                    yield plugin.name, self._names.plugin(submission, kind, plugin.name), plugin
+                    continue
+                for data in submission.plan.datasets:
+                    if data.name == plugin.name:
+                        yield data.name, self._names.dataset(submission, data.name, data.split), plugin
+
+
+def _has_texts(data: PlannedQuestions) -> bool:
+    return all(question.text is not None for question in data.questions)

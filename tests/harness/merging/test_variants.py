@@ -1,0 +1,146 @@
+"""Other seeds, versions and contents of equal keys are rows of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from prmcal.db.queries.catalog import cells, history, leaderboard, seed_spreads
+from prmcal.db.run_folder import published_path
+from prmcal.harness.merging.merge import merge
+from prmcal.harness.planning.saved import read_plan
+from prmcal.harness.storage.folder import RunFolder
+from tests.conftest import Prmcal
+from tests.harness.merging.altered import with_other_rewards
+from tests.harness.merging.small_runs import GRID, WEAK, Part, leaderboards, run
+
+CELL = "calibration/weak/verifier/isotonic/synthetic-questions"
+
+
+@pytest.fixture(scope="module")
+def seeds(parts: Mapping[str, Path], second_seed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("seeds") / "out"
+    merge(out, [parts["llm"], second_seed])
+    return out
+
+
+def test_another_seed_is_a_replicate(seeds: Path, parts: Mapping[str, Path], second_seed: Path) -> None:
+    board = leaderboard(published_path(seeds), "calibration").set_index("cell_id")
+    assert set(board["llm"]) == {"weak (seed 3)", "weak (seed 4)"}
+    singles = [
+        leaderboard(published_path(run), "calibration").set_index("cell_id")
+        for run in (parts["llm"], second_seed)
+    ]
+    values = [single.loc[CELL, "brier"] for single in singles]
+    for seed, single in zip((3, 4), singles, strict=True):
+        row = board.loc[CELL.replace("weak", f"weak (seed {seed})")]
+        assert (
+            row["brier"] == single.loc[CELL, "brier"]
+            and row["brier_standing"] == single.loc[CELL, "brier_standing"]
+        )
+        assert row["variant"] == f"seed {seed}" and row["seeds"] == 2
+        assert row["brier_between_seeds"] == pytest.approx(statistics.stdev(values))
+    spread = seed_spreads(published_path(seeds)).set_index(["cell_id", "metric"]).loc[(row.name, "brier")]
+    assert (spread["lowest"], spread["highest"]) == (min(values), max(values))
+    assert len(history(published_path(seeds), CELL, "brier")) == 2
+
+
+def test_the_spread_between_seeds_is_shown(prmcal: Prmcal, seeds: Path) -> None:
+    shown = prmcal("show", "weak (seed 4)/verifier/isotonic/synthetic-questions", "--dir", seeds)
+    assert "Between seeds, over all questions" in prmcal("show", 1, "--dir", seeds).stdout + shown.stdout
+    told = prmcal("leaderboard", seeds, "--table", "calibration").stdout
+    assert "Measured with several seeds: 12 of these cells." in told
+
+
+def test_another_version_has_it_in_its_name(parts: Mapping[str, Path], tmp_path: Path) -> None:
+    older = _with_other_version(parts["dataset"], tmp_path / "older", "isotonic", 0)
+    merge(tmp_path / "out", [parts["dataset"], older])
+    board = leaderboard(published_path(tmp_path / "out"), "calibration")
+    assert list(board["calibrator"].unique()[:2]) == ["uncalibrated", "temperature"]
+    assert set(board["calibrator"].unique()[2:]) == {"isotonic (version 0)", "isotonic (version 1)"}
+    outdated = dict(zip(board["calibrator"], board["outdated"], strict=True))
+    assert outdated["isotonic (version 0)"] == "isotonic 0, now 1"
+    assert pd.isna(outdated["isotonic (version 1)"]) and pd.isna(outdated["temperature"])
+
+
+def test_a_new_version_that_changes_nothing_for_the_arguments_is_current(tmp_path: Path) -> None:
+    fixed = run(
+        tmp_path / "run", Part({"llms": [WEAK], "strategies": ["weighted best-of-n"], "league": False})
+    )
+    plan = read_plan(fixed, RunFolder(fixed).record().grid)
+    assert plan is not None and plan.plugins["strategy"][0].identity["version"] == "1"
+    merge(tmp_path / "out", [fixed])
+    board = leaderboard(published_path(tmp_path / "out"), "scaling")
+    assert len(board) and board["outdated"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "llms", "datasets"),
+    [
+        ({"sampling": {"temperature": 0.5}}, {"weak (temperature 0.7)", "weak (temperature 0.5)"}, 2),
+        ({"scaling": {**GRID["scaling"], "samples": 3}}, {"weak (samples 4)", "weak (samples 3)"}, 2),
+        ({"datasets": [{"name": "synthetic-questions", "questions": 6}]}, {"weak"}, 3),
+    ],
+)
+def test_other_conditions_and_other_questions_are_told_by_name(
+    parts: Mapping[str, Path],
+    tmp_path: Path,
+    changes: Mapping[str, Any],
+    llms: set[str],
+    datasets: int,
+) -> None:
+    other = run(tmp_path / "other", Part({"llms": [WEAK], **changes}))
+    merge(tmp_path / "out", [parts["llm"], other])
+    board = leaderboard(published_path(tmp_path / "out"), "scaling")
+    assert set(board["llm"]) == llms
+    assert board["dataset"].nunique() == datasets
+    assert not board.duplicated(["dataset", "llm", "prm", "calibrator", "strategy", "target", "level"]).any()
+
+
+def test_results_that_contradict_each_other_both_stay(
+    prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
+) -> None:
+    altered = with_other_rewards(parts["dataset"], tmp_path / "altered", 3, -0.25)
+    told = prmcal("merge", tmp_path / "out", parts["dataset"], altered, parts["llm"])
+    assert told.returncode == 0, told.stderr
+    text = " ".join(told.stdout.split())
+    assert "Conflict: 1 artifact with equal key and different content." in text
+    assert "3 of " in text and "rows of rewards.parquet differ by up to 0.25 in reward" in text
+    merge(tmp_path / "other order", [altered])
+    merge(tmp_path / "other order", [parts["llm"], parts["dataset"]])
+    assert leaderboards(tmp_path / "out") == leaderboards(tmp_path / "other order")
+    board = cells(published_path(tmp_path / "out"))
+    contradicting = board[board["variant"].str.contains("conflict")]
+    assert len(contradicting) == sum(board["base_id"].isin(contradicting["base_id"])) > 0
+    assert "differs" not in prmcal("rebuild", tmp_path / "out").stderr
+
+
+def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path:
+    """Copy a run as if an earlier version of a plugin had computed it, with other keys of the jobs behind it."""
+    shutil.copytree(run, out)
+    record = RunFolder(out).record()
+    plan = read_plan(out, record.grid)
+    assert plan is not None
+    text = (out / "plan.json").read_text()
+    behind = [job for job in plan.jobs if job.labels.calibrator == plugin]
+    for job in {job.key: job for job in behind}.values():
+        text = text.replace(job.key, _other(job.key))
+        for ref in job.refs:
+            text = text.replace(ref.key, _other(ref.key))
+            (out / "artifacts" / ref.kind / ref.key).rename(out / "artifacts" / ref.kind / _other(ref.key))
+    content = json.loads(text)
+    (entry,) = (each for each in content["plugins"]["calibrator"] if each["reference"]["name"] == plugin)
+    entry["identity"]["version"] = version
+    (out / "plan.json").write_text(json.dumps(content))
+    return out
+
+
+def _other(key: str) -> str:
+    return f"{key[:-4]}0000"
