@@ -29,6 +29,7 @@ from prmcal.dashboard.views import (
     overview,
     runs,
     scaling,
+    submissions,
     trajectories,
     try_it,
 )
@@ -48,7 +49,7 @@ _STYLE = """<style>
 .stMainBlockContainer h2 { font-size: 1.4rem; }
 </style>"""
 
-_RUNS, _TRY_IT = "runs", "try-it"
+_RUNS, _SUBMISSIONS, _TRY_IT = "runs", "submissions", "try-it"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES = {
@@ -59,6 +60,7 @@ _PAGES = {
     "league": (league, "League"),
     "compare": (compare, "Compare"),
     "trajectories": (trajectories, "Trajectories"),
+    _SUBMISSIONS: (submissions, "Submissions"),
     _RUNS: (runs, "Runs"),
 }
 
@@ -93,10 +95,19 @@ def main() -> None:
     )
     st.html(_STYLE)
     enter_page(page.url_path)
-    show_links(pages, page, context_of(path))
+    linked = {url: each for url, each in pages.items() if url != _SUBMISSIONS or _is_merged(path)}
+    show_links(linked, page, context_of(path))
     choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
     _show(page, path, follow_run(path))
+
+
+def _is_merged(path: Path) -> bool:
+    """Return whether there is a page Submissions to go to. A database that cannot be read has none."""
+    try:
+        return bool(ask(path, "is_merged"))
+    except DatabaseError:
+        return False
 
 
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:

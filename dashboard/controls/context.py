@@ -1,8 +1,9 @@
 """What the reader looks at, which follows them from page to page: the run, the filters, and the chosen cell.
 
-A filter keeps several names (parameters ``datasets``, ``llms``, ``prms``, ``calibrators``, ``strategies``). A choice is
-one name (``dataset``, ``llm``, ``prm``, ``calibrator``). They are different things: a filter hides rows of tables, and
-a choice says which place or cell a page shows. All of it is in the address, and nowhere else.
+A filter keeps several names (parameters ``datasets``, ``llms``, ``prms``, ``calibrators``, ``strategies``), or the
+cells that were verified at a tier (``tier``). A choice is one name (``dataset``, ``llm``, ``prm``, ``calibrator``).
+They are different things: a filter hides rows of tables, and a choice says which place or cell a page shows. All of it
+is in the address, and nowhere else.
 
 A page uses it like this::
 
@@ -26,7 +27,8 @@ import pandas as pd
 from prmcal.dashboard.controls.address import address_of, given, link
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
-from prmcal.db.html.table import FILTERS
+from prmcal.db.html.table import FILTERS, TIER
+from prmcal.db.tables import TIERS
 from prmcal.errors import DatabaseError
 
 __all__ = ["CELLS", "CHOICES", "RUN", "Context", "context_of", "page_parameters"]
@@ -53,16 +55,20 @@ class Context:
         The names that tables keep, by kind. A kind without a filter is left out.
     choice : dict
         The chosen name of each kind of :data:`CHOICES`. A kind of which nothing was chosen is left out.
+    tier : str or None
+        The lowest tier of verification whose cells tables keep; None for all cells.
     """
 
     run: str | None = None
     filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     choice: Mapping[str, str] = field(default_factory=dict)
+    tier: str | None = None
 
     def parameters(self) -> dict[str, str | Sequence[str]]:
         """Return the query parameters of this context."""
         return {
             **({RUN: self.run} if self.run else {}),
+            **({TIER: self.tier} if self.tier else {}),
             **{FILTERS[kind]: list(names) for kind, names in self.filters.items()},
             **self.choice,
         }
@@ -99,12 +105,13 @@ def context_of(path: Path) -> Context:
         run,
         {kind: kept for kind, kept in filters.items() if kept},
         {kind: choice[kind] for kind in CHOICES if choice.get(kind) in names[kind]},
+        next((tier for tier in given(TIER) if tier in TIERS and ask(path, "is_merged")), None),
     )
 
 
 def page_parameters() -> dict[str, list[str]]:
     """Return the parameters of the address that belong to the page and not to the context."""
-    shared = {RUN, *FILTERS.values(), *CHOICES}
+    shared = {RUN, TIER, *FILTERS.values(), *CHOICES}
     return {name: values for name, values in address_of().items() if name not in shared}
 
 

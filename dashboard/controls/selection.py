@@ -8,12 +8,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound_several
+from prmcal.dashboard.controls.address import bound, bound_several
 from prmcal.dashboard.data import ask
-from prmcal.db.html.table import FILTERS
+from prmcal.db.html.table import FILTERS, TIER
+from prmcal.db.tables import TIERS
 from prmcal.db.text.presentation import COORDINATE_TITLES
+from prmcal.db.text.provenance import VERIFIED, tier_choice
 
-__all__ = ["KINDS", "GridNames", "filter_by", "grid_names"]
+__all__ = ["KINDS", "GridNames", "choose_tier", "filter_by", "grid_names"]
 
 KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""
@@ -48,3 +50,20 @@ def filter_by(names: GridNames, *kinds: str) -> dict[str, list[str] | None]:
         or None
         for kind in kinds
     }
+
+
+def choose_tier(path: Path) -> str | None:
+    """Show the filter by tier of verification in the sidebar if the leaderboard is a merged one.
+
+    Returns
+    -------
+    str or None
+        The lowest tier whose cells are kept; None for all cells.
+    """
+    if not ask(path, "is_merged"):
+        return None
+    tiers = (None, *TIERS)
+    chosen: str | None = st.sidebar.selectbox(
+        VERIFIED, tiers, format_func=tier_choice, **bound(TIER, tiers, text=lambda tier: tier or "")
+    )
+    return chosen

@@ -19,7 +19,7 @@ from prmcal.dashboard.serving.background import background_server
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["VIEWS", "main"]
+__all__ = ["MERGED_VIEWS", "VIEWS", "main"]
 
 VIEWS = {
     "overview": link("overview"),
@@ -42,6 +42,13 @@ VIEWS = {
 }
 """The addresses of the views by the names of their screenshots."""
 
+MERGED_VIEWS = {
+    "submissions": link("submissions"),
+    "leaderboard-verified": link("leaderboard", tier="graded again"),
+}
+"""The same of the views that only a merged leaderboard has."""
+
+_ALL = {**VIEWS, **MERGED_VIEWS}
 _WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT, _MAXIMUM_HEIGHT = 1000, 4000
 _TIMEOUT = 120_000  # milliseconds
@@ -55,7 +62,7 @@ def main() -> None:
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the screenshots")
-    parser.add_argument("--only", nargs="*", choices=list(VIEWS), help="take screenshots of these views only")
+    parser.add_argument("--only", nargs="*", choices=list(_ALL), help="take screenshots of these views only")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with background_server(arguments.directory) as address:
@@ -75,7 +82,7 @@ def _take(address: str, out: Path, names: list[str]) -> None:
                 page.set_default_timeout(_TIMEOUT)
                 for name in names:
                     start = time.perf_counter()
-                    _open(page, f"{address}/{VIEWS[name]}")
+                    _open(page, f"{address}/{_ALL[name]}")
                     seconds = time.perf_counter() - start
                     _screenshot(page, width, out / f"{name}-{scheme}-{size}.png")
                     print(f"{name}-{scheme}-{size}: drawn after {seconds:.2f} s")

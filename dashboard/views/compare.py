@@ -20,6 +20,7 @@ from prmcal.dashboard.text.formats import (
     escaped,
     estimate,
     integers,
+    kept,
     numbers,
     with_line_breaks,
 )
@@ -154,7 +155,7 @@ def _questions(context: Context, found: CellComparison) -> None:
         )
         return
     own = {kind: found.a[kind] for kind in CHOICES if found.a[kind]}
-    texts = [_excerpt(text) for text in differing["question"]]
+    texts = [_excerpt(kept(text)) for text in differing["question"]]
     show_table(
         {
             "Question": [

@@ -14,7 +14,7 @@ from prmcal.dashboard.charts.league import league_chart
 from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.controls.cells import choose_group
-from prmcal.dashboard.controls.selection import filter_by, grid_names
+from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.ranking import show_ranking
 from prmcal.db.html.league import league_html
@@ -41,7 +41,8 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("League")
     names = grid_names(path)
-    found: League = ask(path, "league", **filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy"))
+    filters = filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
+    found: League = ask(path, "league", **filters, tier=choose_tier(path))
     if not found.rows:
         st.info(
             "No strategy has been measured yet."

@@ -11,7 +11,7 @@ import streamlit as st
 
 from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
-from prmcal.dashboard.controls.selection import filter_by, grid_names
+from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
 from prmcal.dashboard.data import ask
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.overview.types import Overview
@@ -35,7 +35,8 @@ export default function ({ data, parentElement }) {
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Overview")
-    found: Overview = ask(path, "overview", **filter_by(grid_names(path), "dataset", "llm", "prm"))
+    filters = filter_by(grid_names(path), "dataset", "llm", "prm")
+    found: Overview = ask(path, "overview", **filters, tier=choose_tier(path))
     context = context_of(path)
     cells = found.cells.set_index("cell_id")
 

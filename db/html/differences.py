@@ -51,6 +51,7 @@ def differences_table(found: RunComparison, leaderboard: Leaderboard, first: str
             _column("difference", difference, both["difference"], both["low"], both["high"], real),
         ],
         "counts": [],
+        "provenance": None,
     }
 
 

@@ -15,7 +15,7 @@
 function mountTable(root, table, host) {
   const ROWS = 50; // of a page
   const GAP = 4; // pixels between a button and what it opens
-  const own = { sort: "", search: "", columns: null, only: {}, page: 1, row: "", ticked: [] };
+  const own = { sort: "", search: "", columns: null, only: {}, tier: "", page: 1, row: "", ticked: [] };
   let shown = []; // rows in their order, after the search and the filters
   let drawn = ""; // the columns of the head
 
@@ -65,6 +65,8 @@ function mountTable(root, table, host) {
 
   const search = element("input", { type: "search", placeholder: "names, such as isotonic", autocomplete: "off" });
   const filters = element("div", { class: "filters" });
+  const tier = element("select", { onchange: () => choose({ tier: tier.value }) });
+  const tiers = element("label", { class: "tiers" }, "", tier);
   const columns = panelButton("Columns", () => [
     ...table.metrics.map((metric) =>
       check(metric.title, visible().includes(metric), (event) => {
@@ -96,7 +98,7 @@ function mountTable(root, table, host) {
   const legend = element("p", { class: "legend" });
   root.classList.add("leaderboard");
   root.replaceChildren(
-    element("div", { class: "bar" }, element("label", {}, "Search ", search), filters, columns.button, columns.panel, count, compare),
+    element("div", { class: "bar" }, element("label", {}, "Search ", search), filters, tiers, columns.button, columns.panel, count, compare),
     scroll,
     pager,
     legend,
@@ -118,6 +120,8 @@ function mountTable(root, table, host) {
     own.columns = state.columns?.length ? titles.filter((name) => state.columns.includes(name)) : null;
     own.page = Math.max(1, Number.parseInt(first("page") || "1", 10) || 1);
     own.row = table.cells.includes(first("row")) ? first("row") : "";
+    own.tier = table.provenance?.tiers.includes(first("tier")) ? first("tier") : "";
+    tier.value = own.tier;
     own.only = {};
     for (const each of table.names) {
       const chosen = each.values.filter((value) => each.filter && state[each.filter]?.includes(value));
@@ -141,6 +145,7 @@ function mountTable(root, table, host) {
       columns: own.columns === null ? [] : own.columns.length ? own.columns : ["none"],
       page: own.page > 1 ? [String(own.page)] : [],
       row: own.row ? [own.row] : [],
+      tier: own.tier ? [own.tier] : [],
     };
     for (const each of table.names) if (each.filter) state[each.filter] = own.only[each.name] ?? [];
     host.write(state);
@@ -157,7 +162,9 @@ function mountTable(root, table, host) {
   const sorted = () => {
     const words = own.search.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = Object.entries(own.only).map(([name, chosen]) => [table.names.find((each) => each.name === name), chosen]);
+    const lowest = own.tier ? table.provenance.tiers.indexOf(own.tier) : -1;
     shown = [...table.cells.keys()].filter((row) => {
+      if (lowest >= 0 && table.provenance.tier[row] < lowest) return false;
       // A row without a name of this kind, such as a strategy without a PRM, is a baseline for all of them.
       if (!kept.every(([column, chosen]) => column.codes[row] < 0 || chosen.includes(nameOf(column, row)))) return false;
       if (!words.length) return true;
@@ -250,15 +257,35 @@ function mountTable(root, table, host) {
     return element("td", {}, element("div", { class: "estimate" }, ...parts));
   };
 
+  // What of a row is not current, behind a button with the command that renews it.
+  const outdatedNote = (row) => {
+    const reason = table.provenance?.outdated[row];
+    if (reason === undefined) return null;
+    const show = (event) => {
+      tip.replaceChildren(
+        element("p", {}, `Not current: ${reason}.`),
+        element("p", {}, "To measure it again, with the grid of its submission:"),
+        element("code", {}, table.provenance.renewals[row]),
+      );
+      open(tip, event.currentTarget);
+    };
+    return element("button", { type: "button", class: "note", onclick: show }, "not current");
+  };
+
   const drawRow = (names, metrics, row) => {
     const cell = table.cells[row];
+    const note = outdatedNote(row);
     const label = named(row).join(", ");
     const content = (column, first) => {
       const name = nameOf(column, row);
       const address = name ? host.link(cell, column.name, first) : null;
       return address === null ? name || "\u2013" : element("a", { href: address }, name);
     };
-    const made = element("tr", { "data-cell": cell, "aria-current": cell === own.row ? "true" : null });
+    const made = element("tr", {
+      "data-cell": cell,
+      "aria-current": cell === own.row ? "true" : null,
+      class: note ? "outdated" : null,
+    });
     const tick = host.compare
       ? element("input", {
           type: "checkbox",
@@ -282,7 +309,9 @@ function mountTable(root, table, host) {
         tick,
         content(first, true),
         element("small", {}, ` ${table.numbers[row]}`),
+        note,
         element("small", { class: "where" }, ...where), // instead of the columns, where there is no room for them
+        table.provenance ? element("small", { class: "verified" }, table.provenance.verified[row]) : null,
       ),
       ...others.map((column) => element("td", { class: "coordinate" }, content(column, false))),
     );
@@ -370,6 +399,13 @@ function mountTable(root, table, host) {
     const same = table.names.filter((column) => !used().includes(column) && column.values.length);
     legend.textContent = `${same.map((column) => `${column.title}: ${column.values[0]}. `).join("")}${table.legend}`;
     drawFilters();
+    tiers.hidden = !table.provenance;
+    tiers.firstChild.textContent = `${table.provenance?.title ?? ""} `;
+    tier.replaceChildren(
+      ...(table.provenance?.choices ?? []).map((choice, place) =>
+        element("option", { value: place ? table.provenance.tiers[place - 1] : "" }, choice),
+      ),
+    );
     restore();
   };
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.statistics.standings import last_places, merit
+from prmcal.db.tables import TIERS
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
@@ -19,6 +20,7 @@ from prmcal.db.text.presentation import (
     SYMBOLS,
     leaderboard_legend,
 )
+from prmcal.db.text.provenance import PROVENANCE_LEGEND, VERIFIED, renewal, tier_choice, verified_text
 from prmcal.db.text.readable import missing
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILTERS",
+    "TIER",
     "CountColumn",
     "MetricColumn",
     "NameColumn",
+    "Provenance",
     "TableData",
     "leaderboard_table",
     "name_columns",
@@ -54,6 +58,10 @@ FILTERS = {
     "strategy": "strategies",
 }
 """The parameters of an address that filter rows, by the coordinate whose names they keep."""
+
+
+TIER = "tier"
+"""The parameter of an address that keeps the rows verified at a tier or at a higher one."""
 
 
 class NameColumn(TypedDict):
@@ -97,8 +105,28 @@ class CountColumn(TypedDict):
     values: list[str]
 
 
+class Provenance(TypedDict):
+    """Where the rows of a merged leaderboard come from.
+
+    ``tiers`` are the names of the tiers, the lowest first, and ``choices`` the texts of the options that filter by
+    them. Row i was verified at ``tiers[tier[i]]``, or not at all if this is -1, and ``verified[i]`` says by whom.
+    ``outdated`` says what of a row is not current, and ``renewals`` has the command that measures it again.
+    """
+
+    title: str
+    tiers: list[str]
+    choices: list[str]
+    tier: list[int]
+    verified: list[str]
+    outdated: dict[str, str]
+    renewals: dict[str, str]
+
+
 class TableData(TypedDict):
-    """A leaderboard. ``numbers`` are the short numbers of the cells. ``reasons`` says why a row has no values."""
+    """A leaderboard. ``numbers`` are the short numbers of the cells. ``reasons`` says why a row has no values.
+
+    ``provenance`` is None unless the leaderboard is a merged one.
+    """
 
     title: str
     legend: str
@@ -108,6 +136,7 @@ class TableData(TypedDict):
     names: list[NameColumn]
     metrics: list[MetricColumn]
     counts: list[CountColumn]
+    provenance: Provenance | None
 
 
 def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics) -> TableData:
@@ -118,9 +147,11 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard, described: 
     text = LEADERBOARDS[leaderboard]
     measured = [name for name in frame.columns if f"{name}_low" in frame and frame[name].notna().any()]
     waiting = frame[frame["status"] != "done"]
+    provenance = _provenance(frame) if "tier" in frame else None
+    legend = leaderboard_legend(SYMBOLS)
     return {
         "title": f"{text.title} leaderboard",
-        "legend": leaderboard_legend(SYMBOLS),
+        "legend": f"{legend} {PROVENANCE_LEGEND}" if provenance else legend,
         "cells": frame["cell_id"].tolist(),
         "numbers": [cell_number(each) for each in frame["number"].tolist()],
         "reasons": {
@@ -130,6 +161,7 @@ def leaderboard_table(frame: pd.DataFrame, leaderboard: Leaderboard, described: 
         "names": name_columns(frame, leaderboard),
         "metrics": [_metric_column(frame, name, described, name in text.main_metrics) for name in measured],
         "counts": [_count_column(frame, "questions", "Questions"), _count_column(frame, "rows", text.rows)],
+        "provenance": provenance,
     }
 
 
@@ -151,6 +183,20 @@ def texts(values: Iterable[float]) -> list[str | None]:
 def places(worth: pd.Series) -> list[int | None]:
     """Return the place of each value from 0, the lowest first. Equal values share a place; NaN has none."""
     return [int(place) - 1 if place == place else None for place in worth.rank(method="dense").tolist()]
+
+
+def _provenance(frame: pd.DataFrame) -> Provenance:
+    rows = frame.to_dict("records")
+    outdated = {str(place): row for place, row in enumerate(rows) if not missing(row["outdated"])}
+    return {
+        "title": VERIFIED,
+        "tiers": list(TIERS),
+        "choices": [tier_choice(tier) for tier in (None, *TIERS)],
+        "tier": [-1 if missing(row["tier"]) else TIERS.index(row["tier"]) for row in rows],
+        "verified": [verified_text(row["tier"], row["verified_by"], row["verified_at"]) for row in rows],
+        "outdated": {place: str(row["outdated"]) for place, row in outdated.items()},
+        "renewals": {place: renewal(row) for place, row in outdated.items()},
+    }
 
 
 def _name_column(names: pd.Series, name: str) -> NameColumn:

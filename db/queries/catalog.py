@@ -28,6 +28,14 @@ from prmcal.db.queries.provenance import cell
 from prmcal.db.queries.reported import beside_measured
 from prmcal.db.queries.reward_errors import error_histograms, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
+from prmcal.db.queries.submissions import (
+    history,
+    is_merged,
+    seed_spreads,
+    submission_cells,
+    submissions,
+    verifications,
+)
 from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
 from prmcal.db.queries.two_cells import compare_cells
 from prmcal.db.queries.two_runs import compare_runs
@@ -55,6 +63,8 @@ __all__ = [
     "error_histograms",
     "exact_curves",
     "frontier",
+    "history",
+    "is_merged",
     "job_page",
     "jobs",
     "leaderboard",
@@ -75,8 +85,12 @@ __all__ = [
     "risk_points",
     "runs",
     "searches",
+    "seed_spreads",
     "signed_errors",
+    "submission_cells",
+    "submissions",
     "trajectories",
+    "verifications",
     "with_role",
     "worst_prefixes",
 ]

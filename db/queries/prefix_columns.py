@@ -33,7 +33,7 @@ def counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> 
     *cell : conditions
         They select the cell in the table ``cells``.
     """
-    chosen = sa.func.json_extract_string(Job.parameters, "$.terminal") == "true"
+    chosen = Job.parameters["terminal"].as_string() == "true"
     measured = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen)
     return sa.or_(~terminal, sa.exists().where(*measured, *cell))
 

@@ -119,7 +119,7 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 
 
 def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFrame:
-    start = sa.select(sa.literal(row["job_key"]).label("job_key"), sa.literal(0).label("depth"))
+    start = sa.select(Job.job_key, sa.literal(0).label("depth")).where(Job.job_key == row["job_key"])
     upstream = start.cte("upstream", recursive=True)
     edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(
         upstream, JobInput.job_key == upstream.c.job_key

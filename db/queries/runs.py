@@ -66,23 +66,31 @@ def planned_shards(source: Source) -> pd.DataFrame:
         Columns kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and seconds_per_shard
         (mean over finished jobs; missing if there is none), sorted by kind.
     """
-    done = Job.status == "done"
-    seconds = sa.func.sum(sa.case((done, Job.seconds), else_=0.0))
-    shards = sa.func.sum(sa.case((done, Job.shards), else_=0))
-    keys = sa.func.json_extract_string(Job.parameters, "$.shards[*].key")
-    query = (
-        sa.select(
-            Job.kind,
-            sa.func.count().label("jobs"),
-            sa.func.count().filter(Job.status.in_(["failed", "blocked"])).label("failed"),
-            sa.func.list_distinct(sa.func.flatten(sa.func.list(keys))).label("shard_keys"),
-            (seconds / sa.func.nullif(shards, 0)).label("seconds_per_shard"),
-        )
-        .group_by(Job.kind)
-        .order_by(Job.kind)
+    import pandas as pd
+
+    query = sa.select(
+        Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned")
     )
-    with connection_of(source) as connection:
-        return frame(connection, query)
+    found = frame(source, query.order_by(Job.kind, Job.job_key))
+    done = found["status"] == "done"
+    jobs = found.assign(
+        failed=found["status"].isin(["failed", "blocked"]),
+        seconds=found["seconds"].where(done, 0.0),
+        done_shards=found["shards"].where(done, 0),
+    ).groupby("kind")
+    totals = jobs[["seconds", "done_shards"]].sum()
+    return pd.DataFrame(
+        {
+            "jobs": jobs.size(),
+            "failed": jobs["failed"].sum(),
+            "shard_keys": jobs["planned"].agg(_keys),
+            "seconds_per_shard": totals["seconds"] / totals["done_shards"].where(totals["done_shards"] > 0),
+        }
+    ).reset_index()
+
+
+def _keys(planned: pd.Series[Any]) -> list[str]:
+    return sorted({shard["key"] for shards in planned if shards for shard in shards})
 
 
 def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:

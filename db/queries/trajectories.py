@@ -143,7 +143,7 @@ def worst_prefixes(
         judged = _judged(jobs_of(connection, cell_id))
         # Trajectories with the same first steps share prefixes; all share the question alone.
         shared = (*(judged.c[name] for name in ("question_id", "step", "successes", "follow_ups")),)
-        alike = sa.func.round(judged.c[column], 6)
+        alike = sa.func.round(judged.c[column] * 1_000_000)
         nth = sa.func.row_number().over(partition_by=[*shared, alike], order_by=judged.c.trajectory)
         error = (judged.c[column] - judged.c.success).label("error")
         shown = [each for each in judged.c if each.key != "success"]

@@ -24,7 +24,7 @@ from prmcal.db.queries.common_questions import (
     question_values,
 )
 from prmcal.db.queries.provenance import CellDetail, cell
-from prmcal.db.reader import Source, frame, reading
+from prmcal.db.reader import Database, Source, frame, reading
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
@@ -155,14 +155,14 @@ class CellComparison:
         return f"{questions} with {of_a:,} and {of_b:,} prefixes{common}."
 
 
-def compare_cells(path: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
+def compare_cells(database: Database, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
     Parameters
     ----------
-    path : Path
+    database : Path or URL
         The published copy. Cells that do not compete are compared from the artifacts in its folder. Cells of the
-        scaling leaderboard can also be compared without the artifacts.
+        scaling leaderboard can also be compared without the artifacts, which a server does not have.
     cell_a, cell_b : str
         Identifiers of the cells.
     metric : str, optional
@@ -177,13 +177,14 @@ def compare_cells(path: Path, cell_a: str, cell_b: str, metric: str | None = Non
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    with reading(path) as connection:
+    folder = database.parent if isinstance(database, Path) else None
+    with reading(database) as connection:
         first, second = (cell(connection, each, samples=0) for each in (cell_a, cell_b))
         _require_comparable(first.cell, second.cell)
         values_a, values_b = _values(first), _values(second)
         described = metrics(connection)
         names = _common_metrics(values_a, values_b, first.cell, second.cell, metric, described)
-        compared = _differences(connection, path.parent, first, second, names, described)
+        compared = _differences(connection, folder, first, second, names, described)
         on_calibration = first.cell["leaderboard"] == "calibration"
         a, b = values_a[names[0]], values_b[names[0]]
         return CellComparison(
@@ -260,7 +261,7 @@ def _common_metrics(
 
 def _differences(
     connection: sa.Connection,
-    directory: Path,
+    directory: Path | None,
     first: CellDetail,
     second: CellDetail,
     metrics: list[str],
@@ -324,7 +325,10 @@ def _stored(row: Any) -> dict[str, Any]:
 
 
 def _measured(
-    connection: sa.Connection, directory: Path, cells: tuple[CellDetail, CellDetail], metrics: Sequence[str]
+    connection: sa.Connection,
+    directory: Path | None,
+    cells: tuple[CellDetail, CellDetail],
+    metrics: Sequence[str],
 ) -> list[dict[str, Replicated]]:
     """Return the replicates of two cells from their artifacts, or drawn again from the values of single questions."""
     jobs = [each.jobs[each.jobs["depth"] == 0].iloc[0] for each in cells]
@@ -337,7 +341,12 @@ def _measured(
         return [_drawn_again(each, job) for each, job in zip(values, jobs, strict=True)]
 
 
-def _of_artifact(directory: Path, job: Any) -> dict[str, Replicated]:
+def _of_artifact(directory: Path | None, job: Any) -> dict[str, Replicated]:
+    if directory is None:
+        raise ArtifactError(
+            "These cells do not compete, so their comparison needs the artifacts, which a server does not have. "
+            "Give the folder of the leaderboard."
+        )
     (shard,) = job["parameters"]["shards"]
     return read_replicates(artifact_folder(directory, job["kind"], shard["key"]))
 

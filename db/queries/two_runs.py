@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from prmcal.db.described import metrics
 from prmcal.db.metrics import COORDINATES, Leaderboard, Metric, Metrics
 from prmcal.db.queries.leaderboard import leaderboard
-from prmcal.db.reader import frame, reading
+from prmcal.db.reader import Database, frame, reading
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.paired_differences import holm, replicated_difference
@@ -61,24 +61,24 @@ class RunComparison:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    folder: Path
+    folder: Path | None
     cells: pd.DataFrame
     jobs: Mapping[str, Mapping[str, Any]]
     content: Mapping[tuple[str, str], str]
     metrics: Metrics
 
 
-def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
+def compare_runs(first: Database, other: Database, table: Leaderboard = "calibration") -> RunComparison:
     """Compare the cells that two runs call by the same names.
 
     Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
-    are in the folders of the runs.
+    are in the folders of the runs. A server has no artifacts.
 
     Parameters
     ----------
-    first, other : Path
+    first, other : Path or URL
         The published copies.
-    table : {"calibration", "scaling"}
+    table : {"calibration", "scaling", "league"}
         The leaderboard.
 
     Raises
@@ -105,8 +105,8 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
     )
 
 
-def _read(path: Path, table: Leaderboard, metric: str) -> _Run:
-    with reading(path) as connection:
+def _read(database: Database, table: Leaderboard, metric: str) -> _Run:
+    with reading(database) as connection:
         cells = leaderboard(connection, table)
         done = cells[cells["status"] == "done"]
         for name in (metric, f"{metric}_low", f"{metric}_high"):
@@ -122,7 +122,8 @@ def _read(path: Path, table: Leaderboard, metric: str) -> _Run:
         datasets = frame(connection, sa.select(Dataset.name, Dataset.split, Dataset.content_hash))
         content = {(row.name, row.split): row.content_hash for row in datasets.itertuples(index=False)}
         described = metrics(connection)
-    return _Run(path.parent, kept, jobs, content, described)
+    folder = database.parent if isinstance(database, Path) else None
+    return _Run(folder, kept, jobs, content, described)
 
 
 def _difference(
@@ -158,6 +159,8 @@ def _same_questions(a: _Run, b: _Run, job_a: Mapping[str, Any], job_b: Mapping[s
     return None not in (*contents, *drawn) and contents[0] == contents[1] and drawn[0] == drawn[1]
 
 
-def _replicates(folder: Path, job: Mapping[str, Any]) -> Any:
+def _replicates(folder: Path | None, job: Mapping[str, Any]) -> Any:
+    if folder is None:
+        raise ArtifactError("A server has no artifacts.")
     (shard,) = job["parameters"]["shards"]
     return read_replicates(artifact_folder(folder, job["kind"], shard["key"]))

@@ -131,15 +131,18 @@ def readable_costs(frame: pd.DataFrame) -> Readable:
     return Readable([*_titles(names), *titles], rows, len(names), keys=(*names, "accuracy", *costs))
 
 
-def estimate(metric: str, value: float, low: float, high: float, *, signed: bool = False) -> str:
+def estimate(
+    metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False
+) -> str:
     """Return a value of a metric with its interval; without one if its ends are missing.
 
     Costs have four significant digits, other metrics three decimal places.
     """
+    ends = None if low is None or high is None or missing(low) else (low, high)
     if metric in ("samples", *COSTS, *PARTS_OF_COSTS):
         sign = "+" if signed and value > 0 else ""
-        return f"{sign}{amount(value)}" + ("" if missing(low) else f" [{amount(low)}, {amount(high)}]")
-    ends = "" if missing(low) else f" {interval(low, high, signed=signed)}"
+        return f"{sign}{amount(value)}" + (f" [{amount(ends[0])}, {amount(ends[1])}]" if ends else "")
+    return f"{number(value, signed=signed)}{f' {interval(*ends, signed=signed)}' if ends else ''}"
     return f"{number(value, signed=signed)}{ends}"
 
 

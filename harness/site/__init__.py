@@ -3,12 +3,14 @@
     writer                 the folder of the site
     figures                the figures of the report, light and dark
     paper                  the tables of the paper
+    submissions            the submissions of a merged leaderboard
     page.html              what all pages share
     run.html, runs.html    the page of a run, and the first page if there are several
+    submission.html        the page of a submission; submission_facts.html is also part of the index of submissions
     style.css, script.js   the style and the script of the pages
 
 The tables and the overview are those of the dashboard: `prmcal.db.html`. All names and reasons are escaped. Without a
-script, the page has the overview, the figures and the files in CSV format.
+script, the page has the submissions, the overview, the figures and the files in CSV format.
 """
 
 from __future__ import annotations

@@ -30,11 +30,14 @@ from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import reading
 from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.provenance import TIER_MEANINGS
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.index import provenance
 from prmcal.harness.site.figures import draw_figures
 from prmcal.harness.site.paper import paper_tables
+from prmcal.harness.site.submissions import SubmissionPage, read_submissions
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.place import Place, local_folder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
 if TYPE_CHECKING:
@@ -48,7 +51,10 @@ _INDEX = "index.html"
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A run of the site. `page` is the name of its page, and `prefix` begins the names of its other files."""
+    """A run of the site, or a merged leaderboard, which has submissions.
+
+    `page` is the name of its page, and `prefix` begins the names of its other files.
+    """
 
     name: str
     page: str
@@ -58,6 +64,7 @@ class _Run:
     overview: Overview
     league: League
     frames: dict[Leaderboard, pd.DataFrame]
+    submissions: list[SubmissionPage]
 
 
 @dataclass(frozen=True)
@@ -70,15 +77,17 @@ class _Board:
     data: str
 
 
-def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
+def write_site(directories: Sequence[Place], out: Path) -> list[Path]:
     """Write the leaderboards of one or more runs as a static site.
+
+    The page of a merged leaderboard has an index of its submissions, each with a page of its own.
 
     If matplotlib is installed, the site has the figures of the report. With several runs, the first page compares them.
 
     Parameters
     ----------
-    directories : sequence of Path
-        Output folders of runs.
+    directories : sequence of Path or URL
+        Output folders of runs, or addresses of databases in servers.
     out : Path
         Folder of the site: new, empty, or with an earlier site, which is replaced.
 
@@ -97,7 +106,7 @@ def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
         If a database has no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
-    names = _names(directories)
+    names = _names([local_folder(each) for each in directories])
     alone = len(names) == 1
     found = [
         _read(directory, name, _INDEX if alone else f"{name}.html", "" if alone else f"{name}-")
@@ -107,6 +116,8 @@ def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
     def fill(fresh: Path) -> None:
         for run in found:
             write_text(fresh / run.page, _run_page(run, found, fresh))
+            for submission in run.submissions:
+                write_text(fresh / submission.page, _page("submission.html", run=run, submission=submission))
             for name, frame in run.frames.items():
                 table = frame.to_csv(index=False, lineterminator="\n")
                 write_text(fresh / f"{run.prefix}{name}.csv", table)
@@ -138,7 +149,11 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
         frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
-        return _Run(name, page, prefix, published, about, overview(source), league(source), frames)
+        ranked = overview(source)
+        sent = read_submissions(source, frames, ranked.metrics, page, prefix)
+        if sent:
+            about["grid"] = ", ".join(dict.fromkeys(ran["grid_name"]))
+        return _Run(name, page, prefix, published, about, ranked, league(source), frames, sent)
 
 
 def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
@@ -165,6 +180,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         boards=boards,
         figures=figures,
         papers=paper_tables(run.overview.metrics),
+        tiers=TIER_MEANINGS,
     )
 
 

@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from prmcal.dashboard.serving.background import background_server
 from prmcal.dashboard.text.formats import estimate
+from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import LOCK_FILE
-from tests.db import factory
+from tests.db import factory, merged_factory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
 SECONDS = 240
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)> \N{RIGHT-TO-LEFT OVERRIDE}\N{ARABIC LETTER MEEM} "
+    + "long" * 40
+)
+"""A name that is shown as text and not interpreted."""
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -62,6 +69,25 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(run_folder: Path) -> Iterator[str]:
     """The address of the dashboard of that run."""
     with server(run_folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name."""
+    directory = tmp_path_factory.mktemp("merged")
+    writer = merged_factory.build(directory)
+    renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
+    with engine_for(writer.path).begin() as connection:
+        connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
+    writer.publish()
+    return directory
+
+
+@pytest.fixture(scope="package")
+def merged_address(merged: Path) -> Iterator[str]:
+    """The address of the dashboard of that leaderboard."""
+    with server(merged) as address:
         yield address
 
 

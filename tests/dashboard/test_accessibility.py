@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.dashboard.serving.screenshots import VIEWS
+from prmcal.dashboard.serving.screenshots import MERGED_VIEWS, VIEWS
 from tests.dashboard.conftest import SECONDS
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -47,8 +47,20 @@ def violations(page: Page, rules: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_axe_finds_nothing_in_light_and_dark(page: Page, address: str, name: str) -> None:
+    check(page, f"{address}/{VIEWS[name]}")
+
+
+@pytest.mark.parametrize("name", [*MERGED_VIEWS, "leaderboard"])
+def test_axe_finds_nothing_on_pages_of_a_merged_leaderboard(
+    page: Page, merged_address: str, name: str
+) -> None:
+    check(page, f"{merged_address}/{(VIEWS | MERGED_VIEWS)[name]}")
+
+
+def check(page: Page, address: str) -> None:
+    """Run axe on a page, first light and then dark."""
     page.emulate_media(color_scheme="light")
-    page.goto(f"{address}/{VIEWS[name]}")
+    page.goto(address)
     page.get_by_role("heading", level=1).first.wait_for()
     found = {}
     for scheme in ("light", "dark"):

@@ -16,15 +16,15 @@ from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.db.html import asset
-from prmcal.db.html.table import FILTERS, leaderboard_table, table_json
+from prmcal.db.html.table import FILTERS, TIER, leaderboard_table, table_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.reader import fingerprint
 
 __all__ = ["prepare_board", "show_board"]
 
 _KEY = "leaderboard_table"
-_STATE = ("sort", "search", "columns", "page", "row", *FILTERS.values())
-_SHARED = (RUN, *FILTERS.values())  # what links to other pages keep
+_STATE = ("sort", "search", "columns", "page", "row", TIER, *FILTERS.values())
+_SHARED = (RUN, TIER, *FILTERS.values())  # what links to other pages keep
 
 # The colours of the page's theme under the names that table.css uses.
 _COLOURS = """

@@ -10,7 +10,7 @@ import streamlit as st
 from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import rows_of_page
-from prmcal.dashboard.controls.selection import GridNames, filter_by
+from prmcal.dashboard.controls.selection import GridNames, choose_tier, filter_by
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.text.formats import MISSING, coordinates, numbers
 from prmcal.dashboard.views.parts.tables import show_table
@@ -26,8 +26,9 @@ _PER_QUESTION, _IN_TOTAL = "per question", "in total"
 def show_costs(path: Path, grid: GridNames) -> None:
     """Show the cost of every strategy, per question or in total."""
     filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
+    tier = choose_tier(path)
     total = choose_option("Costs", [_PER_QUESTION, _IN_TOTAL], "costs") == _IN_TOTAL
-    cells = ask(path, "costs")
+    cells = ask(path, "costs", tier=tier)
     for kind, kept in filters.items():
         if kept is not None:
             cells = cells[cells[kind].isin(kept) | cells[kind].isna()]

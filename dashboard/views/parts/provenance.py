@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.text.formats import escaped, kept
 from prmcal.dashboard.views.parts.tables import show_jobs
 from prmcal.db.queries.provenance import CellDetail
 from prmcal.db.text.formats import graded
@@ -26,8 +26,8 @@ def show_provenance(detail: CellDetail) -> None:
             verdict = graded(sample["verdict"], sample["finish_reason"])
             heading = f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {verdict}"
             st.markdown(f"**{escaped(heading)}**")
-            st.text(sample["question"] or "")
-            st.code(sample["text"], language=None, wrap_lines=True)
+            st.text(kept(sample["question"]))
+            st.code(kept(sample["text"]), language=None, wrap_lines=True)
 
 
 def _versions(detail: CellDetail) -> dict[str, Any]:

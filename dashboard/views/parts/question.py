@@ -17,7 +17,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.cells import MEDIAN
 from prmcal.dashboard.frames.steps import step_table, step_texts
 from prmcal.dashboard.text.findings import budgeted, stepwise
-from prmcal.dashboard.text.formats import escaped, estimate, integer, number
+from prmcal.dashboard.text.formats import LEFT_OUT, escaped, estimate, integer, kept, number
 from prmcal.dashboard.text.mathematics import with_formulas
 from prmcal.db.text.formats import graded
 
@@ -40,11 +40,11 @@ def show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
         return
     prefixes = ask(path, "prefixes", cell_id=cell["cell_id"], question_id=question_id)
     first = samples.iloc[0]
-    st.markdown(with_formulas(first["question"] or ""))
+    st.markdown(with_formulas(kept(first["question"])))
     level = "" if pd.isna(first["question_level"]) else f" · level {first['question_level']}"
     correct = int(samples["correct"].sum())
     st.caption(
-        f"Reference answer: {escaped(str(first['reference']))}{level} · {correct} of {len(samples)} samples are "
+        f"Reference answer: {escaped(kept(first['reference']))}{level} · {correct} of {len(samples)} samples are "
         f"correct: pass@1 {number(correct / len(samples))}"
     )
     with st.expander(f"{len(samples)} trajectories"):
@@ -90,7 +90,8 @@ def _trajectory(
     verdict = graded(sample["verdict"], sample["finish_reason"])
     st.header(f"Trajectory {sample['trajectory']}: {escaped(verdict)}")
     table = step_table(prefixes, int(sample["trajectory"]), target)
-    texts = step_texts(sample["text"], int(sample["steps"]))
+    steps = int(sample["steps"])
+    texts = step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
     if table.empty:
         st.info("The PRM has not scored this trajectory.")
         for text in texts:

@@ -12,7 +12,7 @@ from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import integer
+from prmcal.dashboard.text.formats import integer, kept
 
 __all__ = ["show_questions", "show_worst_prefixes"]
 
@@ -52,7 +52,7 @@ def show_questions(path: Path, cell_id: str) -> None:
                 "PRM error": found["reward_error"],
                 "Calibrated error": found["calibrated_error"],
                 "Prefixes": found["prefixes"],
-                "Text": [" ".join(text.split()) for text in found["text"]],
+                "Text": [" ".join(kept(text).split()) for text in found["text"]],
             }
         ),
         {

@@ -1,0 +1,228 @@
+"""Page Submissions of a merged leaderboard: who sent which cells, what was verified, and the history of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from prmcal.dashboard.charts.history import CURRENT, NOT_CURRENT, history_chart
+from prmcal.dashboard.charts.style import draw
+from prmcal.dashboard.controls.address import bound, given, note
+from prmcal.dashboard.controls.options import choose_metric
+from prmcal.dashboard.controls.rows import choose_row
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.text.formats import escaped, integer, names
+from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.metrics import Metrics
+from prmcal.db.text.formats import counted
+from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
+from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
+from prmcal.db.text.readable import estimate, missing
+
+__all__ = ["show"]
+
+_CHOSEN = "submission"
+
+
+def show(path: Path) -> None:
+    """Show the page for a published database."""
+    st.title("Submissions")
+    if not ask(path, "is_merged"):
+        st.info(
+            "These are the results of one run. `prmcal merge` makes a leaderboard of several, with their submissions."
+        )
+        return
+    found: pd.DataFrame = ask(path, "submissions")
+    _table(found)
+    chosen = _chosen(found)
+    st.header(f"Submission {chosen['submission_id']}", anchor=False)
+    _about(chosen)
+    _verifications(ask(path, "verifications", submission_id=chosen["submission_id"]))
+    _cells(ask(path, "submission_cells", submission_id=chosen["submission_id"]), chosen)
+    st.header("History of a cell")
+    _history(path)
+
+
+def _table(found: pd.DataFrame) -> None:
+    rows = found.to_dict("records")
+    choose_row(
+        pd.DataFrame(
+            {
+                "Submitter": [_name(row) for row in rows],
+                "Cells": [row["cells"] for row in rows],
+                VERIFIED: [_verified(row) for row in rows],
+                "Signature": [signature_text(row["signed_by"]) for row in rows],
+                "Licence": [row["licence"] for row in rows],
+                "Measured": [_day(row["finished_at"] or row["started_at"]) for row in rows],
+                "Texts": ["yes" if row["texts"] else "no" for row in rows],
+                "Submission": found["submission_id"],
+            }
+        ),
+        {},
+        "submissions",
+        [_CHOSEN],
+        [(each,) for each in found["submission_id"]],
+    )
+    st.caption(
+        f"{counted(len(found), 'submission')}. Select a row to show its cells and its verifications below."
+    )
+    with st.expander("What the tiers of verification mean"):
+        st.markdown(
+            "\n".join(
+                f"{place}. **{tier}**: {text}" for place, (tier, text) in enumerate(TIER_MEANINGS.items(), 1)
+            )
+        )
+        st.markdown("Each tier includes those before it.")
+
+
+def _chosen(found: pd.DataFrame) -> dict[str, Any]:
+    known: dict[str, dict[str, Any]] = {row["submission_id"]: row for row in found.to_dict("records")}
+    wanted = (given(_CHOSEN) or [next(iter(known))])[-1]
+    if wanted not in known:
+        note(f"There is no submission {wanted!r} here. The page shows {next(iter(known))!r} instead.")
+    return known.get(wanted, next(iter(known.values())))
+
+
+def _about(row: dict[str, Any]) -> None:
+    licence = escaped(row["licence"]) or "without a licence"
+    version = escaped(row["prmcal_version"] or "unknown")
+    facts = [
+        f"By **{escaped(_name(row))}**, {licence}, {escaped(signature_text(row['signed_by']))}.",
+        f"Grid {escaped(row['grid_name'] or 'unknown')}, run {escaped(row['run_id'])}, prmcal {version}.",
+    ]
+    if row["note"]:
+        facts.append(f"Note of the submitter: {escaped(row['note'])}")
+    st.markdown("  \n".join(facts))
+    if row["grid"]:
+        with st.expander("Grid of this submission"):
+            st.code(row["grid"], language=None)
+
+
+def _verifications(found: pd.DataFrame) -> None:
+    if found.empty:
+        st.info("Nobody has verified this submission. `prmcal verify BUNDLE` does.")
+        return
+    for row in found.to_dict("records"):
+        outcome = f"{row['tier']}: {'passed' if row['passed'] else 'failed'}"
+        by = f"Verified by {row['verified_by']}, {_day(row['verified_at'])}, prmcal {row['prmcal_version']}"
+        text = f"{outcome}. {by}."
+        st.markdown(f"**{escaped(text)}**")
+        checks = row["checks"].get("checks", [])
+        if checks:
+            show_table(
+                {
+                    "Tier": names(each["tier"] for each in checks),
+                    "Check": names(each["check"] for each in checks),
+                    "Result": ["passed" if each["passed"] else "failed" for each in checks],
+                    "n": [integer(each["n"]) for each in checks],
+                    "Finding": names(each["message"] for each in checks),
+                    "Cells": [integer(len(each["cells"])) if each["cells"] else "" for each in checks],
+                }
+            )
+
+
+def _cells(found: pd.DataFrame, row: dict[str, Any]) -> None:
+    st.markdown(f"**{counted(len(found), 'cell')}**")
+    shown = found.assign(
+        number=[f"#{each}" for each in found["number"]],
+        leaderboard=[LEADERBOARDS[each].title for each in found["leaderboard"]],
+        verified=[
+            verified_text(each.tier, each.verified_by, each.verified_at) for each in found.itertuples()
+        ],
+    )
+    titles = {
+        "number": "Cell",
+        "leaderboard": "Leaderboard",
+        **COORDINATE_TITLES,
+        "variant": "Variant",
+        "verified": VERIFIED,
+        "outdated": "Not current",
+        "job_key": "Key",
+    }
+    used = [name for name in titles if shown[name].notna().any() and (shown[name] != "").any()]
+    texts = {titles[name]: ["" if missing(each) else _plain(each) for each in shown[name]] for name in used}
+    st.dataframe(pd.DataFrame(texts), hide_index=True)
+    outdated = found[found["outdated"].notna()]
+    if len(outdated):
+        with st.expander(f"{counted(len(outdated), 'cell')} not current: how to measure them again"):
+            st.markdown("`GRID.yaml` is the grid of this submission, which is shown above.")
+            commands = dict.fromkeys(renewal(each) for each in outdated.to_dict("records"))
+            st.code("\n".join(commands), language="shell", wrap_lines=True)
+
+
+def _history(path: Path) -> None:
+    cells: pd.DataFrame = ask(path, "cells")
+    done = cells[cells["status"] == "done"]
+    base = done["base_id"].fillna(done["cell_id"])
+    several = base.value_counts(sort=False)
+    options = [str(each) for each in base.drop_duplicates() if several[each] > 1]
+    if not options:
+        st.info("No cell was measured more than once.")
+        return
+    left, right = st.columns([3, 1])
+    with left:
+        base_id = st.selectbox("Cell", options, **bound("history", options, resets=["metric"]))
+    described: Metrics = ask(path, "metrics")
+    table = str(done.loc[base == base_id, "leaderboard"].iloc[0])
+    main = LEADERBOARDS[table].main_metrics  # type: ignore[index]
+    names_of = [
+        *main,
+        *(each.name for each in described.values() if each.leaderboard == table and each.name not in main),
+    ]
+    with right:
+        metric = choose_metric(
+            "Metric", [name for name in names_of if name in described], "metric", described
+        )
+    found: pd.DataFrame = ask(path, "history", base_id=base_id, metric=metric.name)
+    if found.empty:
+        st.info(f"This cell has no value of {metric.title}.")
+        return
+    rows = found.assign(
+        day=[_day(each) for each in found["measured_at"]],
+        variant=[each or "as in the grid" for each in found["variant"].fillna("")],
+        place=found.groupby(found["measured_at"].dt.date, dropna=False).cumcount(),
+        state=[CURRENT if pd.isna(each) else NOT_CURRENT for each in found["outdated"]],
+    )
+    draw(
+        history_chart(rows, metric.title),
+        f"{metric.title} of {base_id}: "
+        + "; ".join(
+            f"{row.day}, {row.variant}: {estimate(metric.name, row.value, row.low, row.high)}"
+            for row in rows.itertuples()
+        ),
+    )
+    show_table(
+        {
+            "Measured": names(rows["day"]),
+            "Variant": names(rows["variant"]),
+            metric.title: [
+                escaped(estimate(metric.name, row.value, row.low, row.high)) for row in rows.itertuples()
+            ],
+            "Questions": [integer(each) for each in rows["questions"]],
+            "Not current": names(rows["outdated"]),
+            VERIFIED: [escaped(verified_text(each)) for each in rows["tier"]],
+        }
+    )
+    st.caption(
+        f"{metric.description} Intervals are over questions; variants with other seeds show the spread between seeds."
+    )
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _name(row: dict[str, Any]) -> str:
+    return row["submitter"] or f"run {row['run_id']}"
+
+
+def _verified(row: dict[str, Any]) -> str:
+    text = verified_text(row["tier"], row["verified_by"], row["verified_at"])
+    return f"{text}; {counted(row['failed'], 'verification')} failed" if row["failed"] else text
+
+
+def _day(moment: Any) -> str:
+    return "unknown" if moment is None or pd.isna(moment) else f"{moment:%Y-%m-%d}"

@@ -1,0 +1,175 @@
+"""The submissions of a merged leaderboard: who sent which cells, who verified them, and the history of a cell.
+
+A run's own database has none of these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from prmcal.db.cell_names import cell_numbers
+from prmcal.db.metrics import COORDINATES
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.tables import TIERS, Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "PROVENANCE",
+    "cell_provenance",
+    "history",
+    "is_merged",
+    "iso_times",
+    "seed_spreads",
+    "submission_cells",
+    "submissions",
+    "verifications",
+]
+
+PROVENANCE = ("variant", "tier", "verified_by", "verified_at", "outdated", "submissions")
+"""The columns that only the cells of a merged leaderboard have."""
+
+
+def is_merged(source: Source) -> bool:
+    """Return whether the database is that of a merged leaderboard, which has submissions."""
+    with connection_of(source) as connection:
+        return connection.execute(sa.select(Submission.submission_id).limit(1)).first() is not None
+
+
+def cell_provenance(source: Source) -> pd.DataFrame:
+    """Return where each cell comes from: cell_id and the columns of :data:`PROVENANCE`.
+
+    ``verified_at`` is a UTC time in ISO format, and ``submissions`` has the identifiers, separated by spaces.
+    """
+    names = [getattr(Cell, name) for name in ("cell_id", *PROVENANCE[:-1])]
+    with connection_of(source) as connection:
+        cells = frame(connection, sa.select(*names))
+        order = (CellSubmission.cell_id, CellSubmission.submission_id)
+        sent = frame(
+            connection, sa.select(CellSubmission.cell_id, CellSubmission.submission_id).order_by(*order)
+        )
+    listed = sent.groupby("cell_id")["submission_id"].agg(" ".join)
+    cells["variant"] = cells["variant"].fillna("")
+    cells["verified_at"] = iso_times(cells["verified_at"])
+    return cells.assign(submissions=cells["cell_id"].map(listed).fillna("").astype(object))
+
+
+def submissions(source: Source) -> pd.DataFrame:
+    """Return the submissions, those that were measured first before the others.
+
+    Returns
+    -------
+    DataFrame
+        The columns of the table ``submissions``; grid_name, grid_key, grid, started_at, finished_at, prmcal_version and
+        hardware of their runs; tier, verified_by and verified_at of the
+        highest tier that a verification passed (of several, the first; None if none did); and failed, the number of
+        verifications that did not pass. What is missing is None.
+    """
+    about = ("grid_name", "grid_key", "grid", "started_at", "finished_at", "prmcal_version", "hardware")
+    query = (
+        sa.select(Submission, *(getattr(Run, name) for name in about))
+        .outerjoin(Run, Run.run_id == Submission.run_id)
+        .order_by(Run.started_at.nulls_last(), Submission.submission_id)
+    )
+    with connection_of(source) as connection:
+        found, checked = frame(connection, query), verifications(connection)
+    best = {
+        name: _best(own) for name, own in checked[checked["passed"].astype(bool)].groupby("submission_id")
+    }
+    for name in ("tier", "verified_by", "verified_at"):
+        found[name] = [best.get(each, {}).get(name) for each in found["submission_id"]]
+    failed = checked[~checked["passed"].astype(bool)]["submission_id"].value_counts()
+    found["failed"] = found["submission_id"].map(failed).fillna(0).astype(int)
+    whole = found.astype(object)
+    return whole.where(whole.notna(), None)
+
+
+def verifications(source: Source, submission_id: str | None = None) -> pd.DataFrame:
+    """Return the verifications of a submission, or all, with the columns of their table, the oldest first."""
+    query = sa.select(Verification).order_by(Verification.verified_at, Verification.verification_id)
+    if submission_id is not None:
+        query = query.where(Verification.submission_id == submission_id)
+    return frame(source, query)
+
+
+def submission_cells(source: Source, submission_id: str) -> pd.DataFrame:
+    """Return the cells that came with a submission, in the order of their numbers.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, number, leaderboard, those of :data:`prmcal.db.metrics.COORDINATES`, job_key, base_id,
+        measured_at, and those of :data:`PROVENANCE` without submissions.
+    """
+    numbers = cell_numbers()
+    names = ("leaderboard", *COORDINATES, "job_key", "base_id", "measured_at", *PROVENANCE[:-1])
+    query = (
+        sa.select(Cell.cell_id, numbers.c.number, *(getattr(Cell, name) for name in names))
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
+        .where(CellSubmission.submission_id == submission_id)
+        .order_by(numbers.c.number)
+    )
+    return frame(source, query)
+
+
+def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
+    """Return the values of a metric in all cells that share an identifier, from the first to the last measured.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    base_id : str
+        The identifier by the names in the grids.
+    metric : str
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, number, variant (empty for the cell that has no others), measured_at, outdated, tier, value,
+        low, high, questions, and seeds (the number of seeds that the cell's spread is over; missing if there is none).
+    """
+    numbers = cell_numbers()
+    names = ("variant", "measured_at", "outdated", "tier")
+    query = (
+        sa.select(
+            Cell.cell_id,
+            numbers.c.number,
+            *(getattr(Cell, name) for name in names),
+            *(getattr(Result, name) for name in ("value", "low", "high", "questions")),
+            SeedSpread.seeds,
+        )
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .join(Result, sa.and_(Result.cell_id == Cell.cell_id, Result.metric == metric))
+        .outerjoin(SeedSpread, sa.and_(SeedSpread.cell_id == Cell.cell_id, SeedSpread.metric == metric))
+        .where(
+            sa.func.coalesce(Cell.base_id, Cell.cell_id) == base_id,
+            Cell.status == "done",
+            Result.question_level.is_(None),
+        )
+        .order_by(Cell.measured_at.nulls_last(), numbers.c.number)
+    )
+    return frame(source, query)
+
+
+def seed_spreads(source: Source) -> pd.DataFrame:
+    """Return the spreads of values between seeds."""
+    return frame(source, sa.select(SeedSpread).order_by(SeedSpread.cell_id, SeedSpread.metric))
+
+
+def iso_times(moments: pd.Series) -> list[str | None]:
+    """Return UTC times in ISO format; None where one is missing."""
+    return [
+        None if moment != moment or moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in moments
+    ]
+
+
+def _best(passed: pd.DataFrame) -> Mapping[str, Any]:
+    """Return the verification with the highest tier; of several, the first."""
+    rows = passed.to_dict("records")
+    return max(rows, key=lambda row: (TIERS.index(row["tier"]), -rows.index(row)))

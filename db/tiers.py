@@ -1,0 +1,17 @@
+"""The cells of a merged leaderboard that were verified at a tier.
+
+The tiers themselves are :data:`prmcal.db.tables.TIERS`.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prmcal.db.tables import TIERS, Cell
+
+__all__ = ["at_least"]
+
+
+def at_least(tier: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a cell was verified at this tier or at a higher one."""
+    return Cell.tier.in_(TIERS[TIERS.index(tier) :])

@@ -1,0 +1,122 @@
+"""The pages and the site of a merged leaderboard, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
+from prmcal.harness.site import write_site
+from tests.dashboard.conftest import SECONDS, rows
+from tests.db import merged_factory
+from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
+
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+
+@pytest.fixture(scope="module")
+def site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "site"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
+        write_site([merged], out)
+    return out
+
+
+def shown_cells(page: Page) -> list[str]:
+    found: list[str] = page.locator(".leaderboard tbody tr").evaluate_all(
+        "rows => rows.map(r => r.dataset.cell)"
+    )
+    return found
+
+
+def test_the_page_of_a_submission_has_its_checks_and_its_cells(page: Page, merged_address: str) -> None:
+    page.goto(f"{merged_address}/submissions?submission={BOB}")
+    page.get_by_role("heading", name=f"Submission {BOB}").wait_for()
+    page.get_by_text("consistent: failed. Verified by Grace, 2026-03-04").wait_for()
+    head, check = rows(page, 0)
+    assert dict(zip(head, check, strict=True))["Finding"] == "2 values are not what the artifacts give."
+    page.get_by_text("2 cells", exact=True).wait_for()
+    head, *history = rows(page, 1)
+    assert [row[head.index("Variant")] for row in history] == ["as in the grid", "seed 2"]
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1, timeout=1000 * SECONDS)
+    page.goto(f"{merged_address}/submissions?submission={CLEO}")
+    page.get_by_text("1 cell not current: how to measure them again").click()
+    page.get_by_text("--only calibrator=temperature --only dataset=nano-aime").wait_for()
+
+
+def test_only_merged_leaderboards_have_a_link_to_the_page(
+    page: Page, address: str, merged_address: str
+) -> None:
+    for server_address, links in ((address, 0), (merged_address, 1)):
+        page.goto(server_address)
+        page.get_by_role("link", name="Runs").wait_for()
+        assert page.get_by_role("link", name="Submissions").count() == links
+    page.goto(f"{address}/submissions")
+    page.get_by_text("These are the results of one run").wait_for()
+
+
+def test_rows_are_filtered_by_tier_on_every_page(page: Page, merged: Path, merged_address: str) -> None:
+    verified = catalog.leaderboard(published_path(merged), tier="graded again")
+    page.goto(f"{merged_address}/leaderboard")
+    page.get_by_label("Verified").select_option("at least graded again")
+    expect(page.locator(".leaderboard .count")).to_contain_text(f"{len(verified)} of ")
+    assert shown_cells(page) == list(verified["cell_id"])
+    expect(page).to_have_url(re.compile(r"tier=graded"))
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("heading", name="Ranking").wait_for()
+    assert page.get_by_text(merged_factory.SEED_2).count() == 0
+
+
+def test_a_row_that_is_not_current_says_why_and_how_to_renew_it(page: Page, site: Path) -> None:
+    page.goto((site / "index.html").as_uri())
+    row = page.locator(f"#calibration tr[data-cell='{OUTDATED_CELL}']")
+    expect(row).to_have_class("outdated")
+    row.get_by_role("button", name="not current").click()
+    tip = page.locator("#calibration .tip")
+    expect(tip).to_contain_text(OUTDATED)
+    expect(tip).to_contain_text("prmcal run GRID.yaml --out DIR --only llm=strong")
+
+
+def test_the_site_filters_by_tier_without_a_server(page: Page, merged: Path, site: Path) -> None:
+    page.goto((site / "index.html").as_uri() + "#calibration.tier=scored+again")
+    verified = catalog.leaderboard(published_path(merged), tier="scored again")
+    expect(page.locator("#calibration .count")).to_contain_text(f"{len(verified)} of ")
+    page.locator("#calibration").get_by_label("Verified").select_option("at least reproduced")
+    expect(page.locator("#calibration .count")).to_contain_text("0 of ")
+    assert "calibration.tier=reproduced" in page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_index_of_submissions_works_without_a_script_on_a_phone(
+    browser: Browser, site: Path, scheme: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, java_script_enabled=False, color_scheme=scheme
+    )
+    page = context.new_page()
+    page.goto((site / "index.html").as_uri())
+    assert page.locator("#submissions article").count() == 3
+    page.get_by_text("scored again by Grace, 2026-03-04").first.wait_for()
+    page.get_by_role("link", name=f"Rows and verifications of submission {ADA}").click()
+    page.get_by_text("All values are what the artifacts give.").wait_for()
+    assert page.locator("#calibration tbody tr").count() > 3
+    context.close()
+
+
+def test_names_of_submitters_are_text_and_fit_a_phone(page: Page, site: Path, merged_address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in ("index.html", f"submission-{CLEO}.html"):
+        page.goto((site / name).as_uri())
+        page.get_by_text("<script>alert(1)</script>").first.wait_for()
+        assert page.locator("img[src=x]").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content()
+    page.goto(f"{merged_address}/submissions?submission={CLEO}")
+    page.get_by_text("<script>alert(1)</script>").first.wait_for()
+    assert page.locator("img[src=x]").count() == 0

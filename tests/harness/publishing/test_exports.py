@@ -1,0 +1,193 @@
+"""Exports of a merged leaderboard: records of Every Eval Ever, and results for the hub.
+
+The validator of Every Eval Ever is not on every package index. Where it can be imported, it checks all files. What its
+schema requires most is also checked without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import parse_eval_result_entries
+
+from prmcal.db.queries import catalog
+from prmcal.db.run_folder import published_path
+from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.publishing.publish import Targets, publish
+from tests.db import factory, merged_factory
+from tests.db.merged_factory import ADA, OUTDATED_CELL
+
+FILE = re.compile(
+    r"data/prmcal/[\w.-]+/[\w.-]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(_samples\.jsonl|\.json)"
+)
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("merged")
+    merged_factory.build(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def exported(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exported")
+    publish(merged, Targets(every_eval_ever=out / "eee", hub=out / "hub", benchmark="org/board"))
+    return out
+
+
+def records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records by the cell that they are about."""
+    found = [json.loads(file.read_text()) for file in folder.rglob("*.json") if file.name != "prmcal.json"]
+    return {each["source_metadata"]["additional_details"]["cell"]: each for each in found}
+
+
+def test_every_finished_cell_has_a_record_with_its_numbers(merged: Path, exported: Path) -> None:
+    found = records(exported / "eee")
+    rows = catalog.cells(published_path(merged))
+    assert set(found) == set(rows.loc[rows["status"] == "done", "cell_id"])
+    board = catalog.leaderboard(published_path(merged)).set_index("cell_id")
+    cell = "calibration/weak/qwen/temperature/nano-math"
+    (brier,) = [
+        each
+        for each in found[cell]["evaluation_results"]
+        if each["metric_config"]["metric_id"] == "prmcal.brier"
+    ]
+    details = brier["score_details"]
+    assert details["score"] == board.loc[cell, "brier"]
+    interval = details["uncertainty"]["confidence_interval"]
+    assert (interval["lower"], interval["upper"]) == (
+        board.loc[cell, "brier_low"],
+        board.loc[cell, "brier_high"],
+    )
+    assert details["uncertainty"]["num_samples"] == board.loc[cell, "questions"]
+    assert details["uncertainty"]["num_bootstrap_samples"] == factory.BOOTSTRAP["replicates"]
+    about = found[cell]["source_metadata"]["additional_details"]
+    assert (about["submissions"], about["tier"], about["verified_by"]) == (ADA, "scored again", "Grace")
+
+
+def test_the_model_is_the_prm_or_the_llm(exported: Path) -> None:
+    found = records(exported / "eee")
+    calibration = found["calibration/weak/qwen/temperature/nano-math"]["model_info"]
+    assert (calibration["name"], calibration["additional_details"]["llm"]) == ("qwen", "weak")
+    scaling = found["scaling/strong/nano-math/pass@1"]["model_info"]
+    assert (scaling["name"], scaling["additional_details"]["strategy"]) == ("strong", "pass@1")
+
+
+def test_records_keep_the_rules_of_the_schema(exported: Path) -> None:
+    root = exported / "eee"
+    files = [path for path in root.joinpath("data").rglob("*") if path.is_file()]
+    assert all(FILE.fullmatch(path.relative_to(root).as_posix()) for path in files)
+    found = records(root)
+    assert len({each["evaluation_id"] for each in found.values()}) == len(found)
+    for record in found.values():
+        assert record["schema_version"] == "0.3.0"
+        assert record["retrieved_timestamp"].isdigit()
+        assert record["model_info"]["additional_details"].keys() >= {"deployment_type", "model_availability"}
+        for result in record["evaluation_results"]:
+            config, score = result["metric_config"], result["score_details"]["score"]
+            assert float(config["min_score"]) <= score <= float(config["max_score"])
+            assert math.isfinite(score)
+            assert all(isinstance(each, str) for each in result["score_details"]["details"].values())
+
+
+def test_the_validator_of_every_eval_ever_accepts_all_files(exported: Path) -> None:
+    core = pytest.importorskip(
+        "every_eval_ever.validator.validation_core", reason="Every Eval Ever is not installed"
+    )
+    root = exported / "eee"
+    files = {
+        path.relative_to(root).as_posix(): path for path in root.joinpath("data").rglob("*") if path.is_file()
+    }
+    for name, path in files.items():
+        report = core.validate_file(
+            path,
+            repo_path=name,
+            available_files=set(files),
+            read_repo_file=lambda each: files[each].read_text(),
+            run_semantic_checks=True,
+        )
+        assert report.valid, report.errors
+
+
+def test_texts_have_their_grades(merged: Path, exported: Path) -> None:
+    record = records(exported / "eee")["scaling/weak/nano-math/pass@1"]
+    told = record["detailed_evaluation_results"]
+    text = (exported / "eee" / told["file_path"]).read_bytes()
+    assert hashlib.sha256(text).hexdigest() == told["checksum"]
+    lines = [json.loads(line) for line in text.decode().splitlines()]
+    assert len(lines) == told["total_rows"] > 0
+    assert {line["evaluation_id"] for line in lines} == {record["evaluation_id"]}
+    stored = catalog.cell(published_path(merged), "scaling/weak/nano-math/pass@1", samples=1000).samples
+    assert sum(line["evaluation"]["is_correct"] for line in lines) == stored["correct"].sum()
+    assert {line["output"]["raw"][0] for line in lines} == set(stored["text"])
+    assert (
+        "detailed_evaluation_results"
+        not in records(exported / "eee")["scaling/weak/qwen/nano-math/best-of-n"]
+    )
+
+
+def test_the_same_leaderboard_gives_the_same_bytes(merged: Path, exported: Path, tmp_path: Path) -> None:
+    publish(merged, Targets(every_eval_ever=tmp_path / "eee", hub=tmp_path / "hub", benchmark="org/board"))
+    for name in ("eee", "hub"):
+        first, again = (
+            {
+                path.relative_to(root).as_posix(): path.read_bytes()
+                for path in root.rglob("*")
+                if path.is_file()
+            }
+            for root in (exported / name, tmp_path / name)
+        )
+        assert first == again
+
+
+def test_the_hub_reads_the_results_of_a_prm(merged: Path, exported: Path) -> None:
+    file = exported / "hub" / "unknown" / "qwen" / ".eval_results" / "prmcal-temperature.yaml"
+    entries = parse_eval_result_entries(yaml.safe_load(file.read_text()))
+    board = catalog.leaderboard(published_path(merged), calibrator=["temperature"]).set_index(
+        ["dataset", "llm"]
+    )
+    tasks = {
+        each["id"]: each
+        for each in yaml.safe_load((exported / "hub/benchmark/eval.yaml").read_text())["tasks"]
+    }
+    by_task = {entry.task_id: entry for entry in entries}
+    assert by_task.keys() <= tasks.keys()
+    entry = by_task["nano-math-weak"]
+    row = board.loc[("nano-math", "weak")]
+    assert entry.value == pytest.approx(row["brier_corrected"], abs=1e-6)
+    for part in (
+        f"[{row['brier_corrected_low']:.3f}",
+        "100 questions",
+        "calibrated by temperature",
+        "by Grace",
+    ):
+        assert part in str(entry.notes)
+    assert board.loc[("nano-aime", "strong"), "cell_id"] == OUTDATED_CELL
+    assert "nano-aime-strong" not in by_task  # It is not current.
+
+
+def test_what_cannot_be_published_is_refused_and_nothing_is_written(merged: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    factory.build(run)
+    for directory, targets, message in (
+        (run, Targets(site=tmp_path / "site"), "Merge it first"),
+        (merged, Targets(), "nothing to write"),
+        (merged, Targets(site=tmp_path / "site", hub=tmp_path / "hub"), "needs --benchmark"),
+        (merged, Targets(hub=tmp_path / "hub", benchmark="../up"), "no name of a repository"),
+    ):
+        with pytest.raises(PrmcalError, match=message):
+            publish(directory, targets)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(StorageError, match="do not belong to a folder of records, such as thesis"):
+        publish(merged, Targets(site=tmp_path / "site", every_eval_ever=tmp_path / "mine"))
+    assert not (tmp_path / "site").exists()
+    assert not (tmp_path / "hub").exists()
