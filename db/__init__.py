@@ -1,7 +1,10 @@
-"""Where results live: tables, writer, readers and queries over DuckDB. Running a grid belongs in ``prmcal.harness``.
+"""Where results live: tables, writer, readers and queries over DuckDB and PostgreSQL.
+
+Running a grid belongs in ``prmcal.harness``.
 
 run_folder    the paths of an output folder, and whether a run writes to it
 connection    connections to a database file
+layout        the version of the tables of a database
 writer        the only writer: short transactions, bulk loads from Parquet, publishing
 reader        short read-only connections to the published copy
 replicates    the bootstrap replicates that artifacts keep
@@ -9,7 +12,10 @@ cells         the identifiers of cells
 cell_names    their short numbers, and the cell that a reader means
 metrics       the metrics of the leaderboards: titles, directions, descriptions
 roles         the few plugins that need special treatment
+tiers         the cells that were verified at a tier
 tables        all tables, with descriptions
+migrations    from earlier layouts to the current one
+postgresql    leaderboards in a PostgreSQL server
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
 text          how leaderboards are presented: words, marks, Markdown and LaTeX

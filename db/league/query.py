@@ -18,6 +18,7 @@ from prmcal.db.roles import with_role
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, QuestionResult, Result
+from prmcal.db.tiers import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +37,7 @@ def league(
     dataset: Sequence[str] | None = None,
     calibrator: Sequence[str] | None = None,
     strategy: Sequence[str] | None = None,
+    tier: str | None = None,
 ) -> League:
     """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
 
@@ -47,10 +49,12 @@ def league(
         Keep only places with these names.
     calibrator, strategy : sequence of str, optional
         Keep only entries with these names. Strategies without a calibrator stay.
+    tier : str, optional
+        Keep only cells that were verified at this tier or at a higher one.
     """
     chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
-        cells, entries = _cells(connection, chosen)
+        cells, entries = _cells(connection, chosen, tier)
         done = cells[cells["status"] == "done"]
         values = _question_values(connection, done)
         results = _results(connection, done)
@@ -138,7 +142,7 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
 
 
 def _cells(
-    connection: sa.Connection, chosen: dict[str, Sequence[str] | None]
+    connection: sa.Connection, chosen: dict[str, Sequence[str] | None], tier: str | None
 ) -> tuple[pd.DataFrame, list[Entry]]:
     """Return the cells of the league with these names, and the entries in their order.
 
@@ -151,6 +155,8 @@ def _cells(
         getattr(Cell, name) for name in ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
     ]
     query = sa.select(*columns).where(Cell.leaderboard == "league").order_by(Cell.cell_id)
+    if tier is not None:
+        query = query.where(at_least(tier))
     found = frame(connection, query)
     for name, values in chosen.items():
         if values is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.standings import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
+from prmcal.db.tiers import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +34,7 @@ def overview(
     llm: Sequence[str] | None = None,
     prm: Sequence[str] | None = None,
     dataset: Sequence[str] | None = None,
+    tier: str | None = None,
 ) -> Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
@@ -41,9 +44,11 @@ def overview(
         The published copy.
     llm, prm, dataset : sequence of str, optional
         Keep only places with these names.
+    tier : str, optional
+        Keep only cells that were verified at this tier or at a higher one.
     """
     with connection_of(source) as connection:
-        cells, described = _cells(connection), metrics(connection)
+        cells, described = _cells(connection, tier), metrics(connection)
         for name, values in (("llm", llm), ("prm", prm), ("dataset", dataset)):
             if values is not None:
                 cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
@@ -104,10 +109,12 @@ def overview(
     )
 
 
-def _cells(connection: sa.Connection) -> pd.DataFrame:
+def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
     numbers = cell_numbers()
     columns = [getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status")]
     query = sa.select(*columns, numbers.c.number).join(numbers, numbers.c.cell_id == Cell.cell_id)
+    if tier is not None:
+        query = query.where(at_least(tier))
     return frame(connection, query.order_by(numbers.c.number))
 
 
@@ -148,7 +155,8 @@ def _comparisons(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame
         .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
         .where(Comparison.leaderboard == "calibration", Comparison.metric == RANKING_METRIC)
     )
-    return frame(connection, query).merge(cells[["cell_id"]], left_on="cell_a", right_on="cell_id")
+    found = frame(connection, query)
+    return found[found["cell_a"].isin(cells["cell_id"]) & found["cell_b"].isin(cells["cell_id"])]
 
 
 def _tests(calibrator: str, compared: pd.DataFrame) -> tuple[int, int, int]:
@@ -196,6 +204,6 @@ def _fit_seconds(
     conditions += [
         column.in_(list(names)) for column, names in ((Job.llm, llm), (Job.prm, prm)) if names is not None
     ]
-    query = sa.select(Job.calibrator, sa.func.avg(Job.seconds).label("seconds")).where(*conditions)
-    found = frame(connection, query.group_by(Job.calibrator))
-    return {name: float(seconds) for name, seconds in found.itertuples(index=False)}
+    found = frame(connection, sa.select(Job.calibrator, Job.seconds).where(*conditions))
+    # The sum is exact. That of the database depends on the order of its rows.
+    return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}

@@ -16,6 +16,7 @@ _GROUPS = {
     "Run a grid": ("plan", "run", "slurm", "status"),
     "Read the results": ("leaderboard", "show", "compare", "dashboard", "report", "export"),
     "Use a calibrated PRM": ("ask", "recommend", "serve"),
+    "Share results": ("submit", "verify", "merge", "diff", "publish"),
     "Learn and check": ("docs", "list", "check", "doctor", "schema"),
     "Other": (),
 }

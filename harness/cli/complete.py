@@ -8,7 +8,7 @@ import typer
 
 from prmcal.harness.planning.grid_file.shipped import shipped_grids
 
-__all__ = ["cells", "formats", "grids", "kinds", "tables"]
+__all__ = ["cells", "formats", "grids", "kinds", "tables", "tiers"]
 
 
 def grids(incomplete: str) -> list[str]:
@@ -22,8 +22,11 @@ def cells(context: typer.Context, incomplete: str) -> list[str]:
     from prmcal.db.run_folder import published_path
     from prmcal.errors import PrmcalError
 
+    directory = context.params.get("directory") or Path("runs/nano")
+    if not isinstance(directory, str | Path):
+        return []  # A server may take long to answer.
     try:
-        known = numbered(published_path(Path(context.params.get("directory") or "runs/nano")))
+        known = numbered(published_path(Path(directory)))
     except PrmcalError:
         return []
     return [cell_id for cell_id in known if cell_id.startswith(incomplete)]
@@ -32,6 +35,11 @@ def cells(context: typer.Context, incomplete: str) -> list[str]:
 def tables(incomplete: str) -> list[str]:
     """Return the tables of the leaderboard."""
     return _matching(("overview", "calibration", "scaling", "league", "costs"), incomplete)
+
+
+def tiers(incomplete: str) -> list[str]:
+    """Return the tiers of verifications."""
+    return _matching(("consistent", "graded again", "scored again", "reproduced"), incomplete)
 
 
 def formats(incomplete: str) -> list[str]:

@@ -9,14 +9,14 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption
+from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, ResultsArguments, RunArgument, RunOption
 
 __all__: list[str] = []
 
 
 @app.command()
 def report(
-    directory: RunArgument,
+    directory: ResultsArgument,
     out: Annotated[
         Path,
         typer.Option(
@@ -36,9 +36,7 @@ def report(
 
 @app.command()
 def export(
-    directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
-    ],
+    directories: ResultsArguments,
     html: Annotated[
         Path,
         typer.Option(
@@ -80,7 +78,7 @@ def export_prm(
 ) -> None:
     """Write a calibrated PRM as a checkpoint.
 
-    Its README.md shows how to load it with transformers and vLLM.
+    Its README.md shows how to load it with transformers and vLLM, and its calibration before and after.
     """
     from prmcal.harness.commands.exchange.prm import export_calibrated_prm
 

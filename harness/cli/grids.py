@@ -1,4 +1,4 @@
-"""Commands for grids: plan, run, slurm, status, rebuild, gc, doctor."""
+"""Commands for grids: plan, run, slurm, status, rebuild, migrate, gc, doctor."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from prmcal.harness.cli.options import (
     OnlyOption,
     OutOption,
     PluginOption,
+    ResultsArgument,
     RunArgument,
     names_by_kind,
     read,
@@ -224,9 +225,26 @@ def status(
 def rebuild(directory: RunArgument) -> None:
     """Rebuild the database from the artifacts."""
     from prmcal.harness.execution.rebuild import rebuild_database
+    from prmcal.harness.merging.merge import rebuild_merged
+    from prmcal.harness.merging.submissions.folder import is_merged
 
-    cells = rebuild_database(directory)
+    cells = rebuild_merged(directory) if is_merged(directory) else rebuild_database(directory)
     typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+
+
+@app.command()
+def migrate(directory: ResultsArgument) -> None:
+    """Bring the database of an earlier version of prmcal to the current layout.
+
+    A run, a merge and a rebuild do this by themselves. Commands that only read a folder use a temporary copy instead,
+    which takes time for large databases.
+    """
+    from prmcal.harness.commands.migrate import migrate as migrate_place
+
+    def tell(line: str) -> None:
+        typer.echo(line, err=True)
+
+    migrate_place(directory, tell)
 
 
 @app.command()

@@ -12,7 +12,10 @@ from prmcal.harness.cli import complete
 from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 
 if TYPE_CHECKING:
+    from sqlalchemy import URL
+
     from prmcal.harness.planning.grid_file.grid import GridSpec
+
 
 __all__ = [
     "DEFAULT_RUN",
@@ -24,14 +27,47 @@ __all__ = [
     "OutOption",
     "PagerOption",
     "PluginOption",
+    "ResultsArgument",
+    "ResultsArguments",
+    "ResultsOption",
     "RunArgument",
     "RunOption",
     "WideOption",
     "filter_option",
+    "folder_of",
     "load_plugins",
     "names_by_kind",
+    "place_of",
     "read",
 ]
+
+_ADDRESSES = ("postgresql://", "postgres://")
+_OR_SERVER = "or the address of a shared leaderboard, postgresql://USER@HOST/DATABASE"
+
+
+def place_of(text: str | Path) -> Path | URL:
+    """Return the folder or the address in a server that a user gave."""
+    if not str(text).startswith(_ADDRESSES):
+        return Path(text)
+    from prmcal.db.postgresql.address import address_of
+
+    return address_of(str(text))
+
+
+def folder_of(text: str | Path) -> Path:
+    """Return the folder that a user gave.
+
+    Raises
+    ------
+    PrmcalError
+        If it is an address in a server. The message does not repeat it, since it may have a password.
+    """
+    if str(text).startswith(_ADDRESSES):
+        raise PrmcalError(
+            "This command needs the files of a run, which a server does not have. Give the run's folder."
+        )
+    return Path(text)
+
 
 GridArgument = Annotated[
     str,
@@ -41,8 +77,26 @@ GridArgument = Annotated[
         autocompletion=complete.grids,
     ),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
-RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The output folder of a run.", parser=folder_of)
+]
+RunOption = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.", parser=folder_of)
+]
+ResultsArgument = Annotated[
+    Any,
+    typer.Argument(metavar="DIR", help=f"The output folder of a run, {_OR_SERVER}.", parser=place_of),
+]
+ResultsArguments = Annotated[
+    list[Any],
+    typer.Argument(
+        metavar="DIR...", help=f"The output folders of one or more runs, {_OR_SERVER}.", parser=place_of
+    ),
+]
+ResultsOption = Annotated[
+    Any,
+    typer.Option("--dir", metavar="DIR", help=f"The output folder of a run, {_OR_SERVER}.", parser=place_of),
+]
 CellArgument = Annotated[
     str,
     typer.Argument(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,8 +14,10 @@ from prmcal.harness.cli.options import (
     CellArgument,
     FormatOption,
     PagerOption,
+    ResultsArgument,
+    ResultsArguments,
+    ResultsOption,
     RunArgument,
-    RunOption,
     WideOption,
     filter_option,
 )
@@ -28,7 +29,7 @@ __all__: list[str] = []
 
 @app.command()
 def leaderboard(
-    directory: RunArgument,
+    directory: ResultsArgument,
     table: Annotated[
         str,
         typer.Option(
@@ -43,6 +44,15 @@ def leaderboard(
     calibrator: Annotated[list[str] | None, filter_option("calibrator")] = None,
     dataset: Annotated[list[str] | None, filter_option("data set")] = None,
     strategy: Annotated[list[str] | None, filter_option("strategy")] = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIER",
+            help="Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
+            "'graded again', 'scored again' or reproduced.",
+            autocompletion=complete.tiers,
+        ),
+    ] = None,
     columns: Annotated[
         str,
         typer.Option(
@@ -69,6 +79,7 @@ def leaderboard(
         table,
         output_format,
         filters={kind: names for kind, names in filters.items() if names},
+        tier=tier,
         columns=[name.strip() for name in columns.split(",") if name.strip()],
         width=UNLIMITED if wide else None,
     )
@@ -78,7 +89,7 @@ def leaderboard(
 @app.command()
 def show(
     cell: CellArgument,
-    directory: RunOption = DEFAULT_RUN,
+    directory: ResultsOption = DEFAULT_RUN,
     wide: WideOption = False,
     pager: PagerOption = True,
 ) -> None:
@@ -105,7 +116,7 @@ def compare(
         str,
         typer.Argument(metavar="B", help="Another cell on the same data set.", autocompletion=complete.cells),
     ],
-    directory: RunOption = DEFAULT_RUN,
+    directory: ResultsOption = DEFAULT_RUN,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Compare this metric only.")] = None,
     output_format: FormatOption = "table",
     wide: WideOption = False,
@@ -195,9 +206,7 @@ def recommend(
 
 @app.command()
 def dashboard(
-    directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="The output folders of one or more runs.")
-    ],
+    directories: ResultsArguments,
     port: Annotated[
         int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
     ] = 8501,

@@ -16,6 +16,7 @@ from typing import NoReturn
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.commands.serve import check_installed
+from prmcal.harness.storage.place import Place, local_folder
 
 __all__ = ["check_folder", "serve"]
 
@@ -23,7 +24,7 @@ _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
 
 
 def serve(
-    directories: Sequence[Path],
+    places: Sequence[Place],
     *,
     host: str = "127.0.0.1",
     port: int = 8501,
@@ -36,8 +37,8 @@ def serve(
 
     Parameters
     ----------
-    directories : sequence of Path
-        The output folders of runs.
+    places : sequence of Path or URL
+        The output folders of runs, or addresses of databases in servers, of which a copy is shown.
     host : str
         The address that the server listens at.
     port : int
@@ -58,6 +59,7 @@ def serve(
     PrmcalError
         If the server of page "Try it" cannot start.
     """
+    directories = [local_folder(each) for each in places]
     for directory in directories:
         check_folder(directory)
     # -P keeps the current folder off the import path: a module there must not replace an installed one.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.catalog import cell, metrics
+from prmcal.db.queries.catalog import cell, metrics, seed_spreads
 from prmcal.db.queries.provenance import CellDetail
-from prmcal.db.text.formats import amount, graded
+from prmcal.db.text.formats import amount, graded, number
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.commands.output import hidden_note
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.place import Place, results_of
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import Column, fit
 
@@ -37,13 +36,13 @@ _JOB_WEIGHTS = {
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
 
-def render_cell(directory: Path, name: str, width: int | None = None) -> str:
+def render_cell(directory: Place, name: str, width: int | None = None) -> str:
     """Return a cell of a run's folder as text.
 
     Parameters
     ----------
-    directory : Path
-        The output folder of a run.
+    directory : Path or URL
+        The output folder of a run, or the address of a database in a server.
     name : str
         A name of a cell, as :func:`prmcal.db.cell_names.find_cell` takes it.
     width : int, optional
@@ -56,28 +55,37 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    published = RunFolder(directory).results()
+    published = results_of(directory)
     cell_id = find_cell(published, name)
     detail = cell(published, cell_id)
-    number = cell_number(numbered(published)[cell_id])
-    head = [wrapped(f"{number} {cell_id}: {detail.cell['status']}", width)]
+    short = cell_number(numbered(published)[cell_id])
+    head = [wrapped(f"{short} {cell_id}: {detail.cell['status']}", width)]
     if detail.cell["reason"]:
         head.append(wrapped(f"reason: {detail.cell['reason']}", width))
     parts = ["\n".join(head)]
     if len(detail.results):
         parts.append(_results(detail.results, metrics(published), width))
+    spreads = seed_spreads(published)
+    spreads = spreads[spreads["cell_id"] == cell_id]
+    if len(spreads):
+        parts.append(_spreads(spreads, metrics(published), width))
     parts += [_plugins(detail, width), _data(detail, width), _jobs(detail.jobs, width)]
     parts += [
         wrapped(
             f"Trajectory {row.trajectory} of {row.question_id} ({graded(row.verdict, row.finish_reason)}): "
-            f"{row.question}",
+            f"{_kept(row.question)}",
             width,
         )
         + "\n"
-        + wrapped(row.text, width)
+        + wrapped(_kept(row.text), width)
         for row in detail.samples.itertuples()
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _kept(text: Any) -> str:
+    """Return a text, or say that its submission leaves it out."""
+    return text if isinstance(text, str) else "(left out of the submission)"
 
 
 def _results(results: pd.DataFrame, described: Metrics, width: int | None) -> str:
@@ -100,6 +108,20 @@ def _results(results: pd.DataFrame, described: Metrics, width: int | None) -> st
     if any(not missing(row["question_level"]) for row in rows):
         columns.insert(1, Column("level", _texts(rows, "question_level", "all"), 0))
     return _with_note(columns, width)
+
+
+def _spreads(spreads: pd.DataFrame, described: Metrics, width: int | None) -> str:
+    place = {name: index for index, name in enumerate(described)}
+    rows = sorted(spreads.to_dict("records"), key=lambda row: place.get(row["metric"], len(place)))
+    columns = [Column("metric", _texts(rows, "metric"), 0), Column("seeds", _texts(rows, "seeds"), 0)]
+    for title, name in (
+        ("mean", "mean"),
+        ("standard deviation", "standard_deviation"),
+        ("lowest", "lowest"),
+        ("highest", "highest"),
+    ):
+        columns.append(Column(title, tuple(number(row[name]) for row in rows), 0))
+    return "Between seeds, over all questions\n\n" + _with_note(columns, width)
 
 
 def _plugins(detail: CellDetail, width: int | None) -> str:

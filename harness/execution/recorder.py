@@ -91,7 +91,7 @@ class Recorder:
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
-            transaction.record([self._run_row("running"), *self._description()])
+            transaction.record([*self._run_rows("running"), *self._description()])
         self._unwritten = {job.key: job for job in self.plan.jobs}
         self._write()
 
@@ -123,13 +123,13 @@ class Recorder:
             self._folder.write_record(self.record)
         with self._writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
-            transaction.record([self._run_row("failed" if self.failures else "done")])
+            transaction.record(self._run_rows("failed" if self.failures else "done"))
         self._writer.publish()
 
     def abandon(self) -> None:
         """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
         self._write(publish=False)
-        self._writer.record([self._run_row("interrupted")])
+        self._writer.record(self._run_rows("interrupted"))
         self._writer.publish()
 
     def _status(self, job: Job[Parameters]) -> str:
@@ -169,9 +169,9 @@ class Recorder:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
         return [path for path in paths if path.exists()]
 
-    def _run_row(self, status: str) -> Run:
+    def _run_rows(self, status: str) -> list[Base]:
         finished = None if status == "running" else self.record.finished_at or _now()
-        return Run(
+        row = Run(
             run_id=self.record.run_id,
             grid_name=self.record.grid["name"],
             grid_key=content_key(self.record.grid),
@@ -181,6 +181,7 @@ class Recorder:
             status=status,
             **(self.record.environment or run_environment()),
         )
+        return [row]
 
     def _description(self) -> list[Base]:
         rows: list[Base] = [

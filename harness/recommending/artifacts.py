@@ -43,7 +43,7 @@ class RunArtifacts:
     Raises
     ------
     RunError
-        If no grid was run in the folder, or its saved plan is damaged.
+        If no grid was run in the folder, it is a merged leaderboard, or its saved plan is damaged.
     PluginError
         If a plugin file of the run is no longer there.
     """
@@ -51,6 +51,10 @@ class RunArtifacts:
     def __init__(self, directory: Path) -> None:
         self.folder = RunFolder(directory)
         self.record: RunRecord = self.folder.record()
+        if "calibration" not in self.record.grid:
+            raise RunError(
+                f"{directory} is a merged leaderboard, which has no grid of its own. Give the folder of a run."
+            )
         self.plan: Plan = existing_plan(self.folder)
         load_plugins_of(self.folder)
         self.store = Store(directory)

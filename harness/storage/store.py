@@ -29,9 +29,9 @@ from prmcal.registry.reading import reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Manifest", "Store", "storage_errors", "write_atomically"]
+__all__ = ["MANIFEST_FILE", "Manifest", "Store", "file_sha256", "storage_errors", "write_atomically"]
 
-_MANIFEST = "artifact.json"
+MANIFEST_FILE = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
 _LEAST_SPACE = 2**20
@@ -96,9 +96,10 @@ class Store:
         """
         folder = self.folder(kind, key)
         try:
-            manifest = Manifest(**json.loads((folder / _MANIFEST).read_text()))
+            manifest = Manifest(**json.loads((folder / MANIFEST_FILE).read_text()))
             intact = all(
-                (folder / name).stat().st_size == size and (not verify or _sha256(folder / name) == digest)
+                (folder / name).stat().st_size == size
+                and (not verify or file_sha256(folder / name) == digest)
                 for name, (size, digest) in manifest.files.items()
             )
         except (OSError, ValueError, TypeError):
@@ -203,7 +204,7 @@ class Store:
 
     def manifest_path(self, ref: ArtifactRef) -> Path:
         """Return the path of the manifest of an artifact, whether it exists or not."""
-        return self.folder(ref.kind, ref.key) / _MANIFEST
+        return self.folder(ref.kind, ref.key) / MANIFEST_FILE
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
@@ -296,7 +297,7 @@ def _means_no_space(error: BaseException) -> bool:
 
 def _put(files: Path, manifest: Manifest, target: Path) -> None:
     """Add the manifest to a folder of files, and rename it to the folder of the artifact."""
-    (files / _MANIFEST).write_text(json.dumps(asdict(manifest), sort_keys=True))
+    (files / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
     if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
         shutil.rmtree(target)
     files.rename(target)
@@ -304,9 +305,10 @@ def _put(files: Path, manifest: Manifest, target: Path) -> None:
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): (path.stat().st_size, _sha256(path)) for path in files}
+    return {str(path.relative_to(folder)): (path.stat().st_size, file_sha256(path)) for path in files}
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

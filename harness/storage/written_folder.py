@@ -43,7 +43,7 @@ class WrittenFolder:
                 return
             if not self._target.is_dir():
                 raise StorageError(f"{out} is a file. Choose a folder for {option}.")
-            found = sorted(path.relative_to(self._target).as_posix() for path in self._target.rglob("*"))
+            found = sorted(_names_in(self._target))
         try:
             ours = json.loads((self._target / mark).read_text(encoding="utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -61,14 +61,14 @@ class WrittenFolder:
         Parameters
         ----------
         fill : callable
-            Receives the new folder and writes files to it. Subfolders are not allowed.
+            Receives the new folder and writes files to it, also in subfolders.
         about : mapping
             Further content of the mark, beside the names of the files.
 
         Returns
         -------
         list of Path
-            The files, sorted by name.
+            The files, sorted by their paths.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class WrittenFolder:
             try:
                 fresh.mkdir()
                 fill(fresh)
-                files = sorted([*(path.name for path in fresh.iterdir()), self._mark])
+                files = sorted([*_names_in(fresh), self._mark])
                 write_text(fresh / self._mark, json.dumps({**about, "files": files}, indent=1) + "\n")
                 if target.exists():
                     target.rename(old)
@@ -95,6 +95,15 @@ class WrittenFolder:
                 raise
             shutil.rmtree(old, ignore_errors=True)
             return [self._out / name for name in files]
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the paths of the files in a folder, relative to it, and of its folders without files."""
+    return [
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if not path.is_dir() or path.is_symlink() or not any(path.iterdir())
+    ]
 
 
 def write_text(path: Path, text: str) -> None:

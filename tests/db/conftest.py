@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.run_folder import published_path
-from tests.db import factory
+from tests.db import factory, merged_factory
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,14 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of another run of the same grid. Not to be written to."""
     directory = tmp_path_factory.mktemp("twin")
     factory.build(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a small merged leaderboard. Not to be written to."""
+    directory = tmp_path_factory.mktemp("merged")
+    merged_factory.build(directory)
     return directory
 
 

@@ -50,9 +50,9 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
     writer = Writer(database_path(directory))
     writer.record(_descriptions())
     for llm, dataset in itertools.product(LLMS, DATASETS):
-        _write_pool(writer, directory, llm, dataset)
+        write_pool(writer, directory, llm, dataset)
         for calibrator in CALIBRATORS:
-            _write_calibration(writer, directory, llm, calibrator, dataset)
+            write_calibration(writer, directory, llm, calibrator, dataset)
         _write_scaling(writer, directory, llm, dataset)
         _write_curves(writer, directory, llm, dataset)
         _write_search(writer, directory, llm, dataset)
@@ -122,7 +122,7 @@ def _descriptions() -> list[Base]:
     return rows
 
 
-def _write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
+def write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     here = {"llm": llm, "dataset": dataset}
     name = f"{llm}-{dataset}"
     halves = [range(0, QUESTIONS // 2), range(QUESTIONS // 2, QUESTIONS)]
@@ -140,7 +140,7 @@ def _write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None
             )
 
 
-def _write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str, dataset: str) -> None:
+def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str, dataset: str) -> None:
     here = {"llm": llm, "dataset": dataset, "prm": "qwen", "calibrator": calibrator}
     pool, name = f"{llm}-{dataset}", f"{llm}-{calibrator}-{dataset}"
     cell = cell_id("calibration", llm, dataset, prm="qwen", calibrator=calibrator)

@@ -24,12 +24,11 @@ from prmcal.db.writer import Writer
 from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseStorageError,
-    DatabaseVersionError,
     LoadError,
     LockedDatabaseError,
     MissingDatabaseError,
 )
-from tests.db import factory, parquet_files
+from tests.db import merged_factory, parquet_files
 
 
 def content(path: Path) -> dict[str, list[str]]:
@@ -50,12 +49,13 @@ def writer(tmp_path: Path) -> Writer:
     return Writer(database_path(tmp_path))
 
 
-def test_building_again_gives_the_same_content(published: Path, twin: Path, tmp_path: Path) -> None:
-    first = content(published)
+def test_building_again_gives_the_same_content(merged: Path, tmp_path: Path) -> None:
+    first = content(published_path(merged))
     assert all(first.values())
-    assert content(published_path(twin)) == first
-    shutil.copy(database_path(twin), database_path(tmp_path))
-    factory.build(tmp_path)
+    merged_factory.build(tmp_path / "new")
+    assert content(published_path(tmp_path / "new")) == first
+    shutil.copy(database_path(merged), database_path(tmp_path))
+    merged_factory.build(tmp_path)
     assert content(published_path(tmp_path)) == first
 
 
@@ -242,23 +242,6 @@ def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Wr
     finally:
         process.communicate("")
     Writer(writer.path, patience=0.1)
-
-
-@pytest.mark.parametrize(
-    ("version", "advice"),
-    [(99, "newer version of prmcal.*Upgrade"), (0, "older version of prmcal.*prmcal rebuild")],
-)
-def test_another_layout_is_refused_and_left_alone(writer: Writer, version: int, advice: str) -> None:
-    writer.publish()
-    for path in (writer.path, writer.published):
-        with engine_for(path).begin() as connection:
-            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
-    before = writer.path.read_bytes()
-    with pytest.raises(DatabaseVersionError, match=advice):
-        Writer(writer.path)
-    with pytest.raises(DatabaseVersionError, match=advice):
-        catalog.jobs(writer.published)
-    assert writer.path.read_bytes() == before
 
 
 def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.db.cell_names import find_cell
+from prmcal.db.queries.provenance import cell_row
+from prmcal.db.reader import reading
 from prmcal.errors import PrmcalError
+from prmcal.harness.commands.exchange.card import add_results
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.planning.again import existing_plan, load_plugins_of
@@ -19,7 +22,7 @@ __all__ = ["export_calibrated_prm"]
 
 
 def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -> None:
-    """Write the PRM of a cell with the changes that the cell's calibrator makes to it.
+    """Write the PRM of a cell with the changes that the cell's calibrator makes to it, and its results on its card.
 
     Parameters
     ----------
@@ -52,6 +55,9 @@ def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
         calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out, level)
+    with reading(folder.results()) as source:
+        row = cell_row(source, cell_id)
+    add_results(out / "README.md", folder.results(), row)
 
 
 def _fit(plan: Plan, cell_id: str, directory: Path) -> tuple[ArtifactRef, FitParameters]:

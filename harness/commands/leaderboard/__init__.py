@@ -9,7 +9,8 @@ entries    the league as text of the terminal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from prmcal.db.league.frame import league_frame
 from prmcal.db.league.query import league
@@ -19,17 +20,18 @@ from prmcal.db.overview.query import overview
 from prmcal.db.queries import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.reader import Database
 from prmcal.db.text.league import league_table
 from prmcal.db.text.overview import ranking_table
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend
 from prmcal.db.text.readable import readable_costs, readable_leaderboard
 from prmcal.errors import PrmcalError
 from prmcal.harness.commands.leaderboard.board import board_text
-from prmcal.harness.commands.leaderboard.choice import check_filters, chosen_metrics, only
+from prmcal.harness.commands.leaderboard.choice import check_filters, chosen_metrics, chosen_tier, only
 from prmcal.harness.commands.leaderboard.entries import league_text
 from prmcal.harness.commands.leaderboard.ranking import overview_text
 from prmcal.harness.commands.output import FORMATS, exported, one_of
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.place import Place, results_of
 
 __all__ = ["TABLES", "render_leaderboard"]
 
@@ -39,12 +41,19 @@ _COSTS_LEGEND = (
 )
 
 
+_SEEDS_NOTE = (
+    "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
+    "seeds, which `prmcal show CELL` and --format csv have."
+)
+
+
 def render_leaderboard(
-    directory: Path,
+    directory: Place,
     table: str = "overview",
     output_format: str = "table",
     *,
     filters: Mapping[str, Sequence[str]] | None = None,
+    tier: str | None = None,
     columns: Sequence[str] = (),
     width: int | None = None,
 ) -> str:
@@ -52,13 +61,15 @@ def render_leaderboard(
 
     Parameters
     ----------
-    directory : Path
-        The output folder of a run.
+    directory : Path or URL
+        The output folder of a run, or the address of a database in a server.
     table : {"overview", "calibration", "scaling", "league", "costs"}
     output_format : {"table", "json", "csv", "markdown"}
         ``table`` leaves out columns that the terminal has no space for.
     filters : mapping of str to sequence of str, optional
         Names to keep, by llm, prm, calibrator, dataset or strategy. Cells without a plugin of the kind stay.
+    tier : str, optional
+        Keep only cells of a merged leaderboard that were verified at this tier or at a higher one.
     columns : sequence of str, optional
         Metrics and other columns to show, the most important first. Default: the main metrics in a table, else all.
     width : int, optional
@@ -67,15 +78,17 @@ def render_leaderboard(
     Raises
     ------
     PrmcalError
-        If there is no such table, format, name or column, or no grid was run in the folder.
+        If there is no such table, format, name, tier or column, no grid was run in the folder, or `tier` is given for
+        a folder that is not a merged leaderboard.
     DatabaseError
         If there is no readable database.
     """
     one_of("--table", table, TABLES)
     one_of("--format", output_format, FORMATS)
-    published = RunFolder(directory).results()
-    kept = {kind: list(names) for kind, names in (filters or {}).items() if names}
-    check_filters(published, kept)
+    published = results_of(directory)
+    names = {kind: list(names) for kind, names in (filters or {}).items() if names}
+    check_filters(published, names)
+    kept: dict[str, Any] = {**names, "tier": chosen_tier(published, directory, tier)}
     if table == "overview":
         return _overview(directory, published, kept, columns, output_format, width)
     if table == "league":
@@ -104,13 +117,15 @@ def render_leaderboard(
         )
     shown = metrics if columns else LEADERBOARDS[name].main_metrics
     found = readable_leaderboard(frame, name, described, shown)
+    if "seeds" in frame:
+        found = replace(found, notes=(*found.notes, _SEEDS_NOTE.format(int(frame["seeds"].notna().sum()))))
     return board_text(found, leaderboard_legend(MARKS), columns=columns, width=width)
 
 
 def _league(
-    directory: Path,
-    published: Path,
-    filters: Mapping[str, Sequence[str]],
+    directory: Place,
+    published: Database,
+    filters: Mapping[str, Any],
     columns: Sequence[str],
     output_format: str,
     width: int | None,
@@ -128,9 +143,9 @@ def _league(
 
 
 def _overview(
-    directory: Path,
-    published: Path,
-    filters: Mapping[str, Sequence[str]],
+    directory: Place,
+    published: Database,
+    filters: Mapping[str, Any],
     columns: Sequence[str],
     output_format: str,
     width: int | None,

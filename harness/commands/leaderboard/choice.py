@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.db.metrics import COORDINATES
-from prmcal.db.queries.catalog import plugins
+from prmcal.db.queries.catalog import is_merged, plugins
+from prmcal.db.queries.leaderboard import BETWEEN_SEEDS
+from prmcal.db.reader import Database
+from prmcal.db.tables import TIERS
 from prmcal.errors import PrmcalError
+from prmcal.harness.commands.output import one_of
+from prmcal.harness.storage.place import Place
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_filters", "chosen_metrics", "only"]
+__all__ = ["check_filters", "chosen_metrics", "chosen_tier", "only"]
 
 
-def check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> None:
+def check_filters(published: Database, filters: Mapping[str, Sequence[str]]) -> None:
     """Check that the grid has the names of filters, which are given by kind of plugin.
 
     Raises
@@ -33,6 +37,26 @@ def check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> None
         for name in names:
             if name not in of_kind:
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {_hint(name, of_kind)}")
+
+
+def chosen_tier(published: Database, directory: Place, tier: str | None) -> str | None:
+    """Return the tier that the reader means by its name or by its first word, such as ``graded``.
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such tier, or the database is not that of a merged leaderboard.
+    """
+    if tier is None:
+        return None
+    full = {name.split()[0]: name for name in TIERS}.get(tier, tier)
+    one_of("--tier", full, TIERS)
+    if not is_merged(published):
+        raise PrmcalError(
+            f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "
+            "leaderboard, which `prmcal merge` makes."
+        )
+    return full
 
 
 def chosen_metrics(keys: Iterable[str], columns: Sequence[str], metrics: Iterable[str] = ()) -> list[str]:
@@ -61,7 +85,7 @@ def only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """
     if not columns:
         return frame
-    parts = ("_low", "_high", "_standing", "_letters", "_total")
+    parts = ("_low", "_high", "_standing", "_letters", "_total", BETWEEN_SEEDS)
     chosen_metrics([name for name in frame if not name.endswith(parts)], columns)
     identity = ("cell_id", "number", *COORDINATES)
     wanted = {*identity, *columns, *(f"{column}{part}" for column in columns for part in parts)}

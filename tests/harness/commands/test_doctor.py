@@ -65,7 +65,7 @@ def test_the_packages_are_those_that_the_project_names(prmcal: Prmcal) -> None:
     named = [(each, "") for each in project["dependencies"]]
     for extra, requirements in project["optional-dependencies"].items():
         named += [(each, extra) for each in requirements if extra != "dev"]
-    expected = {(re.split("[<>=]", each)[0], extra) for each, extra in named}
+    expected = {(re.split(r"[<>=[]", each)[0], extra) for each, extra in named}
     table = prmcal("doctor").stdout.split("\n\n")[1].splitlines()[2:]
     shown = [line.replace("not installed", "absent").split() for line in table]
     assert {(row[0], row[2] if len(row) > 2 else "") for row in shown} == expected

@@ -13,6 +13,7 @@ import yaml
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.costs.estimate import model_seconds
+from prmcal.harness.jobs.job import job_key, shard_key
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
@@ -100,3 +101,27 @@ def test_a_plan_of_an_earlier_version_has_the_built_in_metrics(tmp_path: Path) -
     again = read_plan(tmp_path, synthetic().model_dump(mode="json"))
     assert again is not None and again.metrics == built_in_metrics()
     assert [job.key for job in again.jobs] == [job.key for job in plan.jobs]
+
+
+@pytest.mark.parametrize("changes", [{}, {"strategies": SEARCHES}])
+def test_the_keys_follow_from_what_is_read(tmp_path: Path, changes: dict[str, Any]) -> None:
+    _, again = saved(tmp_path, synthetic(**changes))
+    assert again is not None
+    for shard in again.shards():
+        assert shard.ref.key == shard_key(shard.ref.kind, shard.version, shard.identity, shard.inputs)
+    for job in again.jobs:
+        assert job.key == job_key(job.refs)
+
+
+def test_a_plan_of_an_earlier_version_is_read_without_identities(tmp_path: Path) -> None:
+    grid = synthetic()
+    saved(tmp_path, grid)
+    content = json.loads((tmp_path / PLAN_FILE).read_text())
+    for job in content["jobs"]:
+        for name in ("version", "identity", "identities"):
+            del job[name]
+    del content["values"]
+    (tmp_path / PLAN_FILE).write_text(json.dumps(content))
+    again = read_plan(tmp_path, grid.model_dump(mode="json"))
+    assert again is not None
+    assert all(shard.identity == {} and shard.version == 0 for shard in again.shards())

@@ -1,0 +1,1 @@
+"""``prmcal submit``, ``verify``, ``merge`` and ``diff``: results of several people."""

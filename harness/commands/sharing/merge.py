@@ -1,0 +1,127 @@
+"""``prmcal merge``: what a merge did, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from prmcal.db.postgresql.address import address_of
+from prmcal.db.text.formats import counted, duration
+from prmcal.errors import RunError
+from prmcal.harness.merging.conflicts import Conflict
+from prmcal.harness.merging.merge import MergeSummary, merge
+from prmcal.harness.merging.sharing import Shared, share
+from prmcal.harness.merging.submissions.submitted import Submitted
+from prmcal.harness.terminal.prose import wrapped
+
+__all__ = ["merge_into", "summary_text"]
+
+_MOST_CONFLICTS = 5
+
+
+def merge_into(
+    out: Path, inputs: list[Path], database: str | None, tell: Callable[[str], None], width: int | None = None
+) -> str:
+    """Merge inputs into a leaderboard, share it if there is a database, and return what was done as text.
+
+    Parameters
+    ----------
+    out : Path
+        A new folder, or a merged leaderboard.
+    inputs : list of Path
+        What is merged. It may be empty if there is a database.
+    database : str or None
+        The address of a shared leaderboard.
+    tell : callable
+        Called with each line that the user should see at once.
+    width : int, optional
+        Default: the width of the terminal.
+    """
+    if not inputs and database is None:
+        raise RunError("There is nothing to merge. Give folders or bundles after OUT, or --database ADDRESS.")
+    url = None if database is None else address_of(database)
+    parts = [summary_text(merge(out, inputs), out, width)] if inputs else []
+    if url is not None:
+        parts.append(_shared_text(share(out, url, tell), out, url, width))
+    return "\n".join(parts)
+
+
+def _shared_text(shared: Shared, out: Path, url: URL, width: int | None) -> str:
+    fetched = "" if shared.fetched is None else f"From {url}:\n{summary_text(shared.fetched, out, width)}\n"
+    sent = f"{counted(shared.sent, 'new file')} sent" if shared.sent else "nothing new to send"
+    return f"{fetched}{_shown(f'{url} has the leaderboard of {out}: {sent}.', width)}\n"
+
+
+def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:
+    """Return what a merge did as text of the terminal."""
+    lines = [*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"]
+    return "\n".join(_shown(line, width) for line in lines) + "\n"
+
+
+def _shown(line: str, width: int | None) -> str:
+    """Wrap a line. The following lines of an item are indented like its first one."""
+    text = line.lstrip(" ")
+    return wrapped(text, width, indent=line[: len(line) - len(text)])
+
+
+def _lines(summary: MergeSummary) -> Iterator[str]:
+    union = summary.union
+    new = counted(len(summary.added), "submission")
+    told = [
+        f"Added {new} and {counted(summary.verifications, 'verification')} in {duration(summary.seconds)}."
+    ]
+    if summary.known:
+        told.append(f"{counted(len(summary.known), 'submission')} had been merged before.")
+    yield " ".join(told)
+    for each in sorted(summary.added, key=lambda each: each.place):
+        done = sum(each.is_done(cell) for cell in each.plan.cells)
+        yield f"  {_named(each)}: {counted(done, 'finished cell')}."
+    yield (
+        f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others. Artifacts: {summary.artifacts:,} "
+        f"added, {summary.same_artifacts:,} there already."
+    )
+    words = [each.variant for each in union.cells.values() if each.variant]
+    contradicting = sum("conflict " in each for each in words)
+    seeds = sum("seed " in each and "conflict " not in each for each in words)
+    submissions = counted(len(union.submissions), "submission")
+    yield (
+        f"The leaderboard has {counted(len(union.cells), 'cell')} from {submissions}: "
+        f"{seeds:,} with several seeds, {len(words) - seeds - contradicting:,} of other versions or conditions, "
+        f"{contradicting:,} in conflict."
+    )
+
+
+def _conflicts(summary: MergeSummary) -> Iterator[str]:
+    if not summary.conflicts:
+        return
+    count = len(summary.conflicts)
+    yield ""
+    yield (
+        f"Conflict: {counted(count, 'artifact')} with equal {'key' if count == 1 else 'keys'} and different content. "
+        "Both results stay; the LLMs of the later ones have the submission in their names."
+    )
+    for conflict in summary.conflicts[:_MOST_CONFLICTS]:
+        yield f"  {_told(conflict)}"
+    if count > _MOST_CONFLICTS:
+        yield f"  and {count - _MOST_CONFLICTS:,} more."
+    yield "Which one is right, a verification tells: prmcal verify BUNDLE"
+
+
+def _told(conflict: Conflict) -> str:
+    sides = " against ".join(" and ".join(map(_named, each)) for each in conflict.submissions)
+    parts = []
+    for each in conflict.differences:
+        most = f" by up to {each.most:.3g} in {each.column}" if each.most is not None else ""
+        parts.append(f"{each.rows:,} of {each.of:,} rows of {each.table} differ{most}")
+    text = "; ".join(parts) or "the files differ"
+    behind = (
+        f" {counted(conflict.behind, 'artifact')} computed from it also differ." if conflict.behind else ""
+    )
+    return f"{conflict.what} ({conflict.ref.kind}/{conflict.ref.key}): {text}. {sides}.{behind}"
+
+
+def _named(submission: Submitted) -> str:
+    who = submission.submission.submitter or f"run {submission.record.run_id}"
+    return f"{submission.submission_id} ({who})"

@@ -1,0 +1,178 @@
+"""``prmcal verify``: check a submission in tiers, and write the record."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import typer
+
+from prmcal.db.text.formats import counted, duration
+from prmcal.errors import PrmcalError
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.verifying.record import Check, Tier, Verification, write_verification
+from prmcal.harness.verifying.subject import Subject, opened
+from prmcal.harness.verifying.tiers.costs import Asked, cost_of
+from prmcal.harness.verifying.tiers.running import TIERS, Supplied, Told, verified
+
+__all__ = ["tier_named", "verify"]
+
+_SHORT = {"graded": "graded again", "scored": "scored again"}
+_SHOWN_CELLS = 3
+_WIDTH = 80
+
+
+def tier_named(name: str) -> Tier:
+    """Return the tier with a name, or with its first word.
+
+    Raises
+    ------
+    PrmcalError
+        If there is none.
+    """
+    full = _SHORT.get(name, name)
+    for tier in TIERS:
+        if tier == full:
+            return tier
+    raise PrmcalError(f"--tier must be one of consistent, graded, scored, reproduced. Got '{name}'.")
+
+
+def verify(
+    path: Path,
+    tier: Tier,
+    asked: Asked,
+    supplied: Supplied,
+    *,
+    by: str = "",
+    out: Path | None = None,
+    seed: int | None = None,
+    yes: bool = False,
+    allowed_signers: Path | None = None,
+) -> tuple[str, bool]:
+    """Verify a bundle or the folder of a run.
+
+    Parameters
+    ----------
+    path : Path
+    tier : {"consistent", "graded again", "scored again", "reproduced"}
+        The highest tier.
+    asked : Asked
+    supplied : Supplied
+    by : str
+        The name of the verifier.
+    out : Path, optional
+        Where the record is written.
+    seed : int, optional
+        The seed of random choices, to repeat a verification.
+    yes : bool
+        Whether tiers beyond the first are run without asking. Without a terminal they are.
+    allowed_signers : Path, optional
+        A file of allowed signers in the format of OpenSSH.
+
+    Returns
+    -------
+    text : str
+        What was found: the answer first, then what failed, then a table of all checks.
+    passed : bool
+
+    Raises
+    ------
+    PrmcalError
+        If the bundle is damaged, or an argument is wrong.
+    """
+    if not path.exists():
+        raise PrmcalError(f"There is no bundle or folder {path}.")
+    if out is not None and not out.parent.is_dir():
+        raise PrmcalError(
+            f"The folder {out.parent} for the record does not exist. Create it, or choose another --out."
+        )
+    started = time.monotonic()
+    with opened(path, allowed_signers) as subject:
+        found = verified(subject, tier, asked, supplied, _Teller(yes), by, seed)
+    if out is not None:
+        write_verification(out, found)
+    text = rendered(found, tier, time.monotonic() - started)
+    return text + (f"\n\nRecord: {out}" if out is not None else ""), found.passed
+
+
+class _Teller(Told):
+    """Tells the cost of each tier, asks for agreement, and shows the progress on standard error."""
+
+    def __init__(self, yes: bool) -> None:
+        self._yes = yes or not sys.stdin.isatty()
+        self._shown = 0.0
+
+    def begins(self, subject: Subject, tier: Tier, asked: Asked) -> bool:
+        """Tell what a tier costs, and ask unless it is the first one."""
+        _tell(wrapped(f"Tier '{tier}' {cost_of(subject, tier, asked)}.", hanging="  "))
+        return tier == TIERS[0] or self._yes or typer.confirm("Run it?", err=True)
+
+    def examined(self, done: int, total: int) -> None:
+        """Tell how many artifacts are examined, at most every few seconds."""
+        now = time.monotonic()
+        if now - self._shown > 5 or done == total:
+            self._shown = now
+            self.works(f"{done:,} of {counted(total, 'artifact')} examined")
+
+    def works(self, line: str) -> None:
+        """Tell what is done now, on a terminal only."""
+        if sys.stderr.isatty():
+            _tell(f"  {line}")
+
+
+def rendered(found: Verification, asked: Tier, seconds: float) -> str:
+    """Return the outcome of a verification, in lines of at most 80 columns.
+
+    Parameters
+    ----------
+    found : Verification
+    asked : {"consistent", "graded again", "scored again", "reproduced"}
+        The tier that was asked for.
+    seconds : float
+        What it took.
+    """
+    failed = [check for check in found.checks if not check.passed]
+    name = f"The submission {found.submission}" if found.submission else "The run"
+    lines = []
+    if failed:
+        lines.append(f"{name} did NOT pass the tier '{found.tier}', in {duration(seconds)}.")
+        for check in failed:
+            lines += ["", wrapped(f"{check.check}: {check.message}", _WIDTH, hanging="  "), *_cells(check)]
+    else:
+        lines.append(f"{name} passed the tier '{found.tier}', in {duration(seconds)}.")
+        if found.tier != asked:
+            lines.append(f"The tier '{asked}' was not run.")
+    rows = [(check.tier, check.check, _outcome(check), f"{check.n:,}") for check in found.checks]
+    lines += ["", text_table(("tier", "check", "outcome", "n"), rows, _WIDTH)]
+    if not failed:
+        told = [f"{check.check}: {check.message}" for check in found.checks]
+        lines += ["", *(wrapped(each, _WIDTH, hanging="  ") for each in told)]
+    return "\n".join(lines)
+
+
+def _outcome(check: Check) -> str:
+    if not check.n and check.message.startswith("Not checked"):
+        return "not checked"
+    return "passed" if check.passed else "FAILED"
+
+
+def _cells(check: Check) -> list[str]:
+    if not check.cells:
+        return []
+    shown = ", ".join(check.cells[:_SHOWN_CELLS])
+    more = len(check.cells) - _SHOWN_CELLS
+    return [
+        wrapped(
+            f"Cells ({len(check.cells):,}): {shown}{f' and {more:,} more' if more > 0 else ''}.",
+            _WIDTH,
+            indent="  ",
+        )
+    ]
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        typer.echo(text, err=True)

@@ -1,0 +1,118 @@
+"""What a merged leaderboard tells of its submissions, and what the leaderboard of a run does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from prmcal.db.html.table import leaderboard_table
+from prmcal.db.queries import catalog
+from prmcal.db.queries.submissions import PROVENANCE
+from prmcal.db.run_folder import published_path
+from prmcal.db.tables import TIERS
+from prmcal.db.text.provenance import renewal, verified_text
+from tests.db import factory, merged_factory
+from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
+
+
+@pytest.fixture(scope="module")
+def board(merged: Path) -> Path:
+    return published_path(merged)
+
+
+def test_only_a_merged_leaderboard_has_columns_of_provenance(published: Path, board: Path) -> None:
+    assert not catalog.is_merged(published)
+    of_run = catalog.leaderboard(published)
+    assert not set(PROVENANCE) & set(of_run)
+    merged = catalog.leaderboard(board)
+    assert tuple(merged.columns[-len(PROVENANCE) :]) == PROVENANCE
+    shared = merged[merged["llm"] != merged_factory.SEED_2].drop(columns=list(PROVENANCE))
+    names = [name for name in of_run if name != "number"]  # the replicate moves the numbers of later cells
+    pd.testing.assert_frame_equal(shared[names].reset_index(drop=True), of_run[names])
+
+
+def test_a_cell_says_who_sent_and_who_verified_it(board: Path) -> None:
+    rows = catalog.leaderboard(board).set_index("cell_id")
+    outdated = rows.loc[OUTDATED_CELL]
+    assert (outdated["outdated"], outdated["submissions"]) == (OUTDATED, CLEO)
+    assert pd.isna(outdated["tier"])
+    shared = rows.loc["calibration/strong/qwen/temperature/nano-math"]
+    assert sorted(shared["submissions"].split()) == sorted([ADA, CLEO])
+    assert (shared["tier"], shared["verified_by"]) == ("scored again", "Grace")
+    assert shared["verified_at"] == "2026-03-04T05:06:07Z"
+    assert set(rows.loc[rows["llm"] == merged_factory.SEED_2, "variant"]) == {"seed 2"}
+
+
+def test_the_filter_by_tier_keeps_that_tier_and_those_above_it(board: Path) -> None:
+    everything = catalog.leaderboard(board)
+    verified = set(everything.loc[everything["tier"].notna(), "cell_id"])
+    for tier in TIERS:
+        kept = catalog.leaderboard(board, tier=tier)
+        expected = verified if TIERS.index(tier) <= TIERS.index("scored again") else set()
+        assert set(kept["cell_id"]) == expected
+    assert catalog.overview(board, tier="reproduced").counts["done"] == 0
+    filtered = catalog.overview(board, tier="graded again")
+    assert merged_factory.SEED_2 not in filtered.llms
+    assert not catalog.league(board, tier="reproduced").rows
+    assert catalog.costs(board, tier="reproduced").empty
+
+
+def test_a_submission_has_the_highest_tier_that_passed_and_the_number_that_failed(board: Path) -> None:
+    found = catalog.submissions(board).set_index("submission_id")
+    assert found.loc[ADA, ["submitter", "tier", "verified_by", "failed"]].tolist() == [
+        "Ada",
+        "scored again",
+        "Grace",
+        0,
+    ]
+    assert found.loc[BOB, ["submitter", "tier", "failed"]].tolist() == ["Bob", None, 1]
+    assert found.loc[CLEO, "verified_at"] is None
+    assert len(catalog.submission_cells(board, BOB)) == found.loc[BOB, "cells"]
+    (check,) = catalog.verifications(board, BOB)["checks"].iloc[0]["checks"]
+    assert not check["passed"]
+
+
+def test_the_history_of_a_cell_has_its_replicates(board: Path) -> None:
+    found = catalog.history(board, "calibration/weak/qwen/temperature/nano-math", "brier")
+    assert found["variant"].tolist() == ["", "seed 2"]
+    assert found["measured_at"].is_monotonic_increasing
+    values = [
+        factory.metric_values(llm, "temperature", "nano-math")["brier"]
+        for llm in ("weak", merged_factory.SEED_2)
+    ]
+    assert found["value"].tolist() == pytest.approx(values)
+    assert found["seeds"].tolist() == [2, 2]
+    assert len(catalog.history(board, "calibration/strong/qwen/isotonic/nano-math", "brier")) == 1
+
+
+def test_the_table_of_the_browser_has_tiers_and_renewals_of_merged_rows_only(
+    published: Path, board: Path
+) -> None:
+    described = catalog.metrics(board)
+    assert leaderboard_table(catalog.leaderboard(published), "calibration", described)["provenance"] is None
+    table = leaderboard_table(catalog.leaderboard(board), "calibration", described)
+    provenance = table["provenance"]
+    assert provenance is not None
+    row = str(table["cells"].index(OUTDATED_CELL))
+    assert provenance["outdated"] == {row: OUTDATED}
+    assert provenance["renewals"][row].endswith(
+        "--only llm=strong --only prm=qwen --only calibrator=temperature --only dataset=nano-aime"
+    )
+    assert provenance["tier"][int(row)] == -1
+    assert provenance["verified"][0] == "scored again by Grace, 2026-03-04"
+
+
+def test_a_renewal_names_plugins_as_the_grid_does() -> None:
+    cell = {
+        "llm": "my llm (seed 2)",
+        "dataset": "odd (name)",
+        "strategy": "best-of-n + IAS",
+        "variant": "seed 2",
+    }
+    assert renewal(cell) == (
+        "prmcal run GRID.yaml --out DIR --only 'llm=my llm' --only 'dataset=odd (name)' "
+        "--only 'strategy=best-of-n + IAS'"
+    )
+    assert verified_text(None) == "not verified"
