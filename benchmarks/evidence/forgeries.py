@@ -13,10 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 import prmcal
+from prmcal.db.tables import TIERS
 from prmcal.harness.verifying.record import Verification
 from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked
-from prmcal.harness.verifying.tiers.running import TIERS, Supplied, Told, verified
+from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
 from tests.harness.verifying.forgeries import FORGERIES, Forgery
 from tests.harness.verifying.verified_run import GRID, bundle_of
 

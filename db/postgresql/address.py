@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError
+from typing import TYPE_CHECKING
 
 from prmcal.errors import DatabaseError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 __all__ = ["address_of", "is_address"]
 
@@ -31,6 +33,9 @@ def address_of(text: str) -> sa.URL:
     """
     if not is_address(text):
         raise DatabaseError(f"This is not the address of a database. {_FORM}")
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = sa.make_url(text).set(drivername="postgresql")
     except (ArgumentError, ValueError):

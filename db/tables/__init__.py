@@ -15,7 +15,7 @@ from prmcal.db.tables.runs import (
     Run,
     SchemaVersion,
 )
-from prmcal.db.tables.submissions import TIERS, CellSubmission, SeedSpread, Submission, Verification
+from prmcal.db.tables.submissions import TIERS, CellSubmission, SeedSpread, Submission, Tier, Verification
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "SignedErrorBin",
     "Submission",
     "SuccessCount",
+    "Tier",
     "Trajectory",
     "Verification",
 ]

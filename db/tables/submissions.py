@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base
 
-__all__ = ["TIERS", "CellSubmission", "SeedSpread", "Submission", "Verification"]
+__all__ = ["TIERS", "CellSubmission", "SeedSpread", "Submission", "Tier", "Verification"]
 
-TIERS = ("consistent", "graded again", "scored again", "reproduced")
-"""The tiers of a verification, each of which includes those before it."""
+Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
+"""A tier of a verification. Each includes those before it."""
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""The tiers in their order."""
 
 
 class Submission(Base):

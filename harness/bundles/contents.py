@@ -32,7 +32,7 @@ _PARQUET = ".parquet"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for besides the results.
+    """The parts that a bundle has only if they are asked for.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ _KEPT_HARDWARE = ("machine", "cores", "memory_gib")
 
 @dataclass(frozen=True)
 class Machine:
-    """What is searched for besides patterns.
+    """The names of a machine and its user, which a bundle must not have.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prmcal.db.postgresql.address import address_of, is_address
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import complete
 from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
@@ -41,17 +42,12 @@ __all__ = [
     "read",
 ]
 
-_ADDRESSES = ("postgresql://", "postgres://")
 _OR_SERVER = "or the address of a shared leaderboard, postgresql://USER@HOST/DATABASE"
 
 
 def place_of(text: str | Path) -> Path | URL:
     """Return the folder or the address in a server that a user gave."""
-    if not str(text).startswith(_ADDRESSES):
-        return Path(text)
-    from prmcal.db.postgresql.address import address_of
-
-    return address_of(str(text))
+    return address_of(str(text)) if is_address(str(text)) else Path(text)
 
 
 def folder_of(text: str | Path) -> Path:
@@ -62,7 +58,7 @@ def folder_of(text: str | Path) -> Path:
     PrmcalError
         If it is an address in a server. The message does not repeat it, since it may have a password.
     """
-    if str(text).startswith(_ADDRESSES):
+    if is_address(str(text)):
         raise PrmcalError(
             "This command needs the files of a run, which a server does not have. Give the run's folder."
         )

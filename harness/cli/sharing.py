@@ -155,7 +155,7 @@ def verify(
     """
     import os
 
-    from prmcal.harness.commands.sharing.verify import tier_named
+    from prmcal.harness.commands.output import tier_named
     from prmcal.harness.commands.sharing.verify import verify as check
     from prmcal.harness.verifying.tiers.costs import Asked
     from prmcal.harness.verifying.tiers.running import Supplied

@@ -12,10 +12,11 @@ from prmcal.errors import PrmcalError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from prmcal.db.tables import Tier
     from prmcal.harness.costs.estimate import Work
     from prmcal.harness.terminal.tables import Column
 
-__all__ = ["FORMATS", "exported", "hidden_note", "one_of", "plain_row", "time_left"]
+__all__ = ["FORMATS", "exported", "hidden_note", "one_of", "plain_row", "tier_named", "time_left"]
 
 FORMATS = ("table", "json", "csv", "markdown")
 
@@ -30,6 +31,23 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """
     if value not in known:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
+
+
+def tier_named(name: str) -> Tier:
+    """Return the tier of verification that a user means by its name or by its first word, such as ``graded``.
+
+    Raises
+    ------
+    PrmcalError
+        If there is none.
+    """
+    from prmcal.db.tables import TIERS
+
+    short = {tier.split()[0]: tier for tier in TIERS}
+    for tier in TIERS:
+        if tier == short.get(name, name):
+            return tier
+    raise PrmcalError(f"--tier must be one of {', '.join(short)}. Got '{name}'.")
 
 
 def exported(frame: pd.DataFrame, output_format: str) -> str:

@@ -1,4 +1,4 @@
-"""In which versions and conditions two leaderboards differ."""
+"""The versions and conditions in which two leaderboards differ."""
 
 from __future__ import annotations
 

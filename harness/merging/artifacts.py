@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store
+from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store, link_or_copy
 
 __all__ = ["add_artifact", "recover"]
 
@@ -107,7 +106,10 @@ def _write(target: Path, files: Mapping[str, Path | bytes], manifest: Manifest) 
     try:
         for name, source in files.items():
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-            _put(source, fresh / name)
+            if isinstance(source, bytes):
+                (fresh / name).write_bytes(source)
+            else:
+                link_or_copy(source, fresh / name)
         (fresh / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
         fresh.chmod(0o755)
         if target.exists():
@@ -120,16 +122,6 @@ def _write(target: Path, files: Mapping[str, Path | bytes], manifest: Manifest) 
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-
-
-def _put(source: Path | bytes, target: Path) -> None:
-    if isinstance(source, bytes):
-        target.write_bytes(source)
-        return
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(source, target)
 
 
 def _content(source: Path | bytes) -> bytes:

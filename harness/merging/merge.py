@@ -179,7 +179,7 @@ def _add_artifacts(store: Store, union: Union, own: dict[str, Submitted]) -> tup
     found = [0, 0]
     for submission in union.submissions:
         for ref in submission.contents:
-            # What is merged already needs a place of its own only if it is in conflict.
+            # An artifact that was merged before needs another place only if it is in conflict.
             if submission.submission_id not in own or ref in union.conflicts:
                 was_there = not add_artifact(store, union.stored(submission, ref), submission.files_of(ref))
                 found[was_there] += 1

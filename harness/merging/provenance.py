@@ -64,24 +64,25 @@ def submission_rows(union: Union, recorded: Sequence[Recorded]) -> Iterator[Base
 
 def run_rows(union: Union) -> list[Base]:
     """Return a row for each run that measured a submission."""
-    return [
-        Run(
-            run_id=record.run_id,
-            grid_name=record.grid.get("name", ""),
-            grid_key=content_key(record.grid),
-            grid=grid_text(record.grid),
-            started_at=_time(record.started_at),
-            finished_at=_time(record.finished_at) if record.finished_at else None,
-            status="failed" if each.failures else "done",
-            prmcal_version=each.submission.prmcal_version,
-            packages=record.environment.get("packages", {}),
-            hardware=record.environment.get("hardware", {}),
+    rows: list[Base] = []
+    # Of several submissions of a run, the row of the first one stays, because later rows replace earlier ones.
+    for each in reversed(union.submissions):
+        record = each.record
+        rows.append(
+            Run(
+                run_id=record.run_id,
+                grid_name=record.grid.get("name", ""),
+                grid_key=content_key(record.grid),
+                grid=grid_text(record.grid),
+                started_at=_time(record.started_at),
+                finished_at=_time(record.finished_at) if record.finished_at else None,
+                status="failed" if each.failures else "done",
+                prmcal_version=each.submission.prmcal_version,
+                packages=record.environment.get("packages", {}),
+                hardware=record.environment.get("hardware", {}),
+            )
         )
-        for each in reversed(
-            union.submissions
-        )  # Of several submissions of a run, the row of the first one stays.
-        for record in (each.record,)
-    ]
+    return rows
 
 
 def seed_spreads(union: Union, store: Store, intact: Container[str]) -> list[Base]:

@@ -7,8 +7,6 @@ writer builds on all that came before, and the order of the writers does not mat
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +20,14 @@ from prmcal.db.run_folder import artifacts_root, published_path
 from prmcal.errors import DamagedDatabaseError
 from prmcal.harness.merging.merge import MergeSummary, merge
 from prmcal.harness.merging.submissions.folder import is_merged, submissions_root, verifications_root
-from prmcal.harness.storage.store import file_sha256, storage_errors
+from prmcal.harness.storage.store import file_sha256, link_or_copy, storage_errors
 
 __all__ = ["Shared", "share"]
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What was exchanged with a server.
+    """The files that a folder and a server exchanged.
 
     Attributes
     ----------
@@ -113,7 +111,7 @@ def _merge_from(
                         f"The file {name} of the shared leaderboard is damaged. Restore the database from a backup."
                     )
             else:
-                _link(out / name, target)
+                link_or_copy(out / name, target)
         return merge(out, [folder])
 
 
@@ -128,10 +126,3 @@ def _checked(name: str) -> str:
             f"The shared leaderboard has a file '{name}', which is no part of a leaderboard. Nothing was merged."
         )
     return name
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)  # Some file systems have no hard links.

@@ -29,7 +29,15 @@ from prmcal.registry.reading import reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MANIFEST_FILE", "Manifest", "Store", "file_sha256", "storage_errors", "write_atomically"]
+__all__ = [
+    "MANIFEST_FILE",
+    "Manifest",
+    "Store",
+    "file_sha256",
+    "link_or_copy",
+    "storage_errors",
+    "write_atomically",
+]
 
 MANIFEST_FILE = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -312,3 +320,11 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make a file that nobody changes appear in another place: as a hard link where possible, else as a copy."""
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)

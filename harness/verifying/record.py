@@ -6,20 +6,18 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
+from prmcal.db.tables import TIERS, Tier
 from prmcal.errors import DataError
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.excerpts import excerpt
 from prmcal.registry.reading import reading
 
-__all__ = ["FORMAT", "Check", "Tier", "Verification", "read_verification", "write_verification"]
+__all__ = ["FORMAT", "Check", "Verification", "read_verification", "write_verification"]
 
 FORMAT = 1
 """The version of the file. A later version of prmcal raises it when it writes what this one cannot read."""
-
-Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
-"""The tiers, each of which includes those before it. They are those of ``prmcal.db.tables.submissions.TIERS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +175,6 @@ def _flaw_of_fields(content: Any, types: dict[str, type]) -> str:
     for name, cls in types.items():
         if type(content[name]) is not cls:  # A bool is an int, too.
             return f"its '{name}' must be of the type {cls.__name__}."
-    if content["tier"] not in get_args(Tier):
-        return f"its 'tier' must be one of {', '.join(get_args(Tier))}. Got {content['tier']!r}."
+    if content["tier"] not in TIERS:
+        return f"its 'tier' must be one of {', '.join(TIERS)}. Got {content['tier']!r}."
     return ""

@@ -10,9 +10,8 @@ from prmcal.db.metrics import COORDINATES
 from prmcal.db.queries.catalog import is_merged, plugins
 from prmcal.db.queries.leaderboard import BETWEEN_SEEDS
 from prmcal.db.reader import Database
-from prmcal.db.tables import TIERS
 from prmcal.errors import PrmcalError
-from prmcal.harness.commands.output import one_of
+from prmcal.harness.commands.output import tier_named
 from prmcal.harness.storage.place import Place
 
 if TYPE_CHECKING:
@@ -49,8 +48,7 @@ def chosen_tier(published: Database, directory: Place, tier: str | None) -> str 
     """
     if tier is None:
         return None
-    full = {name.split()[0]: name for name in TIERS}.get(tier, tier)
-    one_of("--tier", full, TIERS)
+    full = tier_named(tier)
     if not is_merged(published):
         raise PrmcalError(
             f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "

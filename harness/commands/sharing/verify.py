@@ -9,35 +9,20 @@ from pathlib import Path
 
 import typer
 
+from prmcal.db.tables import TIERS, Tier
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
-from prmcal.harness.verifying.record import Check, Tier, Verification, write_verification
+from prmcal.harness.verifying.record import Check, Verification, write_verification
 from prmcal.harness.verifying.subject import Subject, opened
 from prmcal.harness.verifying.tiers.costs import Asked, cost_of
-from prmcal.harness.verifying.tiers.running import TIERS, Supplied, Told, verified
+from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
 
-__all__ = ["tier_named", "verify"]
+__all__ = ["verify"]
 
-_SHORT = {"graded": "graded again", "scored": "scored again"}
 _SHOWN_CELLS = 3
 _WIDTH = 80
-
-
-def tier_named(name: str) -> Tier:
-    """Return the tier with a name, or with its first word.
-
-    Raises
-    ------
-    PrmcalError
-        If there is none.
-    """
-    full = _SHORT.get(name, name)
-    for tier in TIERS:
-        if tier == full:
-            return tier
-    raise PrmcalError(f"--tier must be one of consistent, graded, scored, reproduced. Got '{name}'.")
 
 
 def verify(

@@ -1,4 +1,4 @@
-"""What a merged leaderboard says of its plugins, data sets and metrics, and their order."""
+"""The plugins, data sets and metrics of a merged leaderboard, in their order."""
 
 from __future__ import annotations
 

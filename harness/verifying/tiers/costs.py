@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from prmcal.db.tables import Tier
 from prmcal.db.text.formats import amount, counted, duration
 from prmcal.harness.jobs.parameters import SuccessParameters
 from prmcal.harness.verifying.consistent.again import is_recomputed
-from prmcal.harness.verifying.record import Tier
 from prmcal.harness.verifying.repeated.fits import fits_of
 from prmcal.harness.verifying.repeated.graded import graded_shards
 from prmcal.harness.verifying.repeated.reproduced import DRAWS, sampled_jobs

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
 
 from prmcal import __version__
+from prmcal.db.tables import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.verifying.consistent.answers import check_answers
 from prmcal.harness.verifying.consistent.chances import check_chances
@@ -20,7 +20,7 @@ from prmcal.harness.verifying.consistent.examining import check_artifacts, exami
 from prmcal.harness.verifying.consistent.keys import check_identities, check_keys
 from prmcal.harness.verifying.consistent.questions import check_disjoint, check_questions, known_questions
 from prmcal.harness.verifying.consistent.wiring import check_wiring
-from prmcal.harness.verifying.record import Check, Tier, Verification
+from prmcal.harness.verifying.record import Check, Verification
 from prmcal.harness.verifying.repeated.fits import check_fits
 from prmcal.harness.verifying.repeated.graded import check_grades
 from prmcal.harness.verifying.repeated.models import LayeredStore, ModelContext, Texts
@@ -30,9 +30,7 @@ from prmcal.harness.verifying.subject import Subject, opened
 from prmcal.harness.verifying.tiers.costs import Asked
 from prmcal.registry.excerpts import excerpt, message_of
 
-__all__ = ["TIERS", "Supplied", "Told", "verified"]
-
-TIERS: tuple[Tier, ...] = get_args(Tier)
+__all__ = ["Supplied", "Told", "verified"]
 
 
 @dataclass(frozen=True)

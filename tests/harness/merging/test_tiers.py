@@ -7,9 +7,10 @@ from pathlib import Path
 
 from prmcal.db.queries.catalog import cells, submissions
 from prmcal.db.run_folder import published_path
+from prmcal.db.tables import Tier
 from prmcal.harness.bundles import About, write_bundle
 from prmcal.harness.merging.merge import merge
-from prmcal.harness.verifying.record import Check, Tier, Verification, write_verification
+from prmcal.harness.verifying.record import Check, Verification, write_verification
 
 FAILING = "calibration/weak/verifier/isotonic/long"
 

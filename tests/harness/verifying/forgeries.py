@@ -17,13 +17,13 @@ import pyarrow.parquet as parquet
 from scipy.special import logit
 
 from prmcal.db.run_folder import PLAN_FILE
+from prmcal.db.tables import Tier
 from prmcal.harness.bundles.digests import HASHES, text_hashes
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.verifying.context import VerifyingContext
-from prmcal.harness.verifying.record import Tier
 from tests.harness.verifying.opened_bundle import TEST, Altered, Opened, with_parameters
 
 __all__ = ["FORGERIES", "Forgery"]
