@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import documents, files, grids, plugins, results, serving, sharing, use
+from prmcal.harness.cli import files, grid, learning, results, sharing, use
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.registry.excerpts import excerpt
@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 _LONGEST_MESSAGE = 2000
 
-COMMANDS = (grids, results, use, serving, sharing, files, plugins, documents)
+COMMANDS = (grid, results, use, sharing, learning, files)
 """The modules whose import adds the commands. The order of the help is in `app`."""
 
 

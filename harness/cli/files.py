@@ -1,7 +1,8 @@
-"""Commands that write or read files: report, export, export-prm, export-success, import-first-pass."""
+"""Commands for files: export-prm, export-success, gc, import-first-pass, migrate, rebuild."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,50 +10,9 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, ResultsArguments, RunArgument, RunOption
+from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, RunArgument, RunOption
 
 __all__: list[str] = []
-
-
-@app.command()
-def report(
-    directory: ResultsArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="REPORT", help="The folder of the report: new, empty, or an earlier report."
-        ),
-    ],
-) -> None:
-    """Write a report with tables and figures.
-
-    Tables are written as Markdown, CSV and LaTeX, and figures as PNG and PDF.
-    """
-    from prmcal.harness.report import write_report
-
-    files = write_report(directory, out)
-    typer.echo(f"Wrote {len(files)} files to {out}. Start with {out / 'README.md'}.", err=True)
-
-
-@app.command()
-def export(
-    directories: ResultsArguments,
-    html: Annotated[
-        Path,
-        typer.Option(
-            "--html", metavar="SITE", help="The folder of the site: new, empty, or an earlier site."
-        ),
-    ],
-) -> None:
-    """Write the leaderboards as a static site.
-
-    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
-    compares them.
-    """
-    from prmcal.harness.site import write_site
-
-    files = write_site(directories, html)
-    typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
 
 
 @app.command(name="export-prm")
@@ -80,7 +40,7 @@ def export_prm(
 
     Its README.md shows how to load it with transformers and vLLM, and its calibration before and after.
     """
-    from prmcal.harness.commands.exchange.prm import export_calibrated_prm
+    from prmcal.harness.commands.files.prm import export_calibrated_prm
 
     export_calibrated_prm(directory, cell, out, level)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
@@ -97,9 +57,27 @@ def export_success_rates(
 
     The file has the format of the published calibration set.
     """
-    from prmcal.harness.commands.exchange.success import export_success
+    from prmcal.harness.commands.files.success import export_success
 
     typer.echo(f"Wrote {export_success(directory, out):,} prefixes to {out}.", err=True)
+
+
+@app.command()
+def gc(
+    directory: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+) -> None:
+    """Delete what the grid of a run no longer needs.
+
+    These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
+    command says how much there is and asks. Without a terminal it deletes only with --yes.
+    """
+    from prmcal.harness.commands.files.gc import delete_unneeded
+
+    def agreed() -> bool:
+        return yes or typer.confirm("Delete these folders?")
+
+    delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
 
 
 @app.command(name="import-first-pass")
@@ -116,6 +94,32 @@ def import_first_passes(
 
     A grid such as the shipped grid `recorded` replays the recording.
     """
-    from prmcal.harness.commands.exchange.first_pass import import_first_pass
+    from prmcal.harness.commands.files.first_pass import import_first_pass
 
     typer.echo(f"Wrote {import_first_pass(files, out, rewards):,} questions to {out}.", err=True)
+
+
+@app.command()
+def migrate(directory: ResultsArgument) -> None:
+    """Bring the database of an earlier version of prmcal to the current layout.
+
+    A run, a merge and a rebuild do this by themselves. Commands that only read a folder use a temporary copy instead,
+    which takes time for large databases.
+    """
+    from prmcal.harness.commands.files.migrate import migrate as migrate_place
+
+    def tell(line: str) -> None:
+        typer.echo(line, err=True)
+
+    migrate_place(directory, tell)
+
+
+@app.command()
+def rebuild(directory: RunArgument) -> None:
+    """Rebuild the database from the artifacts."""
+    from prmcal.harness.execution.rebuild import rebuild_database
+    from prmcal.harness.merging.merge import rebuild_merged
+    from prmcal.harness.merging.submissions.folder import is_merged
+
+    cells = rebuild_merged(directory) if is_merged(directory) else rebuild_database(directory)
+    typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)

@@ -1,14 +1,14 @@
-"""Commands that show results: leaderboard, show, compare, recommend, dashboard."""
+"""Commands that show results: leaderboard, show, compare, dashboard, report, export."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     CellArgument,
@@ -17,7 +17,6 @@ from prmcal.harness.cli.options import (
     ResultsArgument,
     ResultsArguments,
     ResultsOption,
-    RunArgument,
     WideOption,
     filter_option,
 )
@@ -71,7 +70,7 @@ def leaderboard(
     Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
     wide unless the variable COLUMNS says otherwise.
     """
-    from prmcal.harness.commands.leaderboard import render_leaderboard
+    from prmcal.harness.commands.results.leaderboard import render_leaderboard
 
     filters = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     text = render_leaderboard(
@@ -97,7 +96,7 @@ def show(
 
     The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
     """
-    from prmcal.harness.commands.show import render_cell
+    from prmcal.harness.commands.results.show import render_cell
 
     show_text(render_cell(directory, cell, UNLIMITED if wide else None), pager)
 
@@ -126,81 +125,10 @@ def compare(
 
     Every metric has a difference with a 95% interval and a test of significance.
     """
-    from prmcal.harness.commands.compare import render_comparison
+    from prmcal.harness.commands.results.compare import render_comparison
 
     width = UNLIMITED if wide else None
     text = render_comparison(directory, first, second, metric, output_format, width)
-    show_text(text, pager and output_format == "table")
-
-
-@app.command()
-def recommend(
-    directory: RunArgument,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="The wanted share of right answers, such as 0.9: the cheapest choice with it.",
-        ),
-    ] = None,
-    samples: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="A budget: at most N samples of a question, on average over questions."
-        ),
-    ] = None,
-    tokens: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="A budget: at most N generated tokens of a question, on average."),
-    ] = None,
-    draw: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
-            "can be chosen. They are kept in DIR.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Worker processes of --draw. Default: one for each GPU or core."
-        ),
-    ] = None,
-    output_format: FormatOption = "table",
-    llm: Annotated[list[str] | None, filter_option("LLM")] = None,
-    prm: Annotated[list[str] | None, filter_option("PRM")] = None,
-    calibrator: Annotated[list[str] | None, filter_option("calibrator")] = None,
-    dataset: Annotated[list[str] | None, filter_option("data set")] = None,
-    strategy: Annotated[list[str] | None, filter_option("strategy")] = None,
-    wide: WideOption = False,
-    pager: PagerOption = True,
-) -> None:
-    """Recommend what to use for a wanted accuracy or a budget.
-
-    Strategy, setting, LLM, PRM and calibrator are chosen on the calibration questions. The test questions only report
-    what the choice reaches, with 95% intervals. Give exactly one of --accuracy, --samples and --tokens.
-
-    If --draw is interrupted, run the same command again: finished work is kept.
-    """
-    from prmcal.harness.commands.recommend import render_recommendation
-    from prmcal.harness.recommending.recommend import wanted_of
-
-    filters = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
-    try:
-        text = render_recommendation(
-            directory,
-            wanted_of(accuracy, samples, tokens),
-            output_format,
-            filters={kind: names for kind, names in filters.items() if names},
-            draw=draw,
-            workers=workers,
-            width=UNLIMITED if wide else None,
-        )
-    except KeyboardInterrupt:
-        typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
     show_text(text, pager and output_format == "table")
 
 
@@ -243,6 +171,47 @@ def dashboard(
     A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
     show the differences between runs.
     """
-    from prmcal.harness.commands.dashboard import serve
+    from prmcal.harness.commands.results.dashboard import serve
 
     serve(directories, host=host, port=port, base_path=base_path, headless=headless, live=live, cell=cell)
+
+
+@app.command()
+def report(
+    directory: ResultsArgument,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="REPORT", help="The folder of the report: new, empty, or an earlier report."
+        ),
+    ],
+) -> None:
+    """Write a report with tables and figures.
+
+    Tables are written as Markdown, CSV and LaTeX, and figures as PNG and PDF.
+    """
+    from prmcal.harness.report import write_report
+
+    files = write_report(directory, out)
+    typer.echo(f"Wrote {len(files)} files to {out}. Start with {out / 'README.md'}.", err=True)
+
+
+@app.command()
+def export(
+    directories: ResultsArguments,
+    html: Annotated[
+        Path,
+        typer.Option(
+            "--html", metavar="SITE", help="The folder of the site: new, empty, or an earlier site."
+        ),
+    ],
+) -> None:
+    """Write the leaderboards as a static site.
+
+    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
+    compares them.
+    """
+    from prmcal.harness.site import write_site
+
+    files = write_site(directories, html)
+    typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)

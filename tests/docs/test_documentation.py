@@ -55,7 +55,7 @@ def python(code: str, folder: Path = ROOT, **variables: object) -> subprocess.Co
     return subprocess.run([sys.executable, "-c", code], env=known, cwd=folder, capture_output=True, text=True)
 
 
-BUILD = "from prmcal.harness.commands.docs import build_documentation; print(build_documentation())"
+BUILD = "from prmcal.harness.commands.learning.docs import build_documentation; print(build_documentation())"
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import yaml
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.commands.exchange.first_pass import import_first_pass
-from prmcal.harness.commands.exchange.success import export_success
+from prmcal.harness.commands.files.first_pass import import_first_pass
+from prmcal.harness.commands.files.success import export_success
 from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal

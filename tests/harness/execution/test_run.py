@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.commands.leaderboard import render_leaderboard
+from prmcal.harness.commands.results.leaderboard import render_leaderboard
 from tests.conftest import ROOT, Prmcal, command, environment
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
 

@@ -17,7 +17,7 @@ import pytest
 import prmcal as face
 from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.commands.recommend import recommendation_text, render_recommendation
+from prmcal.harness.commands.use.recommend import recommendation_text, render_recommendation
 from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.recommending.frame import ask_command, recommendation_frame
 from prmcal.harness.recommending.recommend import recommend, wanted_of

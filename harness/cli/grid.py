@@ -1,14 +1,12 @@
-"""Commands for grids: plan, run, slurm, status, rebuild, migrate, gc, doctor."""
+"""Commands that run a grid: plan, run, slurm, status."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.cluster import (
     AddressOption,
@@ -24,7 +22,6 @@ from prmcal.harness.cli.options import (
     OnlyOption,
     OutOption,
     PluginOption,
-    ResultsArgument,
     RunArgument,
     names_by_kind,
     read,
@@ -52,7 +49,7 @@ def plan(
 
     The costs are samples, tokens, time and disk space. No model is loaded and nothing is downloaded.
     """
-    from prmcal.harness.commands.plan import render_plan
+    from prmcal.harness.commands.grid.plan import render_plan
 
     typer.echo(render_plan(read(grid, limit, plugin), out, names_by_kind(only)))
 
@@ -125,7 +122,7 @@ def run(
     To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
     the run at once and record what is finished.
     """
-    from prmcal.harness.commands.run import interruption, run_and_report
+    from prmcal.harness.commands.grid.run import interruption, run_and_report
 
     try:
         summary = run_and_report(
@@ -191,7 +188,7 @@ def slurm(
 
     Save it in a file and submit it with sbatch. Submit the same file again to continue the run after its time limit.
     """
-    from prmcal.harness.commands.slurm import Allocation, render_script
+    from prmcal.harness.commands.grid.slurm import Allocation, render_script
     from prmcal.harness.planning.grid_file.read import read_grid
 
     name = read_grid(find_grid(grid)).name
@@ -214,78 +211,8 @@ def status(
 
     It also works during the run.
     """
-    from prmcal.harness.commands.status import read_status, render_status
+    from prmcal.harness.commands.grid.status import read_status, render_status
 
     found = read_status(directory)
     typer.echo(render_status(found, output_format))
     raise typer.Exit(ExitCode.FAILED_CELLS if found.failures else ExitCode.DONE)
-
-
-@app.command()
-def rebuild(directory: RunArgument) -> None:
-    """Rebuild the database from the artifacts."""
-    from prmcal.harness.execution.rebuild import rebuild_database
-    from prmcal.harness.merging.merge import rebuild_merged
-    from prmcal.harness.merging.submissions.folder import is_merged
-
-    cells = rebuild_merged(directory) if is_merged(directory) else rebuild_database(directory)
-    typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
-
-
-@app.command()
-def migrate(directory: ResultsArgument) -> None:
-    """Bring the database of an earlier version of prmcal to the current layout.
-
-    A run, a merge and a rebuild do this by themselves. Commands that only read a folder use a temporary copy instead,
-    which takes time for large databases.
-    """
-    from prmcal.harness.commands.migrate import migrate as migrate_place
-
-    def tell(line: str) -> None:
-        typer.echo(line, err=True)
-
-    migrate_place(directory, tell)
-
-
-@app.command()
-def gc(
-    directory: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-) -> None:
-    """Delete what the grid of a run no longer needs.
-
-    These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
-    command says how much there is and asks. Without a terminal it deletes only with --yes.
-    """
-    from prmcal.harness.commands.gc import delete_unneeded
-
-    def agreed() -> bool:
-        return yes or typer.confirm("Delete these folders?")
-
-    delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
-
-
-@app.command()
-def doctor(
-    grid: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="GRID",
-            help="A grid file (YAML), or the name of a shipped grid.",
-            autocompletion=complete.grids,
-        ),
-    ] = None,
-    plugin: PluginOption = None,
-) -> None:
-    """Show what is installed and what a grid needs.
-
-    It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
-    """
-    from prmcal.harness.commands.doctor import grid_needs, machine_report
-
-    typer.echo(machine_report())
-    if grid is not None:
-        needs, ready = grid_needs(read(grid, None, plugin))
-        typer.echo(f"\n{needs}")
-        if not ready:
-            raise typer.Exit(ExitCode.FAILED_CHECKS)

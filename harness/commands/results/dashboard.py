@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.commands.serve import check_installed
+from prmcal.harness.commands.use.serve import check_installed
 from prmcal.harness.storage.place import Place, local_folder
 
 __all__ = ["check_folder", "serve"]

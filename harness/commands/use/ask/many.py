@@ -10,8 +10,8 @@ from typing import Any
 
 from prmcal.db.text.formats import counted, number
 from prmcal.errors import DataError
-from prmcal.harness.commands.ask import Named, no_garbage_collection
-from prmcal.harness.commands.ask.progress import Counter
+from prmcal.harness.commands.use.ask import Named, no_garbage_collection
+from prmcal.harness.commands.use.ask.progress import Counter
 from prmcal.harness.inference.basis.results import Solution
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.storage.keys import content_key

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prmcal.db.text.formats import amount, counted, interval, number
-from prmcal.harness.commands.ask import Named, no_garbage_collection
+from prmcal.harness.commands.use.ask import Named, no_garbage_collection
 from prmcal.harness.inference.basis.results import PrefixRewards, Solution
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.terminal.prose import cut, wrapped

@@ -26,11 +26,16 @@ from prmcal.db.text.overview import ranking_table
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend
 from prmcal.db.text.readable import readable_costs, readable_leaderboard
 from prmcal.errors import PrmcalError
-from prmcal.harness.commands.leaderboard.board import board_text
-from prmcal.harness.commands.leaderboard.choice import check_filters, chosen_metrics, chosen_tier, only
-from prmcal.harness.commands.leaderboard.entries import league_text
-from prmcal.harness.commands.leaderboard.ranking import overview_text
 from prmcal.harness.commands.output import FORMATS, exported, one_of
+from prmcal.harness.commands.results.leaderboard.board import board_text
+from prmcal.harness.commands.results.leaderboard.choice import (
+    check_filters,
+    chosen_metrics,
+    chosen_tier,
+    only,
+)
+from prmcal.harness.commands.results.leaderboard.entries import league_text
+from prmcal.harness.commands.results.leaderboard.ranking import overview_text
 from prmcal.harness.storage.place import Place, results_of
 
 __all__ = ["TABLES", "render_leaderboard"]

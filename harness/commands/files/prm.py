@@ -8,7 +8,7 @@ from prmcal.db.cell_names import find_cell
 from prmcal.db.queries.provenance import cell_row
 from prmcal.db.reader import reading
 from prmcal.errors import PrmcalError
-from prmcal.harness.commands.exchange.card import add_results
+from prmcal.harness.commands.files.card import add_results
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.planning.again import existing_plan, load_plugins_of

@@ -10,8 +10,8 @@ from typing import Any
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration
+from prmcal.harness.commands.grid.run import told_failures
 from prmcal.harness.commands.output import one_of, time_left
-from prmcal.harness.commands.run import told_failures
 from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part

@@ -1,1 +1,0 @@
-"""``prmcal export-prm``, ``export-success`` and ``import-first-pass``: files for and from other programs."""

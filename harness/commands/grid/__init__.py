@@ -1,0 +1,1 @@
+"""What the commands that run a grid do and print."""

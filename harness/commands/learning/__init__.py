@@ -1,0 +1,1 @@
+"""What the commands to learn and check do and print."""

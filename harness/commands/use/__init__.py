@@ -1,0 +1,1 @@
+"""What the commands that use a calibrated PRM do and print."""
