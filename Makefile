@@ -37,7 +37,7 @@ test: install
 
 # Tests that take long and seldom fail: training, the documentation, whole grids, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/test_accessibility.py \
-	tests/dashboard/test_context.py tests/dashboard/test_try_it.py tests/harness/serving \
+	tests/dashboard/test_context.py tests/dashboard/pages/test_try_it.py tests/harness/serving \
 	tests/harness/publishing/test_recipe.py tests/harness/verifying/test_forgeries.py \
 	tests/harness/verifying/test_command.py tests/harness/merging
 

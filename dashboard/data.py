@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 import streamlit as st
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
@@ -22,7 +22,7 @@ REFRESH_SECONDS = 2
 
 
 def ask(path: Path, query: str, **arguments: Any) -> Any:
-    """Call a function of :mod:`prmcal.db.queries.catalog` on the published copy, or return its cached result.
+    """Call a function of :mod:`prmcal.db.catalog` on the published copy, or return its cached result.
 
     Parameters
     ----------

@@ -18,5 +18,6 @@ migrations    from earlier layouts to the current one
 postgresql    leaderboards in a PostgreSQL server
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
+catalog       all queries by name
 text          how leaderboards are presented: words, marks, Markdown and LaTeX
 """

@@ -18,7 +18,7 @@ import pandas as pd
 import sqlalchemy as sa
 
 from benchmarks.evidence.shown import markdown, measured, with_interval
-from prmcal.db.queries.catalog import leaderboard
+from prmcal.db.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate

@@ -19,7 +19,7 @@ import sqlalchemy.orm
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.evidence.shown import markdown, measured, with_interval
-from prmcal.db.queries.catalog import leaderboard
+from prmcal.db.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate

@@ -32,7 +32,7 @@ def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
     Parameters
     ----------
     cells : DataFrame
-        A leaderboard, as :func:`prmcal.db.queries.catalog.leaderboard` returns it.
+        A leaderboard, as :func:`prmcal.db.catalog.leaderboard` returns it.
     metric : str
         The name of the metric.
 

@@ -164,7 +164,7 @@ def frontier_points(
     measured : DataFrame
         Columns cell_id, cost and accuracy of the strategies that compete.
     values : DataFrame
-        The accuracy on each question, as :func:`prmcal.db.queries.catalog.question_accuracies` returns it. A strategy
+        The accuracy on each question, as :func:`prmcal.db.catalog.question_accuracies` returns it. A strategy
         without a value for every question does not compete.
 
     Returns

@@ -55,7 +55,7 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     ----------
     prefixes : DataFrame
         The prefixes of a question, one row for each prefix and level beta, as
-        :func:`prmcal.db.queries.catalog.prefixes` returns them.
+        :func:`prmcal.db.catalog.prefixes` returns them.
     trajectory : int
         The index of the trajectory.
     target : float

@@ -20,7 +20,7 @@ import pandas as pd
 from streamlit import runtime
 from streamlit.web import cli
 
-import prmcal.db.queries.catalog  # noqa: F401
+import prmcal.db.catalog  # noqa: F401
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError
 

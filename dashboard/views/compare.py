@@ -26,7 +26,7 @@ from prmcal.dashboard.text.formats import (
 )
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Leaderboard, Metrics
-from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.queries.differences.two_cells import CellComparison
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import ArtifactError, IncomparableCellsError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prmcal.db.html.table import MetricColumn, TableData, name_columns, places, texts
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries.two_runs import RunComparison
+from prmcal.db.queries.differences.two_runs import RunComparison
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 

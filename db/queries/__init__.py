@@ -1,4 +1,4 @@
 """Queries of a database, one module for each subject. Computing numbers from samples belongs in `statistics`.
 
-`catalog` has all queries by name.
+`prmcal.db.catalog` has all queries by name.
 """

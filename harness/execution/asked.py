@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.selection import cells_with, part_of
 from prmcal.harness.storage.folder import RunFolder, RunRecord

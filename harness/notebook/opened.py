@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from prmcal.db import catalog
 from prmcal.db.cell_names import find_cell
 from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
-from prmcal.db.queries import catalog
-from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.queries.differences.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PrmcalError
 from prmcal.harness.storage.folder import RunFolder

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, Leaderboard, Metric, Metrics
-from prmcal.db.queries.catalog import (
+from prmcal.db.catalog import (
     cells,
     datasets,
     jobs,
@@ -23,6 +22,7 @@ from prmcal.db.queries.catalog import (
     submissions,
     with_role,
 )
+from prmcal.db.metrics import COORDINATES, Leaderboard, Metric, Metrics
 from prmcal.db.reader import frame, reading
 from prmcal.db.tables import JobInput
 from prmcal.db.text.presentation import LEADERBOARDS

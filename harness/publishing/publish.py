@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from prmcal.db.queries.catalog import is_merged
+from prmcal.db.catalog import is_merged
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.publishing.every_eval_ever import write_records

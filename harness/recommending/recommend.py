@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from prmcal.db.catalog import cells
 from prmcal.db.cells import cell_id
-from prmcal.db.queries.catalog import cells
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.recommending.artifacts import RunArtifacts
 from prmcal.harness.recommending.calibration import Measured, known_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from prmcal.db.catalog import submissions, verifications
 from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import Leaderboard, Metrics
-from prmcal.db.queries.catalog import submissions, verifications
 from prmcal.db.reader import Source
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import renewal, signature_text, verified_text

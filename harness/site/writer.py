@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from prmcal.db.catalog import leaderboard, runs
 from prmcal.db.html import asset
 from prmcal.db.html.differences import differences_table
 from prmcal.db.html.league import league_html
@@ -25,8 +26,7 @@ from prmcal.db.league.types import League
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
-from prmcal.db.queries.catalog import leaderboard, runs
-from prmcal.db.queries.two_runs import compare_runs
+from prmcal.db.queries.differences.two_runs import compare_runs
 from prmcal.db.reader import reading
 from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS

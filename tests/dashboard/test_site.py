@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
+from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError, StorageError
 from prmcal.harness.commands.results.leaderboard import render_leaderboard

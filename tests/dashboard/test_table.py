@@ -12,8 +12,8 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.text.formats import MISSING
+from prmcal.db import catalog
 from prmcal.db.html.table import leaderboard_table
-from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_markdown
 from prmcal.db.text.presentation import SYMBOLS

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from prmcal.db import catalog
 from prmcal.db.connection import engine_for
 from prmcal.db.migrations import files
 from prmcal.db.migrations.files import migrate_file
-from prmcal.db.queries import catalog
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Job

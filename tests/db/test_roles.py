@@ -12,8 +12,8 @@ import pytest
 
 import prmcal.db
 import prmcal.harness
+from prmcal.db import catalog
 from prmcal.db.cells import cell_id
-from prmcal.db.queries import catalog
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Cell, JobInput, Plugin
 from prmcal.db.writer import Writer

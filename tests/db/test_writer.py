@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from prmcal.db import catalog
 from prmcal.db.connection import engine_for
-from prmcal.db.queries import catalog
 from prmcal.db.reader import frame, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Job, Question, Trajectory

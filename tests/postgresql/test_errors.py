@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from prmcal.db import catalog
 from prmcal.db.migrations import steps
 from prmcal.db.postgresql.address import address_of
 from prmcal.db.postgresql.connection import connect
 from prmcal.db.postgresql.shared import writing
-from prmcal.db.queries import catalog
 from prmcal.db.reader import reading
 from prmcal.db.tables.base import SCHEMA_VERSION
 from prmcal.errors import (

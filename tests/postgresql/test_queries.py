@@ -12,12 +12,16 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
+from prmcal.db import catalog
 from prmcal.db.cell_names import find_cell, numbered
 from prmcal.db.overview.order import ranking_order
 from prmcal.db.postgresql.shared import writing
-from prmcal.db.queries import catalog
-from prmcal.db.queries.common_questions import common_prefixes, question_differences, question_values
-from prmcal.db.queries.thoughts import cut_off_thoughts
+from prmcal.db.queries.differences.common_questions import (
+    common_prefixes,
+    question_differences,
+    question_values,
+)
+from prmcal.db.queries.trajectories.thoughts import cut_off_thoughts
 from prmcal.db.reader import Database, frame, reading
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Base

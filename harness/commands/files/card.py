@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from prmcal.db.catalog import leaderboard, metrics, with_role
 from prmcal.db.cells import cell_id
-from prmcal.db.queries.catalog import leaderboard, metrics, with_role
 from prmcal.db.reader import reading
 from prmcal.db.text.formats import escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS

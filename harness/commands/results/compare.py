@@ -10,7 +10,7 @@ from typing import Any
 
 from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.metrics import with_terminal
-from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
+from prmcal.db.queries.differences.two_cells import CellComparison, MetricComparison, compare_cells
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.formats import number
 from prmcal.db.text.readable import Readable, estimate, missing

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.catalog import cell, metrics, seed_spreads
 from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.catalog import cell, metrics, seed_spreads
 from prmcal.db.queries.provenance import CellDetail
 from prmcal.db.text.formats import amount, graded, number
 from prmcal.db.text.readable import estimate, missing

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prmcal.db import catalog
 from prmcal.db.metrics import Metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
-from prmcal.db.queries import catalog
 from prmcal.db.reader import reading
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.bootstrap import Ratio

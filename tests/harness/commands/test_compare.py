@@ -16,7 +16,7 @@ import pytest
 import yaml
 from scipy.stats import ttest_rel
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.errors import ArtifactError, IncomparableCellsError, PrmcalError, UnknownCellError
 from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.commands.results.compare import render_comparison

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.plan import Plan

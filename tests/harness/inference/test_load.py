@@ -15,7 +15,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.errors import DataError, PrmcalError, RunError
 from prmcal.registry.plugins import prms
 from prmcal.steps import split_steps
-from tests.registry.calibrators.test_lora_adapter import as_published
+from tests.registry.calibrators.lora.test_lora_adapter import as_published
 from tests.served_run import CELL, shared_run
 
 AIME = "A long way. " * 40

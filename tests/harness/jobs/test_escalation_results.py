@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.registry.contracts.pool import READS, Pool
 from prmcal.registry.contracts.strategy import Setting

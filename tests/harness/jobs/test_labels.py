@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from prmcal.db import catalog
 from prmcal.db.metrics import with_terminal
-from prmcal.db.queries import catalog
-from prmcal.db.queries.common_questions import common_prefixes
+from prmcal.db.queries.differences.common_questions import common_prefixes
 from prmcal.errors import DataError
 from prmcal.harness.jobs.features import without_terminal
 from tests.conftest import PLUGINS, Prmcal

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import curve_areas, curve_points, frontier, risk_points
 from prmcal.db.queries.exact_curves import exact_curves

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.queries.catalog import runs, submissions
+from prmcal.db.catalog import runs, submissions
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError

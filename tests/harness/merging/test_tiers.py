@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from prmcal.db.queries.catalog import cells, submissions
+from prmcal.db.catalog import cells, submissions
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Tier
 from prmcal.harness.bundles import About, write_bundle

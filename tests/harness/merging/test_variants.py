@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prmcal.db.queries.catalog import cells, history, leaderboard, seed_spreads
+from prmcal.db.catalog import cells, history, leaderboard, seed_spreads
 from prmcal.db.run_folder import published_path
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.planning.saved import read_plan

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.publishing.publish import Targets, publish

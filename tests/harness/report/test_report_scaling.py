@@ -12,7 +12,7 @@ import pytest
 import yaml
 from matplotlib.patches import StepPatch
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.harness.report import write_report
 from prmcal.harness.report.contents.difficulty import figure_4
 from prmcal.harness.report.contents.histograms import figures_7_and_8

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prmcal.db import catalog
 from prmcal.db.league.frame import league_frame
 from prmcal.db.league.query import league
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
-from prmcal.db.queries import catalog
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Database

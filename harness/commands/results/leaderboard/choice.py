@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.metrics import COORDINATES
-from prmcal.db.queries.catalog import is_merged, plugins
 from prmcal.db.queries.leaderboard import BETWEEN_SEEDS
 from prmcal.db.reader import Database
 from prmcal.errors import PrmcalError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.queries.runs import progress
 from prmcal.db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
 from prmcal.harness.jobs import parameters

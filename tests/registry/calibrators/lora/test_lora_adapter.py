@@ -20,7 +20,7 @@ from prmcal.registry.calibrators.lora.adapter import QuantileAdapter
 from prmcal.registry.models.pretrained import load_pretrained
 from prmcal.registry.models.qwen import QwenRewardModel
 from prmcal.registry.plugins import calibrators, prms
-from tests.registry.calibrators.test_lora import ThreeClassPRM, labels, scored
+from tests.registry.calibrators.lora.test_lora import ThreeClassPRM, labels, scored
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import aliased
 
 from prmcal.db.described import metrics
 from prmcal.db.metrics import Better, Metrics
-from prmcal.db.queries.common_questions import (
+from prmcal.db.queries.differences.common_questions import (
     common_prefixes,
     question_differences,
     question_values,
@@ -110,7 +110,7 @@ class CellComparison:
         Number of prefixes that both have; None for different LLMs.
     differing : DataFrame
         The questions on which they differ most, from
-        :func:`prmcal.db.queries.common_questions.question_differences`.
+        :func:`prmcal.db.queries.differences.common_questions.question_differences`.
     """
 
     a: dict[str, Any]

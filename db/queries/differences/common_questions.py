@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
+from prmcal.db.queries.trajectories.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import (
     CalibratedReward,

@@ -11,14 +11,14 @@ import yaml
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.data import REFRESH_SECONDS
+from prmcal.db import catalog
 from prmcal.db.cells import cell_id
-from prmcal.db.queries import catalog
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Job, Run
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import rows, run_in_progress
-from tests.dashboard.test_trajectories import grid
+from tests.dashboard.pages.test_trajectories import grid
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect

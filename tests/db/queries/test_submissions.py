@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from prmcal.db import catalog
 from prmcal.db.html.table import leaderboard_table
-from prmcal.db.queries import catalog
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import TIERS

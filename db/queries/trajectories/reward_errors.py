@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.prefix_columns import PREFIX, counted
+from prmcal.db.queries.trajectories.prefix_columns import PREFIX, counted
 from prmcal.db.reader import Source, frame
 from prmcal.db.statistics.bins import bin_edges, inner_bounds
 from prmcal.db.tables import Cell, Job, JobInput, Reward, SignedErrorBin, SuccessCount

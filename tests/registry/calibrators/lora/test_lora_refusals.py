@@ -12,7 +12,7 @@ from prmcal import PRM, PrefixScores, ScoredPrefixes
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora
 from prmcal.registry.plugins import calibrators, prms
-from tests.registry.calibrators.test_lora import create, labels, scored
+from tests.registry.calibrators.lora.test_lora import create, labels, scored
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from prmcal.registry.calibrators.heads.beta_law import negative_log_likelihood
 from prmcal.registry.calibrators.lora.loss import beta_binomial_loss
 from prmcal.registry.plugins import calibrators, prms
 from tests.arrays import Ints
-from tests.registry.calibrators.test_lora import QUICK, ThreeClassPRM, labels, scored
+from tests.registry.calibrators.lora.test_lora import QUICK, ThreeClassPRM, labels, scored
 from tests.registry.create import create_as
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard
-from prmcal.db.queries import catalog
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,

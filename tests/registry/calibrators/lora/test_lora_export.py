@@ -17,7 +17,7 @@ from prmcal.registry.calibrators.lora.calibrator import QuantileLora
 from prmcal.registry.models.checkpoints import resolve_checkpoint
 from prmcal.registry.models.qwen import QwenRewardModel
 from prmcal.registry.plugins import calibrators, prms
-from tests.registry.calibrators.test_lora import QUICK, ThreeClassPRM, labels, scored
+from tests.registry.calibrators.lora.test_lora import QUICK, ThreeClassPRM, labels, scored
 from tests.registry.create import create_as
 
 

@@ -9,8 +9,8 @@ import pytest
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.frames.steps import step_table
 from prmcal.dashboard.text.formats import number
+from prmcal.db import catalog
 from prmcal.db.cells import cell_id
-from prmcal.db.queries import catalog
 from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import SECONDS
 from tests.db import factory

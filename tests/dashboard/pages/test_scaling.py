@@ -12,8 +12,8 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.frames.scaling import FIXED, TARGETS, frontier_points
+from prmcal.db import catalog
 from prmcal.db.league.query import league
-from prmcal.db.queries import catalog
 from prmcal.db.queries.exact_curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.equal_cost import verdict

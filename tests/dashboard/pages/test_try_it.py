@@ -17,7 +17,7 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.frames.solving import Solving, reward_table, sample_table
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from tests.conftest import Prmcal, command, environment
 from tests.dashboard.conftest import rows

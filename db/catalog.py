@@ -22,11 +22,12 @@ from prmcal.db.queries.curves import (
     risk_points,
     searches,
 )
+from prmcal.db.queries.differences.two_cells import compare_cells
+from prmcal.db.queries.differences.two_runs import compare_runs
 from prmcal.db.queries.exact_curves import exact_curves
 from prmcal.db.queries.leaderboard import leaderboard, measurements
 from prmcal.db.queries.provenance import cell
 from prmcal.db.queries.reported import beside_measured
-from prmcal.db.queries.reward_errors import error_histograms, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
     history,
@@ -36,9 +37,14 @@ from prmcal.db.queries.submissions import (
     submissions,
     verifications,
 )
-from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
-from prmcal.db.queries.two_cells import compare_cells
-from prmcal.db.queries.two_runs import compare_runs
+from prmcal.db.queries.trajectories.of_cell import (
+    prefixes,
+    question_page,
+    questions,
+    trajectories,
+    worst_prefixes,
+)
+from prmcal.db.queries.trajectories.reward_errors import error_histograms, reward_errors
 from prmcal.db.reader import Source, frame
 from prmcal.db.roles import with_role
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin

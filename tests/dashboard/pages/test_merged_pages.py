@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from prmcal.db.queries import catalog
+from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
 from tests.dashboard.conftest import SECONDS, rows

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import sqlalchemy as sa
 
 from prmcal.db.queries.cell_jobs import CellJobs, jobs_of
-from prmcal.db.queries.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.queries.provenance import sampled
+from prmcal.db.queries.trajectories.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Cell, Question, Reward, SuccessCount, Trajectory
 

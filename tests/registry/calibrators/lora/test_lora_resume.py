@@ -25,7 +25,7 @@ QUESTIONS = 24
 SCRIPT = """
 import sys
 from pathlib import Path
-from tests.registry.calibrators.test_lora_resume import fit
+from tests.registry.calibrators.lora.test_lora_resume import fit
 fit(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), lambda line: None).save(Path(sys.argv[4]))
 """
 

@@ -1,0 +1,1 @@
+"""Queries of trajectories and their prefixes: texts, rewards and success counts."""
