@@ -24,6 +24,7 @@ from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.excerpts import message_of, shown
 from prmcal.registry.grading.verdict import Verdict
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
+from prmcal.registry.strategies.remembered import Memory, content_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Output", "plugin_guard", "require", "require_length", "successes_of"]
 
 Model = TypeVar("Model", bound=LLM | PRM)
+R = TypeVar("R")
+
+_MADE_BYTES = 64 * 2**20
 
 
 @dataclass
@@ -111,6 +115,7 @@ class Context:
         self._llm = _Loaded(llms)
         self._prm = _Loaded(prms)
         self._datasets: dict[str, Dataset] = {}
+        self._made = Memory(_MADE_BYTES)
 
     @property
     def models_loaded(self) -> int:
@@ -165,6 +170,24 @@ class Context:
 
         frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
         return pd.concat(frames, ignore_index=True)
+
+    def made_of(
+        self, shard: Shard[Parameters], role: str, table: str, make: Callable[..., R], *args: object
+    ) -> R:
+        """Return what a function makes of a table of all input artifacts of a role.
+
+        Artifacts never change, so the results of some last calls are kept for other shards, which get the same arrays.
+        Nobody can write to them.
+
+        Parameters
+        ----------
+        make : callable
+            It takes the table and the other arguments, and returns arrays, or tuples or frozen dataclasses of arrays.
+        *args
+            Arrays, numbers, strings, and tuples and frozen dataclasses of these.
+        """
+        key = make, tuple(shard.inputs[role]), table, content_digest(args)
+        return self._made.recall(key, lambda: make(self.table(shard, role, table), *args))
 
     def input_folder(self, shard: Shard[Parameters], role: str) -> Path:
         """Return the folder of the only input artifact of a role."""

@@ -19,7 +19,7 @@ from prmcal.harness.jobs.context import Context, plugin_guard
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
 from prmcal.harness.jobs.fit import calibration_rows, fit_to
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.measurement.pools import pool_of
+from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
 from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -157,7 +157,7 @@ class KnownPools:
             assert found is not None, f"a strategy without a PRM reads {role}"
             return found
 
-        return pool_of(trajectories, table, reads, level)
+        return pool_of(trajectories, tables_from(table), reads, level)
 
     def _left_out(self) -> pd.DataFrame:
         import pandas as pd

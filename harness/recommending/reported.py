@@ -13,7 +13,7 @@ from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.equal_cost import against_fixed
 from prmcal.db.statistics.intervals import bounded_interval, known_interval, skewed_interval
 from prmcal.harness.jobs.context import plugin_guard
-from prmcal.harness.jobs.measurement.pools import pool_of
+from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
 from prmcal.harness.jobs.measurement.strategy import check_answered
 from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories, scores_of_whole
 from prmcal.harness.metrics.curves import accuracy_table
@@ -76,7 +76,7 @@ def answers_of(choice: Choice, candidate: Candidate, pool: TestPool, known: Know
     with plugin_guard("strategy", candidate.name, "answer"):
         if strategy.tuned:
             strategy.tune(known.tuning(strategy.reads, choice.level), setting)
-        judged = pool_of(pool.trajectories, table, strategy.reads, choice.level)
+        judged = pool_of(pool.trajectories, tables_from(table), strategy.reads, choice.level)
         answered = strategy.answer(judged, setting)
         check_answered(answered, strategy, judged.questions, setting)
     return Answers(pool, answered)

@@ -7,38 +7,42 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.registry.strategies.orders import Orders, highest_so_far
+from prmcal.registry.strategies.remembered import remembered
+
 __all__ = ["Votes", "count_votes", "numbered", "right_if_best", "right_of_answers"]
 
 _UNITS = 2.0**40
+_NO_VOTE = -(2**62)
 
 
-def right_if_best(scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+@remembered
+def right_if_best(
+    scores: NDArray[np.float64], correct: NDArray[np.bool_], orders: Orders
+) -> NDArray[np.float64]:
     """Return whether the best-scored of the first 1, 2, ..., N trajectories is right.
 
     Trajectories with equal scores are equally likely to be chosen.
 
     Parameters
     ----------
-    scores, correct : ndarray of shape (orders, N)
+    scores, correct : ndarray of shape (M,)
         Scores or rewards, NaN where the input is too long for the PRM, which ranks last.
+    orders : Orders
 
     Returns
     -------
     ndarray of shape (orders, N), float64
         In [0, 1].
     """
-    values = np.where(np.isnan(scores), -np.inf, scores)
-    orders, draws = values.shape
-    best = np.full(orders, -np.inf)
-    tied, right = np.zeros(orders), np.zeros(orders)
-    found = np.empty((orders, draws))
-    for draw in range(draws):
-        value, graded = values[:, draw], correct[:, draw].astype(np.float64)
-        higher, same = value > best, value == best
-        tied = np.where(higher, 1.0, tied + same)
-        right = np.where(higher, graded, right + same * graded)
-        best = np.maximum(best, value)
-        found[:, draw] = right / tied
+    ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
+    share = np.bincount(ranks, correct) / np.bincount(ranks)
+    best = highest_so_far(orders.of(ranks.astype(np.int32)))
+    found = np.asarray(share[best.T].T, dtype=np.float64)
+    for mixed in np.flatnonzero((share > 0) & (share < 1)):  # Only here does it matter which ones are drawn.
+        tied = orders.of(ranks == mixed).cumsum(axis=1)
+        right = orders.of((ranks == mixed) & correct).cumsum(axis=1)
+        np.divide(right, tied, out=found, where=best == mixed)
     return found
 
 
@@ -48,10 +52,10 @@ class Votes:
 
     Attributes
     ----------
-    first, second : ndarray of int64
+    first, second : ndarray of int
         The votes of the leader and of the runner-up, which are two different answers; 0 if there is none. With
         weights, they are in units of 2^-40.
-    discovered : ndarray of int64
+    discovered : ndarray of int
         The leader is the answer that appeared as the first (1), second (2), ... of all; 0 if there is none.
         Of answers with equal votes, the one that had them first leads.
     right : ndarray of float64
@@ -59,63 +63,67 @@ class Votes:
         vote it is 0.
     """
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    discovered: NDArray[np.int64]
+    first: NDArray[np.signedinteger]
+    second: NDArray[np.signedinteger]
+    discovered: NDArray[np.signedinteger]
     right: NDArray[np.float64]
 
 
+@remembered
 def count_votes(
-    answers: NDArray[np.int64], correct: NDArray[np.bool_], weights: NDArray[np.float64] | None = None
+    answers: NDArray[np.int64],
+    correct: NDArray[np.bool_],
+    orders: Orders,
+    weights: NDArray[np.float64] | None = None,
 ) -> Votes:
     """Count the votes after each draw.
 
     Parameters
     ----------
-    answers : ndarray of shape (orders, N), int64
-        From 0 upwards; -1 for a trajectory without an answer, which does not vote.
-    correct : ndarray of shape (orders, N), bool
-    weights : ndarray of shape (orders, N), float64, optional
+    answers : ndarray of shape (M,), int64
+        The answers as numbers; -1 for a trajectory without an answer, which does not vote.
+    correct : ndarray of shape (M,), bool
+    orders : Orders
+    weights : ndarray of shape (M,), float64, optional
         The weight of each vote in [0, 1]. It is rounded to 2^-40, so that sums do not depend on the order of the
         draws. The default is 1 vote each.
     """
-    orders, draws = answers.shape
-    share = right_of_answers(answers, correct)
-    votes = (
-        np.ones(answers.shape, np.int64) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
-    )
-    rows = np.arange(orders)
-    sums, order_found = np.zeros((2, orders, len(share)), np.int64)
-    leader, known = np.full(orders, -1), np.zeros(orders, np.int64)
-    first, second = np.full(orders, -1), np.zeros(orders, np.int64)
-    tied, right = np.zeros(orders), np.zeros(orders)
-    firsts, seconds, discovered = (np.zeros(answers.shape, np.int64) for _ in range(3))
-    rights = np.zeros(answers.shape)
-    for draw in range(draws):
-        answer = answers[:, draw]
-        votes_now = answer >= 0
-        new = votes_now & (order_found[rows, answer] == 0)
-        known = known + new
-        order_found[rows[new], answer[new]] = known[new]
-        before = sums[rows, answer]
-        own = before + votes[:, draw]
-        sums[rows[votes_now], answer[votes_now]] = own[votes_now]
-        grows = votes_now & (new | (own > before))
-        leads, joins = grows & (own > first), grows & (own == first)
-        overtakes = leads & (answer != leader)
-        second = np.where(
-            overtakes,
-            np.maximum(first, 0),
-            np.where(votes_now & (answer != leader), np.maximum(second, own), second),
-        )
-        leader, first = np.where(leads, answer, leader), np.where(leads, own, first)
+    named = numbered(answers)
+    share = right_of_answers(named, correct)
+    size = len(share) + 1
+    votes = np.ones(len(named), np.int64) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
+    rows = np.arange(len(orders.trajectories)) * size
+    # The last answer stands for none. It never gets a vote.
+    answer_of = orders.of(np.where(named < 0, len(share), named))
+    votes_of = orders.of(np.where(named < 0, _NO_VOTE, votes))
+    share = np.append(share, 0.0)
+    sums, number = np.full(len(rows) * size, -1), np.zeros(len(rows) * size, np.int64)
+    leader, known = rows + len(share) - 1, np.zeros(len(rows), np.int64)
+    first, second = np.full(len(rows), -1), np.zeros(len(rows), np.int64)
+    tied, right = np.zeros(len(rows)), np.zeros(len(rows))
+    count = np.int16 if weights is None else np.int64
+    shape = answer_of.shape[::-1]
+    firsts, seconds, discovered = (np.empty(shape, count) for _ in range(3))
+    rights = np.empty(shape)
+    for draw in range(len(rights)):
+        answer = answer_of[:, draw]
+        place = rows + answer
+        before = sums[place]
+        own = np.maximum(before, 0) + votes_of[:, draw]
+        sums[place] = own
+        new = (before < 0) & (own >= 0)
+        known += new
+        number[place] += new * known
+        # `first` is the most that any answer had before.
+        leads, joins = own > first, (own == first) & (own > before)
+        second = np.where(place == leader, second, np.maximum(second, np.minimum(own, first)))
+        leader = np.where(leads, place, leader)
+        first = np.maximum(first, own)
         tied = np.where(leads, 1.0, tied + joins)
         right = np.where(leads, share[answer], right + joins * share[answer])
-        firsts[:, draw] = np.maximum(first, 0)
-        seconds[:, draw] = second
-        discovered[:, draw] = np.where(leader >= 0, order_found[rows, leader], 0)
-        rights[:, draw] = right / np.maximum(tied, 1.0)
-    return Votes(firsts, seconds, discovered, rights)
+        firsts[draw], seconds[draw], discovered[draw] = np.maximum(first, 0), second, number[leader]
+        rights[draw] = right / np.maximum(tied, 1.0)
+    return Votes(firsts.T, seconds.T, discovered.T, rights.T)
 
 
 def numbered(answers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -92,12 +92,13 @@ class ScoreEvidence:
         chance = self.chance(self.known)
         right, wrong = _shares_from(chance), _shares_from(1 - chance)
         # A term is positive where f1(s) / f0(s) exceeds the odds of c over those of p. Scores ascend, and so do terms.
-        ratio = self.log_ratio(self.known)
-        with np.errstate(divide="ignore"):
-            enough = logit(best) - logit(success)
-        first = np.searchsorted(ratio, enough, side="right")
-        gained = success * right[first] * (1 - best) - best * (1 - success) * wrong[first]
-        return np.asarray(np.maximum(gained, 0.0), dtype=np.float64)
+        ratio = np.exp(self.log_ratio(self.known))
+        gained, lost = success * (1 - best), best * (1 - success)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.searchsorted(ratio, lost / gained, side="right")
+        return np.asarray(
+            np.maximum(gained * right.take(first) - lost * wrong.take(first), 0.0), dtype=np.float64
+        )
 
 
 def _shares_from(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,22 +5,69 @@ over all orders of the pool has no closed form in general. It is estimated by th
 least 16 blocks. In a block every trajectory is once the first, and the others follow in a random order. So the first
 draw, and with it pass@1, has no error at all. Blocks are independent of each other, so the error is measured from their
 means.
+
+Axis 0 of arrays counts the orders, axis 1 the draws. In memory, the values of one draw in all orders are neighbours,
+since programs go from draw to draw.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDERS", "mean_over_orders", "orders_of"]
+__all__ = ["ORDERS", "Orders", "highest_so_far", "mean_over_orders", "orders_of"]
 
 ORDERS = 1024
 """The smallest number of orders."""
 
 _LEAST_BLOCKS = 16
 _SEED = 0
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """Orders in which the trajectories of a question are drawn.
+
+    Parameters
+    ----------
+    size : int
+        M, the number of trajectories of the question.
+    draws : int
+        N, the number of trajectories that are drawn, in [1, M].
+    given : ndarray of shape (orders, N), int64, optional
+        The trajectories that are drawn, the first one first. By default the orders are those of :func:`orders_of`.
+    """
+
+    size: int
+    draws: int
+    given: NDArray[np.int64] | None = None
+
+    @classmethod
+    def these(cls, given: NDArray[np.int64]) -> Orders:
+        """Return these orders, of shape (orders, N), of as many trajectories as they name."""
+        return cls(int(given.max()) + 1, given.shape[1], given)
+
+    @property
+    def trajectories(self) -> NDArray[np.int64]:
+        """The trajectories that are drawn, of shape (orders, N)."""
+        return _first_of(self.size, self.draws).T if self.given is None else self.given
+
+    @property
+    def positions(self) -> NDArray[np.int32]:
+        """How many trajectories are drawn before each of the M, of shape (M, orders); N if it is never drawn."""
+        if self.given is None:
+            return _positions_of(self.size, self.draws)
+        return _positions(self.given, self.size)
+
+    def of(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Return values of the trajectories, of shape (M, ...), as they are drawn, of shape (orders, N, ...)."""
+        return values[self.trajectories.T].swapaxes(0, 1)
 
 
 @lru_cache(maxsize=8)
@@ -44,6 +91,37 @@ def orders_of(size: int) -> NDArray[np.int64]:
     found: NDArray[np.int64] = np.argsort(places, axis=-1)
     found.flags.writeable = False
     return found
+
+
+@lru_cache(maxsize=8)
+def _first_of(size: int, draws: int) -> NDArray[np.int64]:
+    """The first trajectories of the orders of a pool, of shape (N, orders)."""
+    found = np.ascontiguousarray(orders_of(size).reshape(-1, size)[:, :draws].T)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=8)
+def _positions_of(size: int, draws: int) -> NDArray[np.int32]:
+    found = _positions(_first_of(size, draws).T, size)
+    found.flags.writeable = False
+    return found
+
+
+def _positions(trajectories: NDArray[np.int64], size: int) -> NDArray[np.int32]:
+    orders, draws = trajectories.shape
+    found = np.full((size, orders), draws, dtype=np.int32)
+    found[trajectories.T, np.arange(orders)] = np.arange(draws)[:, None]
+    return found
+
+
+def highest_so_far(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the highest value of the first 1, 2, ..., N draws, of shape (orders, N). It is NaN if all are NaN."""
+    found = np.empty(values.shape[::-1], values.dtype)
+    found[0] = values[:, 0]
+    for draw in range(1, len(found)):  # faster than maximum.accumulate
+        np.fmax(found[draw - 1], values[:, draw], out=found[draw])
+    return found.T
 
 
 def mean_over_orders(

@@ -15,9 +15,9 @@ from scipy.special import comb, expit, gammaln
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
-from prmcal.registry.strategies.choices import count_votes, numbered
+from prmcal.registry.strategies.choices import count_votes
 from prmcal.registry.strategies.fixed import FixedBudget
-from prmcal.registry.strategies.orders import mean_over_orders, orders_of
+from prmcal.registry.strategies.orders import Orders, mean_over_orders
 
 __all__ = ["MajorityVote", "WeightedBestOfN", "majority_of_n"]
 
@@ -96,12 +96,12 @@ def _over_orders(
     pool: Pool, weights: NDArray[np.float64] | None, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean and its error over the shared orders, for each question and n. The whole pool leaves no error."""
-    orders = orders_of(pool.size).reshape(-1, pool.size)[:, : counts.max()]
+    orders = Orders(pool.size, int(counts.max()))
     accuracy, error = (np.zeros((pool.questions, len(counts))) for _ in range(2))
     for question in range(pool.questions):
-        own = None if weights is None else weights[question][orders]
-        votes = count_votes(numbered(pool.answers[question])[orders], pool.correct[question][orders], own)
-        accuracy[question], spread = mean_over_orders(votes.right[:, counts - 1].T, pool.size)
+        own = None if weights is None else weights[question]
+        votes = count_votes(pool.answers[question], pool.correct[question], orders, own)
+        accuracy[question], spread = mean_over_orders(votes.right.T[counts - 1], pool.size)
         error[question] = np.where(counts < pool.size, spread, 0.0)
     return accuracy, error
 

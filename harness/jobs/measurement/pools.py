@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +19,31 @@ from prmcal.harness.jobs.measurement.trajectories import (
     tuning_trajectories,
 )
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
+from prmcal.registry.contracts.pool import Pool
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bare_rewards", "pool_of", "success_rates", "test_pool", "tuning_pool"]
+__all__ = ["Tables", "bare_rewards", "pool_of", "success_rates", "tables_from", "test_pool", "tuning_pool"]
 
-Tables = Callable[[str, str], "pd.DataFrame"]
-"""Returns a table of artifacts, by the role of the artifacts and the name of the table."""
+R = TypeVar("R")
+
+
+class Tables(Protocol):
+    """Gives what a function makes of a table, by the role of the artifacts that it comes from and its name."""
+
+    def __call__(self, role: str, name: str, make: Callable[..., R], *args: object) -> R:
+        """Return `make` of the table and of the other arguments."""
+        ...
+
+
+def tables_from(table: Callable[[str, str], pd.DataFrame]) -> Tables:
+    """Return the tables that a function gives by role and name."""
+
+    def made_of(role: str, name: str, make: Callable[..., R], *args: object) -> R:
+        return make(table(role, name), *args)
+
+    return made_of
 
 
 def test_pool(
@@ -84,8 +99,8 @@ def pool_of(
     Parameters
     ----------
     trajectories : GradedTrajectories
-    table : callable
-        Returns the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
+    table : Tables
+        It has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
         questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for
         what `reads` needs.
     reads : sequence of str
@@ -98,33 +113,34 @@ def pool_of(
     found: dict[str, NDArray[np.float64]] = {}
     levels: tuple[float, ...] = ()
     if "scores" in reads:
-        found["scores"] = scores_of_whole(table("score", "rewards"), trajectories.correct.shape[1])
+        found["scores"] = table("score", "rewards", scores_of_whole, trajectories.correct.shape[1])
     if "step_scores" in reads:
-        found["step_scores"] = _arranged(table("score", "rewards"), "logit", trajectories)
+        found["step_scores"] = table("score", "rewards", _arranged, "logit", trajectories)
     if "rewards" in reads and level is not None:
-        found["rewards"] = bare_rewards(table("calibrated", "calibrated_rewards"), trajectories, level)
-    if PER_CALIBRATOR.intersection(reads):
-        role = "pool_rewards" if {"trajectory_rewards", "step_rewards"}.intersection(reads) else "calibrated"
-        levels, at_levels = _at_levels(table(role, "calibrated_rewards"), reads, trajectories)
-        found |= at_levels
+        found["rewards"] = table("calibrated", "calibrated_rewards", bare_rewards, trajectories, level)
+    at_levels = [name for name in _AT_LEVELS if name in reads]
+    role = "pool_rewards" if set(at_levels) - {"question_rewards"} else "calibrated"
+    if at_levels:
+        levels = table(role, "calibrated_rewards", _levels)
+    for name in at_levels:
+        found[name] = table(role, "calibrated_rewards", _at_levels, name, trajectories)
     if "success" in reads:
-        found["success"] = success_rates(table("success", "successes"), trajectories)
+        found["success"] = table("success", "successes", success_rates, trajectories)
     return Pool(trajectories.correct, trajectories.answers, levels=levels, others=others, **found)
 
 
 def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
     """Return the tables that a shard reads, from the roles that begin with `prefix`."""
-    return partial(_table, shard, context, prefix)
 
+    def made_of(role: str, name: str, make: Callable[..., R], *args: object) -> R:
+        return context.made_of(shard, f"{prefix}{role}", name, make, *args)
 
-def _table(shard: Shard[Parameters], context: Context, prefix: str, role: str, name: str) -> pd.DataFrame:
-    return context.table(shard, f"{prefix}{role}", name)
+    return made_of
 
 
 def bare_rewards(rewards: pd.DataFrame, axis: QuestionAxis, level: float) -> NDArray[np.float64]:
     """Return the calibrated reward of each bare question at a level; NaN where it is too long for the PRM."""
-    at_level = np.isclose(rewards["level"], level)
-    return _by_question(rewards[(rewards["step"] == 0) & at_level], "reward", axis)
+    return _bare(rewards[np.isclose(rewards["level"], level)], axis)
 
 
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
@@ -152,25 +168,22 @@ def _by_question(table: pd.DataFrame, column: str, axis: QuestionAxis) -> NDArra
     return values
 
 
-def _at_levels(
-    rewards: pd.DataFrame, reads: Sequence[str], trajectories: GradedTrajectories
-) -> tuple[tuple[float, ...], dict[str, NDArray[np.float64]]]:
-    """Return the levels, ascending, and the rewards at all of them, by what `reads` calls them."""
-    levels = tuple(float(level) for level in np.unique(rewards["level"]))
-    tables = [rewards[rewards["level"] == level] for level in levels]
-    found = {}
-    if "question_rewards" in reads:
-        found["question_rewards"] = np.stack(
-            [bare_rewards(table, trajectories, level) for table, level in zip(tables, levels, strict=True)],
-            axis=-1,
-        )
-    if "step_rewards" in reads:
-        found["step_rewards"] = np.stack(
-            [_arranged(table, "reward", trajectories) for table in tables], axis=-1
-        )
-    if "trajectory_rewards" in reads:
-        found["trajectory_rewards"] = np.stack([_last(table, trajectories) for table in tables], axis=-1)
-    return levels, found
+def _levels(rewards: pd.DataFrame) -> tuple[float, ...]:
+    return tuple(float(level) for level in np.unique(rewards["level"]))
+
+
+def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+    """Return the rewards at all levels, ascending, that `reads` calls by this name."""
+    levels = (rewards[rewards["level"] == level] for level in _levels(rewards))
+    return np.stack([_AT_LEVELS[name](table, trajectories) for table in levels], axis=-1)
+
+
+def _bare(table: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
+    return _by_question(table[table["step"] == 0], "reward", axis)
+
+
+def _steps(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+    return _arranged(table, "reward", trajectories)
 
 
 def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
@@ -190,3 +203,11 @@ def _last(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.f
     places = np.minimum(trajectories.steps, arranged.shape[2] - 1)
     last = np.take_along_axis(arranged, places[..., None], axis=2)[..., 0]
     return np.where(trajectories.steps < arranged.shape[2], last, np.nan)
+
+
+_AT_LEVELS: dict[str, Callable[[pd.DataFrame, GradedTrajectories], NDArray[np.float64]]] = {
+    "question_rewards": _bare,
+    "trajectory_rewards": _last,
+    "step_rewards": _steps,
+}
+"""How what a calibrator gives at all levels is read at one level."""

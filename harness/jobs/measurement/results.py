@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,16 +70,22 @@ def metric_tables(
     ).astype({"rows": "int32", "questions": "int32"})
     drawn = {name: estimates[None, name].replicates for name in metrics}
     counts = [len(values) for values in drawn.values()]
-    resampled = [content_key(metric.question_ids.tolist()) for metric in metrics.values()]
+    resampled = [_key_of(tuple(metric.question_ids.tolist())) for metric in metrics.values()]
     replicates = pd.DataFrame(
         {
-            "metric": np.repeat(list(drawn), counts),
-            "resampled": np.repeat(resampled, counts),
+            # These arrays are repeated without making a Python object of each text.
+            "metric": pd.array(list(drawn), dtype="str").repeat(counts),
+            "resampled": pd.array(resampled, dtype="str").repeat(counts),
             "replicate": np.concatenate([np.arange(count) for count in counts]),
             "value": np.concatenate(list(drawn.values())),
         }
     )
     return results, replicates
+
+
+@lru_cache(maxsize=8)  # Most metrics of a job are of the same questions.
+def _key_of(question_ids: tuple[Hashable, ...]) -> str:
+    return content_key(list(question_ids))
 
 
 def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalRule) -> MetricOf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,19 +81,22 @@ def graded_trajectories(
     shard: Shard[Parameters], context: Context, role: str = "rollout"
 ) -> GradedTrajectories:
     """Return the trajectories of the test questions that a shard reads under this role."""
-    table = context.table(shard, role, "trajectories")
-    fewest = table.groupby("question_id")["trajectory"].count()
-    if fewest.nunique() > 1:
-        raise DataError(
-            "Some questions have fewer trajectories than others. Delete the output folder and run again."
-        )
-    ids = np.sort(table["question_id"].unique())
-    return _graded(table, QuestionAxis.of(context.questions(shard.parameters.data), ids))
+    found = context.made_of(shard, role, "trajectories", _complete_trajectories_of)
+    axis = QuestionAxis.of(context.questions(shard.parameters.data), found.question_ids)
+    return replace(found, question_levels=axis.question_levels)
 
 
 def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
     """Return the trajectories of the calibration questions that a shard reads under this role."""
-    return trajectories_of(context.table(shard, role, "trajectories"))
+    return context.made_of(shard, role, "trajectories", trajectories_of)
+
+
+def _complete_trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
+    if table.groupby("question_id")["trajectory"].count().nunique() > 1:
+        raise DataError(
+            "Some questions have fewer trajectories than others. Delete the output folder and run again."
+        )
+    return trajectories_of(table)
 
 
 def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
@@ -103,7 +106,7 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     """
     fewest = int(table.groupby("question_id")["trajectory"].count().min())
     ids = np.sort(table["question_id"].unique())
-    return _graded(table[table["trajectory"] < fewest], QuestionAxis(ids, np.full(len(ids), np.nan)))
+    return _graded(table[table["trajectory"] < fewest], ids)
 
 
 def require_same_questions(llm: str, theirs: QuestionAxis, own: QuestionAxis) -> None:
@@ -118,17 +121,17 @@ def require_same_questions(llm: str, theirs: QuestionAxis, own: QuestionAxis) ->
         )
 
 
-def _graded(table: pd.DataFrame, axis: QuestionAxis) -> GradedTrajectories:
+def _graded(table: pd.DataFrame, question_ids: NDArray[Any]) -> GradedTrajectories:
     answered = table["answer"].where(table["verdict"] != "unparsed")
     numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
     return GradedTrajectories(
-        question_ids=axis.question_ids,
-        question_levels=axis.question_levels,
+        question_ids=question_ids,
+        question_levels=np.full(len(question_ids), np.nan),
         correct=_matrix(table, "correct").to_numpy(dtype=bool),
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
         steps=_matrix(table, "steps").to_numpy(dtype=np.int64),
         tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
-        prompt_tokens=_prompt_tokens(table, axis.question_ids),
+        prompt_tokens=_prompt_tokens(table, question_ids),
     )
 
 
@@ -145,7 +148,10 @@ def scored_tokens(
 
     Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
     """
-    read = context.table(shard, role, "scored_tokens")
+    return context.made_of(shard, role, "scored_tokens", _mean_tokens, axis)
+
+
+def _mean_tokens(read: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
     means = read.groupby("question_id")["tokens"].mean()
     tokens: NDArray[np.float64] = means.reindex(axis.question_ids).to_numpy(np.float64)
     return tokens
@@ -165,7 +171,7 @@ def last_scores(
     trajectories : int, optional
         How many trajectories of each question to return; by default all.
     """
-    return scores_of_whole(context.table(shard, role, "rewards"), trajectories)
+    return context.made_of(shard, role, "rewards", scores_of_whole, trajectories)
 
 
 def scores_of_whole(rewards: pd.DataFrame, trajectories: int | None = None) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ from scipy.special import betainc
 
 from prmcal.registry.contracts.ranges import Count, Share
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import count_votes
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["AdaptiveConsistency", "CertifiedSelfConsistency", "EarlyStoppingSelfConsistency", "log_evidence"]
@@ -47,10 +47,8 @@ class AdaptiveConsistency(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is far enough ahead."""
-        votes = count_votes(drawn.answers, drawn.correct)
-        numbers = np.arange(drawn.answers.shape[1] + 1)
-        below = np.asarray(betainc(numbers[:, None] + 1, numbers + 1, 0.5))
-        doubt = below[votes.first, votes.second]
+        votes = drawn.votes()
+        doubt = _doubt(drawn.orders.draws)[votes.first, votes.second]
         return Outcome(first_at_least(-doubt, tuple(point - 1 for point in points)), votes.right)
 
 
@@ -83,7 +81,7 @@ class EarlyStoppingSelfConsistency(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop after a window that agrees."""
         stops = [_after_agreement(drawn.answers, int(point)) for point in points]
-        return Outcome(np.stack(stops), count_votes(drawn.answers, drawn.correct).right)
+        return Outcome(np.stack(stops), drawn.votes().right)
 
 
 class CertifiedSelfConsistency(SequentialRule):
@@ -128,8 +126,8 @@ class CertifiedSelfConsistency(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is certified."""
-        votes = count_votes(drawn.answers, drawn.correct)
-        table = log_evidence(drawn.answers.shape[1])
+        votes = drawn.votes()
+        table = log_evidence(drawn.orders.draws)
         place = np.maximum(votes.discovered, 1)
         sure = table[np.maximum(votes.first - 1, 0), votes.second] - np.log(place * (place + 1.0))
         sure = np.where(votes.discovered > 0, sure, -np.inf)
@@ -140,12 +138,21 @@ class CertifiedSelfConsistency(SequentialRule):
         return Outcome(stops, votes.right, np.stack([highest < point for point in points]))
 
 
+@lru_cache(maxsize=8)
+def _doubt(most: int) -> NDArray[np.float64]:
+    """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
+    votes = np.arange(most + 1)
+    return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
 def log_evidence(most: int) -> NDArray[np.float64]:
     """Return log e(s, f) for 0, 1, ..., `most` votes s and f, of shape (most + 1, most + 1)."""
     likely = np.sin(np.pi / 4 * (1 + (np.arange(_MIXED) + 0.5) / _MIXED)) ** 2
     votes = np.arange(most + 1)
     terms = votes[:, None, None] * np.log(2 * likely) + votes[:, None] * np.log(2 * (1 - likely))
     found: NDArray[np.float64] = np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED)
+    found.flags.writeable = False
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,8 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from prmcal.registry.contracts.ranges import FinitePositive
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import right_if_best
+from prmcal.registry.strategies.orders import Orders, highest_so_far
+from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["Beacon", "one_step_gain", "reservation_costs"]
@@ -59,23 +62,36 @@ class Beacon(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the reservation cost is at most the cost."""
-        scores = drawn.values["scores"]
-        read = ~np.isnan(scores)
-        # Only differences of scores count, and smaller numbers leave smaller rounding errors.
-        middle = float(scores[read].mean()) if read.any() else 0.0
-        values = np.where(read, scores - middle, 0.0)
-        k = np.cumsum(read, axis=1)
-        mean = np.cumsum(values, axis=1) / np.maximum(k, 1)
-        squares = np.maximum(np.cumsum(values**2, axis=1) - k * mean**2, 0.0)
-        best = np.maximum.accumulate(np.where(read, values, -np.inf), axis=1)
-        known = k >= _FIRST
-        size = np.maximum(k, _FIRST)
-        sigma = np.sqrt((1 + 1 / size) * squares / (size - 1))
-        spread = known & (sigma > 1e-9)
-        lead = np.where(spread, best - mean, 0.0) / np.where(spread, sigma, 1.0)
-        worth = _interpolated(reservation_costs(scores.shape[1]), size, lead) * sigma
-        worth = np.where(known, np.where(spread, worth, 0.0), np.inf)
-        return Outcome(first_at_least(-worth, points), right_if_best(scores, drawn.correct))
+        costs = _costs_after_draws(drawn.own["scores"], drawn.orders)
+        return Outcome(first_at_least(-costs, points), drawn.right_if_best())
+
+
+@remembered
+def _costs_after_draws(scores: NDArray[np.float64], orders: Orders) -> NDArray[np.float64]:
+    """The reservation cost after each draw, of shape (orders, N). `scores` has shape (M,)."""
+    read = ~np.isnan(scores)
+    # Only differences of scores count, and smaller numbers leave smaller rounding errors.
+    middle = float(scores[read].mean()) if read.any() else 0.0
+    values = np.where(read, scores - middle, 0.0)
+    k = _summed(read.astype(np.int64), orders)
+    mean = _summed(values, orders) / np.maximum(k, 1)
+    squares = np.maximum(_summed(values**2, orders) - k * mean**2, 0.0)
+    best = highest_so_far(orders.of(np.where(read, values, -np.inf))).T
+    known = k >= _FIRST
+    size = np.maximum(k, _FIRST)
+    sigma = np.sqrt((1 + 1 / size) * squares / (size - 1))
+    spread = known & (sigma > 1e-9)
+    lead = np.where(spread, best - mean, 0.0) / np.where(spread, sigma, 1.0)
+    costs = _interpolated(reservation_costs(orders.draws), size, lead) * sigma
+    return np.where(known, np.where(spread, costs, 0.0), np.inf).T
+
+
+def _summed(values: NDArray[Any], orders: Orders) -> NDArray[Any]:
+    """The sums of the values of the first 1, 2, ..., N trajectories, of shape (N, orders)."""
+    sums = orders.of(values).T
+    for before, after in pairwise(sums):
+        after += before
+    return sums
 
 
 def one_step_gain(lead: NDArray[np.float64], freedom: float) -> NDArray[np.float64]:
@@ -151,4 +167,5 @@ def _interpolated(
     place = np.clip(lead / _LEADS[1], 0, len(_LEADS) - 1)
     below = np.minimum(place.astype(np.int64), len(_LEADS) - 2)
     share = place - below
-    return np.asarray((1 - share) * table[k, below] + share * table[k, below + 1], dtype=np.float64)
+    first = k * table.shape[1] + below
+    return np.asarray((1 - share) * table.take(first) + share * table.take(first + 1), dtype=np.float64)

@@ -10,7 +10,6 @@ from scipy.special import expit
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import Share
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import right_if_best
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
@@ -64,6 +63,5 @@ class FirstGoodEnough(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop at the first score whose probability is at least the threshold."""
-        scores = drawn.values["scores"]
-        stops = first_at_least(self.evidence_.chance(scores), points)
-        return Outcome(stops, right_if_best(scores, drawn.correct))
+        chances = drawn.orders.of(self.evidence_.chance(drawn.own["scores"]))
+        return Outcome(first_at_least(chances, points), drawn.right_if_best())

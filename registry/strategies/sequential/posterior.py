@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import ShareOrZero
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import right_if_best
 from prmcal.registry.strategies.evidence import ScoreEvidence
+from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior
 from prmcal.registry.strategies.sequential.rule import (
     Drawn,
@@ -34,6 +35,8 @@ from prmcal.registry.strategies.sequential.rule import (
 __all__ = ["Bayesian", "Belief", "MarginalValue", "SequentialIAS", "believe"]
 
 _PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
+_DRAWS_TOGETHER = 32
+"""Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,41 +49,51 @@ class Belief:
         The mean of the success probability p, which is the probability that the next trajectory is right.
     best : ndarray of float64
         Probability that the best-scored trajectory is right.
-    some : ndarray of float64
-        Probability that at least one trajectory is right.
+    none : ndarray of float64
+        Probability that no trajectory is right.
     """
 
     success: NDArray[np.float64]
     best: NDArray[np.float64]
-    some: NDArray[np.float64]
+    none: NDArray[np.float64]
 
 
-def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64]) -> Belief:
+@remembered
+def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Belief:
     """Compute what is known after each draw.
 
     Parameters
     ----------
     prior : ndarray of shape (cells,), float64
         The probabilities of the success probabilities in ``GRID``.
-    log_ratio : ndarray of shape (orders, N), float64
+    log_ratio : ndarray of shape (M,), float64
         log L of each trajectory.
+    orders : Orders
     """
-    ratio = np.exp(log_ratio)
-    highest = np.maximum.accumulate(ratio, axis=1)
-    weight = np.tile(prior, (len(ratio), 1))
-    success, best, some = (np.empty(ratio.shape) for _ in range(3))
-    likelihood = np.zeros(len(ratio))
-    for draw in range(ratio.shape[1]):
-        weight *= 1 - GRID + GRID * ratio[:, draw, None]
-        total = weight.sum(axis=1)
-        weight /= total[:, None]
-        likelihood += np.log(total)
-        none = np.log(np.sum(prior * (1 - GRID) ** (draw + 1))) - likelihood
-        some[:, draw] = np.clip(-np.expm1(none), 0.0, 1.0)
-        right = GRID * highest[:, draw, None]
-        success[:, draw] = np.einsum("oc,c->o", weight, GRID)
-        best[:, draw] = np.einsum("oc,oc->o", weight, right / (right + 1 - GRID))
-    return Belief(success, best, some)
+    # Trajectories are numbered by their ratios, so the best one in hand has the highest number.
+    ascending = np.argsort(log_ratio)
+    draws = np.argsort(ascending)[orders.trajectories.T]
+    ratio = log_ratio[ascending]
+    # All that is multiplied is divided by max(L, 1), so that products do not overflow.
+    scale = np.exp(-np.maximum(ratio, 0.0))
+    right = GRID * np.exp(np.minimum(ratio, 0.0))[:, None]
+    either = right + (1 - GRID) * scale[:, None]
+    chance, every = right / either, np.ones(len(GRID))
+    weight, wrong, highest = np.tile(prior, (draws.shape[1], 1)), np.ones(draws.shape[1]), draws[0]
+    total, success, best, none = (np.empty(draws.shape) for _ in range(4))
+    for draw, drawn in enumerate(draws):
+        weight *= either.take(drawn, axis=0)
+        wrong *= scale[drawn]
+        highest = np.maximum(highest, drawn)
+        # The order of additions in `@` depends on the processor, but numbers of draws do not show last digits.
+        total[draw], success[draw], none[draw] = weight @ every, weight @ GRID, wrong
+        best[draw] = np.einsum("oc,oc->o", weight, chance.take(highest, axis=0))
+        if (draw + 1) % _DRAWS_TOGETHER == 0:
+            weight /= total[draw, :, None]
+            wrong /= total[draw]
+    numbers = np.arange(1, len(draws) + 1)[:, None]
+    none *= np.sum(prior * (1 - GRID) ** numbers, axis=1, keepdims=True)
+    return Belief((success / total).T, (best / total).T, np.clip(none / total, 0.0, 1.0).T)
 
 
 class Bayesian(SequentialRule):
@@ -96,14 +109,20 @@ class Bayesian(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop where the belief says so."""
-        prior = self.prior_.cells(drawn.values["question_rewards"], drawn.levels)
-        belief = believe(prior, self.evidence_.log_ratio(drawn.values["scores"]))
-        right = right_if_best(drawn.values["scores"], drawn.correct)
-        return Outcome(self.stops(belief, points), right)
+        prior = self.prior_.cells(drawn.own["question_rewards"], drawn.levels)
+        log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
+        stops = self.stops(prior, log_ratio, drawn.orders, points)
+        return Outcome(stops, drawn.right_if_best())
 
     @abstractmethod
-    def stops(self, belief: Belief, points: tuple[float, ...]) -> NDArray[np.int64]:
-        """Return the number of trajectories that are drawn, of shape (points, orders)."""
+    def stops(
+        self,
+        prior: NDArray[np.float64],
+        log_ratio: NDArray[np.float64],
+        orders: Orders,
+        points: tuple[float, ...],
+    ) -> NDArray[np.int64]:
+        """Return the numbers of draws, of shape (points, orders); see :func:`believe`."""
 
 
 class SequentialIAS(Bayesian, TargetedRule):
@@ -116,10 +135,18 @@ class SequentialIAS(Bayesian, TargetedRule):
     """
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338 (Proposition 1)"
+    version = "2"
 
-    def stops(self, belief: Belief, points: tuple[float, ...]) -> NDArray[np.int64]:
-        """Stop when at least one of the samples is right with probability C."""
-        return first_at_least(belief.some, points)
+    def stops(
+        self,
+        prior: NDArray[np.float64],
+        log_ratio: NDArray[np.float64],
+        orders: Orders,
+        points: tuple[float, ...],
+    ) -> NDArray[np.int64]:
+        """Stop when none of the samples is right with probability 1 - C at most. It has more digits than C near 1."""
+        none = believe(prior, log_ratio, orders).none
+        return first_at_least(-none, tuple(point - 1 for point in points))
 
 
 class MarginalValue(Bayesian):
@@ -151,6 +178,21 @@ class MarginalValue(Bayesian):
         """Return prices from .5 to 1e-7."""
         return tuple(-price for price in _PRICES)
 
-    def stops(self, belief: Belief, points: tuple[float, ...]) -> NDArray[np.int64]:
-        """Stop when the expected gain is below the price."""
-        return first_at_least(-self.evidence_.gain(belief.success, belief.best), points)
+    def stops(
+        self,
+        prior: NDArray[np.float64],
+        log_ratio: NDArray[np.float64],
+        orders: Orders,
+        points: tuple[float, ...],
+    ) -> NDArray[np.int64]:
+        """Stop when the expected gain of one more sample is the price at most."""
+        return first_at_least(-_gains(prior, log_ratio, orders, self.evidence_), points)
+
+
+@remembered
+def _gains(
+    prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders, evidence: ScoreEvidence
+) -> NDArray[np.float64]:
+    """The expected gain of one more sample after each draw, of shape (orders, N)."""
+    belief = believe(prior, log_ratio, orders)
+    return evidence.gain(belief.success.T, belief.best.T).T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,12 +13,16 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.choices import numbered, right_of_answers
 from prmcal.registry.strategies.evidence import ScoreEvidence
+from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import beta_of
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_at_least
 
 __all__ = ["PosteriorVote", "diversity_of"]
 
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_NEGLIGIBLE = -700.0
+"""A logarithm that adds nothing to a sum of at least 1. The exponential function is slow below it."""
 
 
 class PosteriorVote(TargetedRule):
@@ -41,11 +46,13 @@ class PosteriorVote(TargetedRule):
 
     reads = ("scores",)
     tuned = True
+    version = "2"
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit a, b, theta, L and g to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
         self.fit_laws(pool)
-        self.agreement_ = max(_AGREEMENTS, key=lambda agreement: self._likelihood(pool, agreement))
+        log_ratio = self.evidence_.log_ratio(pool.scores)
+        self.agreement_ = _likeliest_agreement(log_ratio, pool.answers, pool.correct, self._laws())
 
     def fit_laws(self, pool: Pool) -> None:
         """Fit a, b, theta and L, but not g."""
@@ -73,62 +80,103 @@ class PosteriorVote(TargetedRule):
         voting = answers >= 0
         np.add.at(votes, answers[voting], 1)
         np.maximum.at(best, answers[voting], self.evidence_.log_ratio(scores)[voting])
-        cast = np.array([np.count_nonzero(voting)])
-        odds = self._log_odds(best[None], votes[None], len(answers), cast, self.agreement_)[0]
+        odds = self._laws(self.agreement_).log_odds(best, votes, len(answers), int(np.count_nonzero(voting)))
         return np.asarray(np.exp(odds - np.logaddexp.reduce(np.append(odds, 0.0))), dtype=np.float64)
-
-    def _likelihood(self, pool: Pool, agreement: float) -> float:
-        """The logarithm of the probability of what is right, given all trajectories of the calibration questions."""
-        log_ratio = self.evidence_.log_ratio(pool.scores)
-        total = 0.0
-        for question in range(pool.questions):
-            answers = numbered(pool.answers[question])
-            own = answers[:, None] == np.arange(max(int(answers.max()) + 1, 1))
-            best = np.where(own, log_ratio[question][:, None], -np.inf).max(axis=0)
-            voting = np.array([np.count_nonzero(answers >= 0)])
-            odds = self._log_odds(best[None], own.sum(axis=0)[None], pool.size, voting, agreement)[0]
-            right = (own & pool.correct[question][:, None]).any(axis=0)
-            every = np.logaddexp.reduce(np.append(odds, 0.0))
-            total += float((np.logaddexp.reduce(odds[right]) if right.any() else 0.0) - every)
-        return total
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the most probable answer is right with probability C."""
-        log_ratio = self.evidence_.log_ratio(drawn.values["scores"])
-        share = right_of_answers(drawn.answers, drawn.correct)
-        orders, draws = log_ratio.shape
-        rows = np.arange(orders)
-        votes = np.zeros((orders, len(share)), np.int64)
-        best = np.full((orders, len(share)), -np.inf)
-        voting = np.zeros(orders, np.int64)
-        sure, right = np.zeros(log_ratio.shape), np.zeros(log_ratio.shape)
-        for draw in range(draws):
-            votes_now = drawn.answers[:, draw] >= 0
-            own = rows[votes_now], drawn.answers[votes_now, draw]
-            votes[own] += 1
-            best[own] = np.maximum(best[own], log_ratio[votes_now, draw])
-            voting += votes_now
-            log_odds = self._log_odds(best, votes, draw + 1, voting, self.agreement_)
-            highest = log_odds.max(axis=1)
-            top = np.maximum(highest, 0.0)
-            total = np.exp(log_odds - top[:, None]).sum(axis=1) + np.exp(-top)
-            sure[:, draw] = np.exp(highest - top) / total
-            # Equal odds can differ in their last digits.
-            first = (log_odds >= highest[:, None] - 1e-9) & (votes > 0)
-            right[:, draw] = np.einsum("oa,a->o", first, share) / np.maximum(first.sum(axis=1), 1)
-        return Outcome(first_at_least(sure, points), right)
+        log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
+        answers = numbered(drawn.pool.answers[drawn.question])
+        share = right_of_answers(answers, drawn.pool.correct[drawn.question])
+        doubt, right = _most_probable(log_ratio, answers, share, self._laws(self.agreement_), drawn.orders)
+        # A doubt has more digits than a probability near 1.
+        return Outcome(first_at_least(-doubt, tuple(point - 1 for point in points)), right)
 
-    def _log_odds(
-        self,
-        best: NDArray[np.float64],
-        votes: NDArray[np.int64],
-        drawn: int,
-        voting: NDArray[np.int64],
-        agreement: float,
+    def _laws(self, agreement: float = 1.0) -> _Laws:
+        return _Laws(*self.successes_, self.diversity_, agreement)
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """How often trajectories are right and agree: a, b, theta and g."""
+
+    a: float
+    b: float
+    theta: float
+    agreement: float
+
+    def log_odds(
+        self, best: NDArray[np.float64], votes: NDArray[np.int64], drawn: int, voting: NDArray[np.int64] | int
     ) -> NDArray[np.float64]:
-        """The log-odds of each answer, of shape (orders, answers); -inf without a vote. `voting` is v of each order."""
-        table = _log_votes(*self.successes_, self.diversity_, drawn, agreement)
-        return best + table[voting[:, None], votes]
+        """Return the log-odds of each answer, of the shape of `best` and `votes`; -inf without a vote.
+
+        `best` is the highest log L of each answer, and `voting` is v, for each entry of the last axis or for all.
+        """
+        table = _log_votes(self.a, self.b, self.theta, drawn, self.agreement)
+        return best + table.take(votes + voting * len(table))
+
+
+@remembered
+def _likeliest_agreement(
+    log_ratio: NDArray[np.float64], answers: NDArray[np.int64], correct: NDArray[np.bool_], laws: _Laws
+) -> float:
+    """The g for which the right answers of questions are likeliest, given all of their trajectories.
+
+    `log_ratio`, `answers` and `correct` have shape (questions, M). g of `laws` does not matter.
+    """
+    candidates = [replace(laws, agreement=each) for each in _AGREEMENTS]
+    likelihood = np.zeros(len(candidates))
+    for ratio, named, graded in zip(log_ratio, map(numbered, answers), correct, strict=True):
+        own = named[:, None] == np.arange(max(int(named.max()) + 1, 1))
+        best = np.where(own, ratio[:, None], -np.inf).max(axis=0)
+        votes, voting = own.sum(axis=0), int(np.count_nonzero(named >= 0))
+        odds = np.stack([each.log_odds(best, votes, len(named), voting) for each in candidates])
+        every = np.logaddexp(np.logaddexp.reduce(odds, axis=1), 0.0)
+        right = (own & graded[:, None]).any(axis=0)
+        likelihood += (np.logaddexp.reduce(odds[:, right], axis=1) if right.any() else 0.0) - every
+    return _AGREEMENTS[int(np.argmax(likelihood))]
+
+
+@remembered
+def _most_probable(
+    log_ratio: NDArray[np.float64],
+    answers: NDArray[np.int64],
+    share: NDArray[np.float64],
+    laws: _Laws,
+    orders: Orders,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The probability that the most probable answer is wrong, and the share of right ones in it, of shape (orders, N).
+
+    `log_ratio` and `answers` have shape (M,), and `share` has shape (answers,).
+    """
+    draws = orders.trajectories.T
+    # Trajectories without an answer, whose number is -1, have the last row.
+    votes = np.zeros((len(share) + 1, draws.shape[1]), np.int64)
+    best = np.full(votes.shape, -np.inf)
+    columns, voting = np.arange(draws.shape[1]), np.zeros(draws.shape[1], np.int64)
+    doubt, right = np.empty(draws.shape), np.empty(draws.shape)
+    graded = np.flatnonzero(share)
+    # A sum of logical values is fastest in the smallest type.
+    count = np.min_scalar_type(len(share))
+    for draw, drawn in enumerate(draws):
+        own = answers[drawn], columns
+        votes[own] += 1
+        best[own] = np.maximum(best[own], log_ratio[drawn])
+        voting += answers[drawn] >= 0
+        log_odds = laws.log_odds(best[:-1], votes[:-1], draw + 1, voting)
+        highest = log_odds.max(axis=0)
+        # Equal odds can differ in their last digits.
+        first = log_odds >= highest - 1e-9
+        leading = first.sum(axis=0, dtype=count)
+        right[draw] = np.where(voting, share[graded] @ first[graded] / leading, 0.0)
+        top = np.maximum(highest, 0.0)
+        terms = np.exp(np.maximum(log_odds - top, _NEGLIGIBLE))
+        # The winner's odds are left out of the sum, so that small doubts keep their digits.
+        np.copyto(terms, 0.0, where=first)
+        best_odds = np.exp(highest - top)
+        other = terms.sum(axis=0) + np.exp(-top) + (leading - 1.0) * best_odds
+        doubt[draw] = other / (other + best_odds)
+    return doubt.T, right.T
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,33 +19,74 @@ from prmcal.registry.contracts.strategy import (
     most_probable,
 )
 from prmcal.registry.strategies.adaptive import target_of
-from prmcal.registry.strategies.choices import numbered
-from prmcal.registry.strategies.orders import mean_over_orders, orders_of
+from prmcal.registry.strategies.choices import Votes, count_votes, numbered, right_if_best
+from prmcal.registry.strategies.orders import Orders, highest_so_far, mean_over_orders
 
-__all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "drawn_in", "first_at_least"]
+__all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "first_at_least"]
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The trajectories of one question in many orders. Axis 0 counts the orders, axis 1 the draws.
+    """The trajectories of one question in many orders. Axis 0 of arrays counts the orders, axis 1 the draws.
 
-    Attributes
+    Parameters
     ----------
-    correct : ndarray of shape (orders, N), bool
-        It serves to compute what a choice would give. A rule must not read it to decide.
-    answers : ndarray of shape (orders, N), int64
-        From 0 upwards; -1 for a trajectory without an answer.
-    values : dict of str to ndarray
-        What the rule's `reads` names, under these names. Values of trajectories have shape (orders, N, ...). Values of
-        the bare question, such as `question_rewards`, have no axis of orders.
-    levels : tuple of float
-        The levels beta of the rewards at all levels.
+    pool : Pool
+    question : int
+        Its place in the pool.
+    orders : Orders
+    reads : tuple of str
+        What the rule reads of the pool.
     """
 
-    correct: NDArray[np.bool_]
-    answers: NDArray[np.int64]
-    values: dict[str, NDArray[np.float64]]
-    levels: tuple[float, ...]
+    pool: Pool
+    question: int
+    orders: Orders
+    reads: tuple[str, ...]
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The levels beta of the rewards at all levels."""
+        return self.pool.levels
+
+    @cached_property
+    def own(self) -> dict[str, NDArray[np.float64]]:
+        """What `reads` names, under these names. Values of trajectories have shape (M, ...)."""
+        return {name: getattr(self.pool, name)[self.question] for name in READS if name in self.reads}
+
+    @cached_property
+    def values(self) -> dict[str, NDArray[np.float64]]:
+        """What `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
+
+        Values of the bare question, such as `question_rewards`, have no axis of orders.
+        """
+        return {
+            name: self.orders.of(values) if name in PER_TRAJECTORY else values
+            for name, values in self.own.items()
+        }
+
+    @cached_property
+    def answers(self) -> NDArray[np.int64]:
+        """The answers as numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
+        return self.orders.of(numbered(self.pool.answers[self.question]))
+
+    @cached_property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether trajectories are right, of shape (orders, N). A rule must not read it to decide."""
+        return self.orders.of(self.pool.correct[self.question])
+
+    def first_right(self) -> NDArray[np.int32]:
+        """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
+        positions = self.orders.positions[self.pool.correct[self.question]]
+        return np.asarray(positions.min(axis=0, initial=self.orders.draws), dtype=np.int32)
+
+    def right_if_best(self) -> NDArray[np.float64]:
+        """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""
+        return right_if_best(self.own["scores"], self.pool.correct[self.question], self.orders)
+
+    def votes(self) -> Votes:
+        """Return the votes after 1, 2, ..., N draws."""
+        return count_votes(self.pool.answers[self.question], self.pool.correct[self.question], self.orders)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +106,15 @@ class Outcome:
     stops: NDArray[np.int64]
     right: NDArray[np.float64]
     silent: NDArray[np.bool_] | None = None
+
+    def right_at_stops(self) -> NDArray[np.float64]:
+        """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
+        if self.right.ndim == 3:
+            found = np.take_along_axis(self.right, self.stops[..., None] - 1, axis=2)[..., 0]
+        else:
+            orders = self.stops.shape[1]
+            found = self.right.T.ravel().take((self.stops - 1) * orders + np.arange(orders))
+        return np.asarray(found, dtype=np.float64)
 
 
 class SequentialRule(PoolStrategy):
@@ -102,54 +153,49 @@ class SequentialRule(PoolStrategy):
 
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
         """
-        order = np.arange(setting.samples)[None]
+        order = Orders(pool.size, setting.samples, np.arange(setting.samples)[None])
         found = np.minimum(drawn + 1, setting.samples)
         for question in np.flatnonzero(drawn > 0):
-            one = drawn_in(pool, int(question), order, self.reads)
+            one = Drawn(pool, int(question), order, self.reads)
             stop = int(self.follow(one, (self.point(setting),)).stops[0, 0])
             found[question] = min(stop, found[question])
         return found
 
     def choose(self, pool: Pool, setting: Setting) -> Choice:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
-        order, points = np.arange(pool.size)[None], (self.point(setting),)
+        order, points = Orders.these(np.arange(pool.size)[None]), (self.point(setting),)
         silent = False
 
         def chance(graded: Pool) -> float:
             nonlocal silent
-            outcome = self.follow(drawn_in(graded, 0, order, self.reads), points)
+            outcome = self.follow(Drawn(graded, 0, order, self.reads), points)
             silent = outcome.silent is not None and bool(outcome.silent[0, 0])
             return float(outcome.right[..., -1].flat[0])
 
         return Choice(most_probable(pool, chance), withheld=silent)
 
     def _run(self, pool: Pool, setting: Setting, points: tuple[float, ...]) -> tuple[Answered, ...]:
-        orders = orders_of(pool.size).reshape(-1, pool.size)[:, : setting.samples]
-        shape = (len(points), pool.questions)
-        accuracy, error, samples, silent, passed = (np.zeros(shape) for _ in range(5))
+        orders = Orders(pool.size, setting.samples)
+        means = np.zeros((4, len(points), pool.questions))
+        error = np.zeros(means.shape[1:])
         answering = True
         for question in range(pool.questions):
-            drawn = drawn_in(pool, question, orders, self.reads)
+            drawn = Drawn(pool, question, orders, self.reads)
             outcome = self.follow(drawn, points)
-            right = np.broadcast_to(outcome.right, (len(points), *drawn.correct.shape))
-            last = outcome.stops[..., None] - 1
-            value = np.take_along_axis(right, last, axis=2)[..., 0]
-            if outcome.silent is not None:
-                answering = False
-                value = np.where(outcome.silent, 0.0, value)
-                silent[:, question] = mean_over_orders(outcome.silent.astype(np.float64), pool.size)[0]
-            accuracy[:, question], error[:, question] = mean_over_orders(value, pool.size)
-            samples[:, question] = mean_over_orders(outcome.stops.astype(np.float64), pool.size)[0]
-            found = np.logical_or.accumulate(drawn.correct, axis=1).astype(np.float64)
-            reached = np.take_along_axis(np.broadcast_to(found, right.shape), last, axis=2)[..., 0]
-            passed[:, question] = mean_over_orders(reached, pool.size)[0]
-        results = [
-            Answered(accuracy=a, samples=n, pass_at_samples=p, order_error=e)
-            for a, n, p, e in zip(accuracy, samples, passed, error, strict=True)
-        ]
-        if not answering:
-            results = [replace(each, abstained=s) for each, s in zip(results, silent, strict=True)]
-        return tuple(results)
+            right = outcome.right_at_stops()
+            silent = np.zeros(right.shape, np.bool_) if outcome.silent is None else outcome.silent
+            answering &= outcome.silent is None
+            each = np.stack(
+                [np.where(silent, 0.0, right), outcome.stops, outcome.stops > drawn.first_right(), silent]
+            )
+            means[..., question], errors = mean_over_orders(each, pool.size)
+            error[:, question] = errors[0]
+        return tuple(
+            Answered(
+                accuracy=a, samples=n, pass_at_samples=p, order_error=e, abstained=None if answering else s
+            )
+            for a, n, p, s, e in zip(*means, error, strict=True)
+        )
 
 
 class TargetedRule(SequentialRule):
@@ -166,28 +212,6 @@ class TargetedRule(SequentialRule):
         return SWEPT_TARGETS
 
 
-def drawn_in(pool: Pool, question: int, orders: NDArray[np.int64], reads: tuple[str, ...]) -> Drawn:
-    """Return the trajectories of one question in some orders.
-
-    Parameters
-    ----------
-    pool : Pool
-    question : int
-        Its place in the pool.
-    orders : ndarray of shape (orders, N), int64
-        The trajectories that are drawn, the first one first.
-    reads : tuple of str
-        What is read of the pool.
-    """
-    values: dict[str, NDArray[np.float64]] = {}
-    for name in READS:
-        if name in reads:
-            own = getattr(pool, name)[question]
-            values[name] = own[orders] if name in PER_TRAJECTORY else own
-    answers = numbered(pool.answers[question])
-    return Drawn(pool.correct[question][orders], answers[orders], values, pool.levels)
-
-
 def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.int64]:
     """Return the first draw after which a value is at least each point, or N if there is none.
 
@@ -202,6 +226,8 @@ def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> ND
     ndarray of shape (points, orders), int64
         In [1, N].
     """
-    highest = np.maximum.accumulate(np.where(np.isnan(values), -np.inf, values), axis=1)
-    before = np.stack([np.count_nonzero(highest < point, axis=1) for point in points])
-    return np.asarray(np.minimum(before + 1, values.shape[1]), dtype=np.int64)
+    highest = highest_so_far(values).T
+    draws = len(highest)
+    # The sum is fastest in the smallest type.
+    after = np.stack([(highest >= point).sum(axis=0, dtype=np.min_scalar_type(draws)) for point in points])
+    return np.asarray(np.minimum(draws + 1 - after.astype(np.int64), draws))

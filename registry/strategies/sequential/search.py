@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expn
 
 from prmcal.registry.contracts.ranges import Count, FinitePositive
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import right_if_best
+from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
 
 __all__ = ["Pandora"]
 
 _LARGEST_LOG_ODDS = 300.0
 _COSTS = tuple(float(each) for each in np.geomspace(0.3, 1e-7, 24))
-_ASYMPTOTIC = 50.0
 
 
 class Pandora(SequentialRule):
@@ -44,6 +43,7 @@ class Pandora(SequentialRule):
 
     citation = "Kalayci et al. (2025), arXiv:2510.01394"
     reads = ("scores",)
+    version = "2"
 
     def __init__(self, cost: FinitePositive = 0.01, first: Count = 4) -> None:
         self.cost = cost
@@ -59,39 +59,62 @@ class Pandora(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when one more sample is expected to add less utility than its cost."""
-        scores = drawn.values["scores"]
-        log_odds = np.where(np.isnan(scores), -np.inf, scores)
-        odds = np.exp(np.clip(log_odds, -np.inf, _LARGEST_LOG_ODDS))
-        gains = np.full(odds.shape, np.inf)
-        for draw in range(min(self.first, odds.shape[1]) - 1, odds.shape[1]):
-            gains[:, draw] = _gain_of_one_more(odds[:, : draw + 1], odds.shape[1])
-        return Outcome(first_at_least(-gains, points), right_if_best(scores, drawn.correct))
+        gains = _gains_of_one_more(drawn.own["scores"], self.first, drawn.orders)
+        return Outcome(first_at_least(-gains, points), drawn.right_if_best())
 
 
-def _gain_of_one_more(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """The expected gain in utility of one more sample after the samples with these values, of shape (orders,)."""
-    ranked = np.sort(values, axis=1)
-    size = ranked.shape[1]
-    median = (ranked[:, (size - 1) // 2] + ranked[:, size // 2]) / 2
-    excess = ranked - median[:, None]
-    above = np.count_nonzero(excess > 0, axis=1)
-    scale = np.maximum(excess, 0).sum(axis=1) / np.maximum(above, 1)
+@remembered
+def _gains_of_one_more(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[np.float64]:
+    """The expected gain in utility of one more sample after each draw, of shape (orders, N).
+
+    It is infinite before `least` samples are drawn. `scores` has shape (M,).
+    """
+    odds = np.exp(np.minimum(np.where(np.isnan(scores), -np.inf, scores), _LARGEST_LOG_ODDS))
+    draws = odds[orders.trajectories.T]
+    most, columns = draws.shape
+    median, scale, best = (np.zeros(draws.shape) for _ in range(3))
+    # The samples in hand ascend along axis 0, between -inf and inf. In each draw a value is inserted.
+    hand = np.full((most + 2, columns), np.inf)
+    hand[0] = -np.inf
+    after = hand.copy()
+    for draw, value in enumerate(draws):
+        ranks = slice(1, draw + 2)
+        np.maximum(hand[: draw + 1], np.minimum(hand[ranks], value), out=after[ranks])
+        hand, after = after, hand
+        middle = (draw + 1) // 2
+        median[draw] = (hand[draw // 2 + 1] + hand[middle + 1]) / 2
+        excess = hand[middle + 1 : draw + 2] - median[draw]
+        scale[draw] = excess.sum(axis=0) / np.maximum(np.count_nonzero(excess, axis=0), 1)
+        best[draw] = hand[draw + 1]
+    gains = np.zeros(draws.shape)
     spread = scale > 0
-    scale, best = scale[spread], ranked[spread, -1]
-    middle = median[spread]
-    largest = middle + scale * max(float(np.log(most / 5)), 0.0)
-    reach = (best + largest) / scale
-    gains = np.zeros(len(values))
-    # The integral of u'(x) P(v > x) from the best value on. Half of the values are above the median.
-    gains[spread] = (
-        0.5 * largest / (best + largest) * np.exp(-(best - middle) / scale) * _scaled_integral(reach)
-    )
-    return gains
+    gains[spread] = _gain(median[spread], scale[spread], best[spread], most)
+    gains[: least - 1] = np.inf
+    return gains.T
+
+
+def _gain(
+    median: NDArray[np.float64], scale: NDArray[np.float64], best: NDArray[np.float64], most: int
+) -> NDArray[np.float64]:
+    """The expected gain in utility of one more sample: the integral of u'(x) P(v > x) from the best value on.
+
+    Half of the values are above the median.
+    """
+    largest = median + scale * max(float(np.log(most / 5)), 0.0)
+    share = 0.5 * largest / (best + largest) * np.exp(-(best - median) / scale)
+    return np.asarray(share * _scaled_integral((best + largest) / scale), dtype=np.float64)
 
 
 def _scaled_integral(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp(x) E_2(x), where E_2 is the exponential integral. For large x: Abramowitz and Stegun, 5.1.52."""
-    near = np.minimum(x, _ASYMPTOTIC)
-    far = np.maximum(x, _ASYMPTOTIC) + 2
-    series = (1 + 2 / far**2 + 2 * (2 - 2 * (far - 2)) / far**4) / far
-    return np.where(x < _ASYMPTOTIC, np.exp(near) * expn(2, near), series)
+    """Return exp(x) E_2(x) for x from 1 on, where E_2 is the exponential integral.
+
+    It is a continued fraction: Abramowitz and Stegun, 5.1.22.
+    """
+    # The smaller x is, the more terms are needed.
+    terms = 6 + int(100 / x.min(initial=100.0))
+    found = x + (2 * terms + 2)
+    for k in range(terms, 0, -1):
+        np.divide(k * (k + 1), found, out=found)
+        np.subtract(x, found, out=found)
+        found += 2 * k
+    return np.reciprocal(found)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.strategies.sequential.rule import SequentialRule, drawn_in
+from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.sequential.rule import Drawn, SequentialRule
 from tests.arrays import Ints
 
 
@@ -30,17 +32,18 @@ def compare(
     rule: SequentialRule,
     pool: Pool,
     points: tuple[float, ...],
-    value: Callable[[Hand, int], float],
+    value: Callable[[Hand, int], float | Fraction],
     right: Callable[[Hand], float],
+    orders: Ints | None = None,
 ) -> Ints:
     """Check that a rule stops each question in every order where `value` first reaches the point, and is as right.
 
     `value` gets the trajectories in hand and the number of the question. Returns the numbers of draws.
     """
-    every = np.array(list(permutations(range(pool.size))))
+    every = np.array(list(permutations(range(pool.size)))) if orders is None else orders
     found = []
     for question in range(pool.questions):
-        drawn = drawn_in(pool, question, every, rule.reads)
+        drawn = Drawn(pool, question, Orders.these(every), rule.reads)
         outcome = rule.follow(drawn, points)
         share = np.broadcast_to(outcome.right, (len(points), *drawn.correct.shape))
         for number, order in enumerate(every):
@@ -59,6 +62,11 @@ def compare(
                 assert share[place, number, stop - 1] == pytest.approx(right(line[:stop]), abs=1e-12)
         found.append(outcome.stops)
     return np.array(found)
+
+
+def some_orders(size: int, number: int) -> Ints:
+    """Return random orders of a large pool."""
+    return np.random.default_rng(size).permuted(np.tile(np.arange(size), (number, 1)), axis=1)
 
 
 def best_is_right(hand: Hand) -> float:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 
+from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import count_votes
+from prmcal.registry.strategies.choices import Votes, count_votes
+from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential.agreement import (
     AdaptiveConsistency,
     CertifiedSelfConsistency,
@@ -38,9 +40,17 @@ def counts(hand: Hand) -> list[int]:
     return [n for _, n in Counter(one.answer for one in hand if one.answer >= 0).most_common()] + [0, 0]
 
 
+def votes_in(answers: Ints, weights: Floats | None = None) -> Votes:
+    """The votes in rows of answers, of which answer 1 is right."""
+    orders = Orders.these(np.arange(answers.size).reshape(answers.shape))
+    return count_votes(
+        answers.ravel(), answers.ravel() == 1, orders, None if weights is None else weights.ravel()
+    )
+
+
 @given(arrays(np.int64, (3, 8), elements=st.integers(-1, 3)))
 def test_votes_are_those_of_a_counter(answers: Ints) -> None:
-    votes = count_votes(answers, answers == 1)
+    votes = votes_in(answers)
     for order, row in enumerate(answers):
         seen: list[int] = []
         for draw in range(len(row)):
@@ -61,7 +71,7 @@ def test_votes_are_those_of_a_counter(answers: Ints) -> None:
     arrays(np.float64, (2, 6), elements=st.sampled_from([0.0, 0.125, 0.25, 0.375, 1.0])),
 )
 def test_weighted_votes_are_sums_of_weights(answers: Ints, weights: Floats) -> None:
-    right = count_votes(answers, answers == 1, weights).right
+    right = votes_in(answers, weights).right
     for order, row in enumerate(answers):
         for draw in range(len(row)):
             sums: dict[int, float] = {}
@@ -136,7 +146,8 @@ def test_evidence_has_the_mean_1_between_equals_and_less_against_a_better_answer
 def drawn_from(chances: list[float], runs: int, draws: int, seed: int) -> Drawn:
     """Independent draws of answers, of which answer 0 is the most frequent one and counts as right."""
     answers = np.random.default_rng(seed).choice(len(chances), size=(runs, draws), p=chances)
-    return Drawn(answers == 0, answers, {}, ())
+    pool = Pool(answers.reshape(1, -1) == 0, answers.reshape(1, -1))
+    return Drawn(pool, 0, Orders.these(np.arange(answers.size).reshape(answers.shape)), ())
 
 
 @pytest.mark.parametrize("chances", [[0.34, 0.33, 0.33], [0.502, 0.498], [0.12] + [0.11] * 8])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from math import comb, exp, lgamma, log
 
 import numpy as np
@@ -11,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit, logit, logsumexp
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
-from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS
+from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS, believe
 from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote, diversity_of
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior, beta_of
 from tests.arrays import Floats
@@ -30,10 +32,13 @@ from tests.registry.strategies.sequential.every_order import (
     best_is_right,
     compare,
     small_pool,
+    some_orders,
     world,
 )
 
 LEVELS = (0.1, 0.5, 0.9)
+NEAR_ONE = tuple(1 - digits * 2.0**-53 for digits in (1, 2, 3, 4, 5))
+"""Targets whose doubt 1 - C is lost if it is subtracted from 1."""
 
 
 def likelihood_ratio(evidence: ScoreEvidence, score: float) -> float:
@@ -70,13 +75,15 @@ def test_sequential_ias_in_every_order() -> None:
     rule.tune(world(0, 60, 4), Setting(4, 0.9))
     pool = small_pool(2)
 
-    def value(hand: Hand, question: int) -> float:
+    def value(hand: Hand, question: int) -> Fraction:
         prior = rule.prior_.cells(pool.question_rewards[question], LEVELS)
         seen = weights(prior, [likelihood_ratio(rule.evidence_, one.score) for one in hand]).sum()
-        return 1 - float((prior * (1 - GRID) ** len(hand)).sum() / seen)
+        return 1 - Fraction((prior * (1 - GRID) ** len(hand)).sum()) / Fraction(seen)
 
     stops = compare(rule, pool, (0.1, 0.4, 0.7, 0.9, 0.97), value, best_is_right)
     assert len(np.unique(stops)) == 5
+    pool = world(3, 6, 40, skill=5.0, chances=(3.0, 3.0))
+    compare(rule, pool, NEAR_ONE, value, best_is_right, some_orders(40, 20))
 
 
 def test_marginal_value_in_every_order() -> None:
@@ -126,23 +133,43 @@ def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, 
     return {answer: exp(each) for answer, each in found.items()}
 
 
+@given(arrays(np.float64, 150, elements=st.floats(-30, 30)))
+def test_beliefs_after_many_far_scores_are_those_of_logarithms(log_ratio: Floats) -> None:
+    prior = np.random.default_rng(0).dirichlet(np.ones(len(GRID)))
+    belief = believe(prior, log_ratio, Orders.these(np.arange(150)[None]))
+    each = np.logaddexp(np.log(GRID) + log_ratio[:, None], np.log1p(-GRID))
+    weight = np.log(prior) + np.cumsum(each, axis=0)
+    total = logsumexp(weight, axis=1, keepdims=True)
+    missed = logsumexp(np.log(prior) + np.log1p(-GRID) * np.arange(1, 151)[:, None], axis=1) - total[:, 0]
+    right = expit(logit(GRID) + np.maximum.accumulate(log_ratio)[:, None])
+    seen = np.exp(weight - total)
+    assert belief.success[0] == pytest.approx((seen * GRID).sum(axis=1), abs=1e-12)
+    assert belief.best[0] == pytest.approx((seen * right).sum(axis=1), abs=1e-12)
+    assert belief.none[0] == pytest.approx(np.exp(missed), rel=1e-9, abs=1e-300)
+
+
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
-def test_posterior_vote_in_every_order(agreement: float) -> None:
+@pytest.mark.parametrize("most", [5, 70])
+def test_posterior_vote_in_every_order(agreement: float, most: int) -> None:
     rule = PosteriorVote()
     rule.tune(world(0, 60, 4), Setting(4, 0.9))
     rule.agreement_ = agreement
 
-    def value(hand: Hand, question: int) -> float:
-        found = answer_odds(rule, hand, agreement)
-        return max((each for answer, each in found.items() if answer >= 0), default=0.0) / sum(found.values())
+    def value(hand: Hand, question: int) -> Fraction:
+        found = {answer: Fraction(each) for answer, each in answer_odds(rule, hand, agreement).items()}
+        best = max((each for answer, each in found.items() if answer >= 0), default=Fraction(0))
+        return best / sum(found.values())
 
     def right(hand: Hand) -> float:
         found = {a: each for a, each in answer_odds(rule, hand, agreement).items() if a >= 0}
         first = [answer for answer, each in found.items() if each >= max(found.values()) * (1 - 1e-9)]
         return (0 in first) / len(first) if first else 0.0
 
-    stops = compare(rule, small_pool(4), (0.2, 0.5, 0.8, 0.97), value, right)
-    assert len(np.unique(stops)) == 5
+    pool, orders = small_pool(4), None
+    if most > 5:
+        pool, orders = world(4, 6, most, skill=2.0), some_orders(most, 8)
+    stops = compare(rule, pool, (0.2, 0.5, 0.8, 0.97, 1 - 1e-9, *NEAR_ONE), value, right, orders)
+    assert len(np.unique(stops)) >= 5
 
 
 def test_votes_count_as_much_as_makes_the_calibration_questions_likeliest() -> None:

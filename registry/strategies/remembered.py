@@ -1,0 +1,149 @@
+"""Results of functions of arrays, remembered by content, so that strategies that need the same compute it once.
+
+Strategies of one LLM and PRM share most of their work. Votes are counted alike by all rules that answer with the most
+frequent answer, and the curve of a rule follows the same draws as the rule itself. The functions that do this work get
+the values of one question, which are small. Their results are large, and are kept as long as there is room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Memory", "content_digest", "remembered"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LIMIT = 384 * 2**20
+_DIGEST_BYTES = 20
+_SMALL_BYTES = 500
+"""What an entry takes besides its arrays."""
+
+
+class Memory:
+    """Results by the functions and arguments that they come from. The least recently used ones are forgotten first.
+
+    Several threads may use it. Two that need the same result at the same time both compute it.
+
+    Parameters
+    ----------
+    limit : int
+        The bytes that all results may take together. A larger result is not kept.
+
+    Attributes
+    ----------
+    taken : int
+        The bytes that the results take.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+        self._results: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def recall(self, key: Hashable, compute: Callable[[], R]) -> R:
+        """Return the result with this key, which is computed if it is not known. Its arrays cannot be written to."""
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return cast(R, self._results[key][0])
+        result = compute()
+        size = _SMALL_BYTES
+        for array in _arrays_in(result):
+            array.flags.writeable = False
+            size += array.base.nbytes if isinstance(array.base, np.ndarray) else array.nbytes
+        with self._lock:
+            if size <= self.limit and key not in self._results:
+                self._results[key] = result, size
+                self.taken += size
+            while self.taken > self.limit:
+                self.taken -= self._results.popitem(last=False)[1][1]
+        return result
+
+
+_memory = Memory(_LIMIT)
+
+
+def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P, R]:
+    """Remember the results of a function of arrays, within one limit of memory for all functions of a process.
+
+    The function must be pure, and its result must not contain its arguments, since the arrays of a result are made
+    read-only. Arguments are compared by content, which takes about a millisecond per megabyte. So arguments should be
+    small, and what is computed from them should take longer.
+
+    Parameters
+    ----------
+    function : callable
+        It takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these.
+    memory : Memory
+        Where results are kept; by default that of the process.
+
+    Raises
+    ------
+    TypeError
+        If an argument of a call is of another type.
+    """
+
+    @wraps(function)
+    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+        key = function, content_digest(args, tuple(sorted(kwargs.items())))
+        return memory.recall(key, lambda: function(*args, **kwargs))
+
+    return known
+
+
+def content_digest(*values: object) -> bytes:
+    """Return a digest of arrays, numbers, strings, None, and tuples and frozen dataclasses of these.
+
+    Raises
+    ------
+    TypeError
+        If a value is of another type.
+    """
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in _content(values):
+        digest.update(part)
+    return digest.digest()
+
+
+def _content(value: object) -> Iterator[bytes]:
+    """Yield what a value is made of. Values that differ, also in type only, yield different bytes."""
+    if isinstance(value, np.ndarray):
+        yield f"{value.dtype.str}{value.shape}".encode()
+        if value.dtype.hasobject:
+            yield from _content(tuple(value.ravel().tolist()))
+        else:
+            yield value.tobytes()
+    elif isinstance(value, tuple):
+        yield f"({len(value)}".encode()
+        for each in value:
+            yield from _content(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield f"{type(value).__module__}:{type(value).__qualname__}".encode()
+        for each in fields(value):
+            yield from _content(getattr(value, each.name))
+    elif value is None or isinstance(value, bool | int | float | str | np.generic):
+        yield f"{type(value).__name__} {value!r};".encode()
+    else:
+        raise TypeError(f"Values of the type {type(value).__name__} cannot be compared by content.")
+
+
+def _arrays_in(result: object) -> Iterator[NDArray[Any]]:
+    if isinstance(result, np.ndarray):
+        yield result
+    elif isinstance(result, tuple):
+        for each in result:
+            yield from _arrays_in(each)
+    elif is_dataclass(result) and not isinstance(result, type):
+        for each in fields(result):
+            yield from _arrays_in(getattr(result, each.name))
