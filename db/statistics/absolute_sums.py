@@ -83,14 +83,24 @@ def absolute_sum_interval(
     def moved(step: float) -> NDArray[np.float64]:
         return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
 
-    def within(step: float) -> bool:
-        reached = np.abs(moved(step) + noise).sum(axis=1) >= size.sum() * (1 - 1e-12)
-        return bool(reached.mean() >= _TAIL)
+    needed = size.sum() * (1 - 1e-12)
+    open_rows, reaching = noise, 0
+
+    def within(step: float, closer: float) -> bool:
+        """Return whether enough resamples reach the measured sum, and settle those that do so at all closer steps."""
+        nonlocal open_rows, reaching
+        sums = np.abs(moved(step) + open_rows).sum(axis=1)
+        reached = sums >= needed
+        found = bool((reaching + np.count_nonzero(reached)) / len(noise) >= _TAIL)
+        # A sum changes by at most the sum of the changes of its terms.
+        settled = np.abs(sums - needed) > closer * variance.sum() * (1 + 1e-9) + 1e-9 * needed
+        open_rows, reaching = open_rows[~settled], reaching + int(np.count_nonzero(reached & settled))
+        return found
 
     least, most = 0.0, float(np.max(size / np.where(variance > 0, variance, np.inf), initial=0.0))
-    if within(most):
+    if within(most, most):
         return float(np.abs(moved(most)).sum()), high
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
-        least, most = (middle, most) if within(middle) else (least, middle)
+        least, most = (middle, most) if within(middle, (most - least) / 2) else (least, middle)
     return float(np.abs(moved(least)).sum()), high

@@ -24,6 +24,7 @@ __all__ = [
     "Ratio",
     "RowMean",
     "Statistic",
+    "counted_once",
     "estimate",
     "question_totals",
     "weighted_totals",
@@ -50,7 +51,7 @@ class Statistic(ABC):
 
     def value(self) -> float:
         """Compute the statistic with every question counted once."""
-        return float(self.values(np.ones((1, len(self.question_ids))))[0])
+        return float(self.values(counted_once(len(self.question_ids)))[0])
 
     def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
         """Return the ends of the 95% interval: percentiles of the replicates, unless a better rule is known.
@@ -224,6 +225,14 @@ def _weights(seed: int, replicates: int, questions: int) -> NDArray[np.float64]:
     drawn = np.random.default_rng(seed).multinomial(questions, shares, size=replicates).astype(np.float64)
     drawn.setflags(write=False)
     return drawn
+
+
+@lru_cache(maxsize=8)
+def counted_once(questions: int) -> NDArray[np.float64]:
+    """Return weights with which every question counts once: ones of shape (1, questions). They are read-only."""
+    ones = np.ones((1, questions))
+    ones.setflags(write=False)
+    return ones
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ a strategy that gets worse with more samples is shown so.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from prmcal.db.statistics.bootstrap import Statistic, weighted_totals
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.spending import Curve
+from prmcal.registry.metrics.kept import kept
 
 __all__ = [
     "AccuracyAt",
@@ -32,6 +34,9 @@ __all__ = [
     "area_of",
     "samples_to",
 ]
+
+Means = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Mean costs and accuracies of a curve."""
 
 _SMALL_WEIGHT = 1e-5
 _NARROW = 1e-6
@@ -116,6 +121,29 @@ def samples_to(
     return np.where(reached.any(axis=1), cost, float(maximum))
 
 
+@lru_cache(maxsize=4)  # All numbers of a curve need the same means.
+def _means(curve: Curve) -> Callable[[NDArray[np.float64]], Means]:
+    """Return a function from weights to the mean costs, ascending, and accuracies: both (replicates, points)."""
+
+    def means(weights: NDArray[np.float64]) -> Means:
+        totals = weights.sum(axis=1, keepdims=True)
+        cost = weighted_totals(weights, curve.costs) / totals
+        accuracy = weighted_totals(weights, curve.accuracies) / totals
+        order = np.argsort(cost, axis=1, kind="stable")
+        return np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)
+
+    return kept(means)
+
+
+@lru_cache(maxsize=4)
+def _moved_weights(questions: int) -> NDArray[np.float64]:
+    """Return ones in which one weight of each row is larger, then smaller: (2 questions, questions)."""
+    small = _SMALL_WEIGHT * np.eye(questions)
+    weights = np.concatenate([1 + small, 1 - small])
+    weights.setflags(write=False)
+    return weights
+
+
 class CurveStatistic(Statistic):
     """A number of one or several curves over the same questions.
 
@@ -136,17 +164,10 @@ class CurveStatistic(Statistic):
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the number under each row of `weights`."""
-        totals = weights.sum(axis=1, keepdims=True)
-        means = []
-        for curve in self.curves:
-            cost = weighted_totals(weights, curve.costs) / totals
-            accuracy = weighted_totals(weights, curve.accuracies) / totals
-            order = np.argsort(cost, axis=1, kind="stable")
-            means.append((np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)))
-        return self.of(means)
+        return self.of([_means(curve)(weights) for curve in self.curves])
 
     @abstractmethod
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
 
     def linearised(self) -> NDArray[np.float64]:
@@ -156,10 +177,7 @@ class CurveStatistic(Statistic):
         the weights, taken as finite differences.
         """
         n = len(self.question_ids)
-        weights = np.ones((2 * n, n))
-        weights[np.arange(n), np.arange(n)] += _SMALL_WEIGHT
-        weights[n + np.arange(n), np.arange(n)] -= _SMALL_WEIGHT
-        moved = self.values(weights)
+        moved = self.values(_moved_weights(n))
         slopes = (moved[:n] - moved[n:]) / (2 * _SMALL_WEIGHT)
         return np.asarray(self.value() + n * (slopes - slopes.mean()), dtype=np.float64)
 
@@ -180,7 +198,7 @@ class AccuracyAt(CurveStatistic):
         super().__init__(question_ids, curve)
         self.budget = budget
 
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the accuracy at the budget; see :func:`accuracy_at`."""
         return accuracy_at(*curves[0], self.budget)
 
@@ -194,7 +212,7 @@ class Area(CurveStatistic):
         super().__init__(question_ids, curve)
         self.maximum = maximum
 
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the area."""
         return area_of(*curves[0], self.maximum)
 
@@ -206,7 +224,7 @@ class AreaGain(CurveStatistic):
         super().__init__(question_ids, curve, fixed)
         self.maximum = maximum
 
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the difference of the areas."""
         own, fixed = (area_of(*each, self.maximum) for each in curves)
         return own - fixed
@@ -224,7 +242,7 @@ class SamplesTo(CurveStatistic):
         super().__init__(question_ids, curve, fixed)
         self.maximum, self.share = maximum, share
 
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the budget."""
         own, fixed = curves
         return samples_to(*own, self.share * fixed[1][:, -1], self.maximum)
@@ -243,7 +261,7 @@ class Saving(SamplesTo):
     below 0 if the strategy needs more samples than a fixed number does.
     """
 
-    def of(self, curves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the saving."""
         own, fixed = curves
         wanted = self.share * fixed[1][:, -1]

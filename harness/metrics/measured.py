@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
-from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, RowMean, Statistic, weighted_totals
+from prmcal.db.statistics.bootstrap import (
+    Bootstrap,
+    Ratio,
+    Statistic,
+    counted_once,
+    weighted_totals,
+)
 from prmcal.db.statistics.intervals import (
     Ends,
     bounded_interval,
@@ -63,7 +69,15 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
             f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
         )
-    return RowMean(measured, rows.question)
+    return _RowMean(measured, rows)
+
+
+class _RowMean(Ratio):
+    """The mean of one value per prefix."""
+
+    def __init__(self, measured: NDArray[np.float64], rows: PrefixRows) -> None:
+        super().__init__(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids)
+        self.rows = len(measured)
 
 
 class _QuestionRatio(Ratio):
@@ -185,7 +199,7 @@ class _CorrectedSum(Statistic):
         self.question_ids, self.rows = plain.question_ids, plain.rows
         self._plain = plain
         questions = len(plain.question_ids)
-        weights = bootstrap.weights(questions) if questions > 1 else np.ones((1, 1))
+        weights = bootstrap.weights(questions) if questions > 1 else counted_once(1)
         self._drawn = plain.errors(weights)
         # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
         self._noise = self._drawn.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
@@ -200,7 +214,7 @@ class _CorrectedSum(Statistic):
 
     def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
         """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
-        errors = self._plain.errors(np.ones((1, len(self.question_ids))))[0]
+        errors = self._plain.errors(counted_once(len(self.question_ids)))[0]
         low, high = absolute_sum_interval(errors, self._drawn, len(self.question_ids))
         value = self.value()
         return min(low, value), max(high, value)

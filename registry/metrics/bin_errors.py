@@ -10,18 +10,21 @@ published values, whose estimate and interval both contain this increase. The co
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import AbsoluteSum, weighted_totals
+from prmcal.registry.contracts.measured import AbsoluteSum
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.bins import equal_width
+from prmcal.registry.metrics.bins import bin_totals
+from prmcal.registry.metrics.equal_mass import EqualMass
+from prmcal.registry.metrics.kept import kept
 
 __all__ = [
     "ECE",
@@ -33,8 +36,8 @@ __all__ = [
     "CorrectedECE",
 ]
 
-# Replicates times rows that AdaptiveCE processes at once. They fit into a processor's cache.
-_CHUNK_ELEMENTS = 200_000
+Errors = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
 
 
 class BinErrors(Metric):
@@ -58,19 +61,12 @@ class BinErrors(Metric):
         self.bins = bins
 
     @abstractmethod
-    def errors_of(self, rows: PrefixRows) -> _Errors:
+    def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the signed share of each bin under weights of the questions."""
 
     def measure(self, rows: PrefixRows) -> AbsoluteSum:
         """Return the sum of the absolute values of :meth:`errors_of`."""
         return AbsoluteSum(self.errors_of(rows), self.corrected)
-
-
-class _Errors(ABC):
-    """From weights of shape (replicates, questions) to signed shares of bins, of shape (replicates, bins)."""
-
-    @abstractmethod
-    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 
 class ECE(BinErrors):
@@ -86,9 +82,9 @@ class ECE(BinErrors):
     title = "ECE"
     description = "Calibration error over bins of equal width, weighted by count. Noise increases it."
 
-    def errors_of(self, rows: PrefixRows) -> _Errors:
+    def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the sum of r - y over each bin, divided by the number of all rows."""
-        return _Weighted(rows, self.bins)
+        return _weighted(rows, self.bins)
 
 
 class CorrectedECE(ECE):
@@ -112,9 +108,9 @@ class AverageCE(BinErrors):
         "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it."
     )
 
-    def errors_of(self, rows: PrefixRows) -> _Errors:
+    def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
-        return _Unweighted(rows, self.bins)
+        return _unweighted(rows, self.bins)
 
 
 class CorrectedAverageCE(AverageCE):
@@ -140,7 +136,7 @@ class AdaptiveCE(BinErrors):
     title = "Adaptive CE"
     description = "Calibration error over bins of equal mass. Noise increases it."
 
-    def errors_of(self, rows: PrefixRows) -> _Errors:
+    def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the sum of r - y over each bin, divided by the mass of all rows."""
         return _equal_mass(rows, self.bins)
 
@@ -152,78 +148,27 @@ class CorrectedAdaptiveCE(AdaptiveCE):
     description = "Adaptive CE without the increase by noise. A value below 0 is shown as 0."
 
 
-class _EqualWidth(_Errors):
-    """Errors and counts of each question in each equal-width bin."""
+def _weighted(rows: PrefixRows, bins: int) -> Errors:
+    totals = bin_totals(rows, bins)
 
-    def __init__(self, rows: PrefixRows, bins: int) -> None:
-        questions = len(rows.question_ids)
-        cell = rows.question_index * bins + equal_width(rows.reward, bins)
-        self._errors, self._counts = (
-            np.bincount(cell, weights=each, minlength=questions * bins)
-            .reshape(questions, bins)
-            .astype(np.float64)
-            for each in (rows.reward - rows.success_rate, np.ones(len(rows.reward)))
-        )
+    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        errors, counts = totals.under(weights)
+        return np.asarray(errors / counts.sum(axis=1, keepdims=True))
+
+    return shares
 
 
-class _Weighted(_EqualWidth):
-    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        counts = weighted_totals(weights, self._counts).sum(axis=1, keepdims=True)
-        shares: NDArray[np.float64] = weighted_totals(weights, self._errors) / counts
-        return shares
+def _unweighted(rows: PrefixRows, bins: int) -> Errors:
+    totals = bin_totals(rows, bins)
 
-
-class _Unweighted(_EqualWidth):
-    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        counts = weighted_totals(weights, self._counts)
+    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        errors, counts = totals.under(weights)
         # An empty bin has the error 0, so it may be divided by any number.
-        means = weighted_totals(weights, self._errors) / np.maximum(counts, 1)
-        shares: NDArray[np.float64] = means / np.count_nonzero(counts, axis=1, keepdims=True)
-        return shares
+        return np.asarray(errors / np.maximum(counts, 1) / np.count_nonzero(counts, axis=1, keepdims=True))
+
+    return shares
 
 
 @lru_cache(maxsize=2)  # The plain and the corrected metric need the same errors.
-def _equal_mass(rows: PrefixRows, bins: int) -> _EqualMass:
-    return _EqualMass(rows, bins)
-
-
-class _EqualMass(_Errors):
-    """Rows sorted by their rewards. Their mass and errors are added up to every cut between bins."""
-
-    def __init__(self, rows: PrefixRows, bins: int) -> None:
-        self._cuts = np.arange(bins + 1) / bins
-        self._rows = len(rows.reward)
-        order = np.argsort(rows.reward, kind="stable")
-        reward = rows.reward[order]
-        self._question = rows.question_index[order]
-        self._errors = (rows.reward - rows.success_rate)[order]
-        self._group_ends = np.flatnonzero(np.concatenate([[True], np.diff(reward) > 0, [True]]))
-        self._computed: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-
-    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._computed is not None and self._computed[0] is weights:
-            return self._computed[1]
-        errors = np.empty((len(weights), len(self._cuts) - 1))
-        chunk = max(1, _CHUNK_ELEMENTS // self._rows)
-        for first in range(0, len(weights), chunk):
-            errors[first : first + chunk] = self._chunk_errors(weights[first : first + chunk])
-        if not weights.flags.writeable:  # The weights of a bootstrap, which are used several times.
-            self._computed = weights, errors
-        return errors
-
-    def _chunk_errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        row_weights = np.take(weights, self._question, axis=1)
-        mass = self._at_group_ends(row_weights)
-        error = self._at_group_ends(row_weights * self._errors)
-        total = mass[:, -1]
-        # Within a group of equal rewards the error is linear in the mass.
-        at_cuts = np.array(
-            [np.interp(self._cuts * full, m, e) for full, m, e in zip(total, mass, error, strict=True)]
-        )
-        result: NDArray[np.float64] = np.diff(at_cuts, axis=1) / total[:, None]
-        return result
-
-    def _at_group_ends(self, quantity: NDArray[np.float64]) -> NDArray[np.float64]:
-        running = np.zeros((len(quantity), self._rows + 1))
-        np.cumsum(quantity, axis=1, out=running[:, 1:])
-        return np.take(running, self._group_ends, axis=1)
+def _equal_mass(rows: PrefixRows, bins: int) -> Errors:
+    return kept(EqualMass(rows, bins))

@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.measured import UnderWeights, weighted_totals
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.metrics.kept import kept
 
 __all__ = ["Discrimination", "Miscalibration", "Uncertainty"]
 
 _CITATION = "Dimitriadis, Gneiting and Jordan (2021), PNAS 118"
+_ELEMENTS = 40_000
+"""Resamples times rewards that are recalibrated at once. They fit into a processor's cache."""
 
 
 class Miscalibration(Metric):
@@ -87,8 +90,9 @@ class Uncertainty(Metric):
 class _Scores:
     """The scores S of the rewards, of their isotonic recalibration and of a constant, under weights of questions.
 
-    Prefixes with equal rewards get equal recalibrated rewards. Therefore they are first added up: a resample then
-    needs the total follow-ups n, successes and squares of each distinct reward.
+    Prefixes with equal rewards get equal recalibrated rewards. Therefore they are first added up: those of a question,
+    which have the same weight, once and for all, and then the follow-ups n and successes of each distinct reward in a
+    resample.
     """
 
     def __init__(self, rows: PrefixRows) -> None:
@@ -96,12 +100,14 @@ class _Scores:
         self._follow_ups, self._successes, self._squares, self._errors = (
             rows.totals(each) for each in (n, n * y, n * y**2, n * (rows.reward - y) ** 2)
         )
-        order = np.argsort(rows.reward, kind="stable")
-        reward = rows.reward[order]
-        self._question = rows.question_index[order]
-        self._n, self._k = n[order], (n * y)[order]
-        self._starts = np.flatnonzero(np.concatenate([[True], np.diff(reward) > 0]))
-        self._computed: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        order = np.lexsort((rows.question_index, rows.reward))
+        reward, question = rows.reward[order], rows.question_index[order]
+        new_reward = np.diff(reward, prepend=-1.0) > 0
+        starts = np.flatnonzero(new_reward | (np.diff(question, prepend=-1) != 0))
+        self._question = question[starts]
+        self._n, self._k = (np.add.reduceat(each[order], starts) for each in (n, n * y))
+        self._starts = np.flatnonzero(new_reward[starts])
+        self.isotonic = kept(self._isotonic)
 
     def of_rewards(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute S(r) under each row of `weights`."""
@@ -115,33 +121,38 @@ class _Scores:
         variance: NDArray[np.float64] = np.maximum(squares / n - (k / n) ** 2, 0.0)
         return variance
 
-    def isotonic(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _isotonic(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute S(isotonic) under each row of `weights`."""
-        if self._computed is not None and self._computed[0] is weights:
-            return self._computed[1]
-        explained = np.array([self._explained(row) for row in weights])
+        together = max(1, _ELEMENTS // len(self._question))
+        parts = [weights[first : first + together] for first in range(0, len(weights), together)]
+        explained = np.concatenate([self._explained(part) for part in parts])
         n, squares = (weighted_totals(weights, each) for each in (self._follow_ups, self._squares))
         scores: NDArray[np.float64] = np.maximum(squares - explained, 0.0) / n
-        if (
-            not weights.flags.writeable
-        ):  # The weights of a bootstrap: miscalibration and discrimination need them.
-            self._computed = weights, scores
         return scores
 
-    def _explained(self, weights: NDArray[np.float64]) -> float:
-        """Return the sum of n f^2 over all rows, for the recalibrated rewards f.
+    def _explained(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of n f^2 over all rows, for the recalibrated rewards f, under each row of `weights`.
 
         The sum of n (f - y)^2 is that of n y^2 - n f^2, because f is the mean of y within every block of equal f.
         """
         from scipy.optimize import isotonic_regression  # It takes long to import, and plans do not need it.
 
-        own = weights[self._question]
-        n = np.add.reduceat(own * self._n, self._starts)
-        k = np.add.reduceat(own * self._k, self._starts)
-        there = n > 0
+        own = np.take(weights, self._question, axis=1)
+        n, k = own * self._n, own * self._k
+        if len(self._starts) < len(self._question):
+            n, k = (np.add.reduceat(each, self._starts, axis=1) for each in (n, k))
+        # All resamples are fitted at once, with NaN before each. It is not above any number, so nothing is pooled
+        # across it.
+        n, k = (
+            np.pad(each, ((0, 0), (1, 0)), constant_values=first).ravel()
+            for each, first in ((n, 1.0), (k, np.nan))
+        )
+        there = np.flatnonzero(n > 0)
         n, rate = n[there], k[there] / n[there]
-        fitted = isotonic_regression(rate, weights=n).x
-        return float((n * fitted**2).sum())
+        explained = n * isotonic_regression(rate, weights=n).x ** 2
+        starts = np.flatnonzero(np.isnan(rate))
+        explained[starts] = 0.0
+        return np.add.reduceat(explained, starts)
 
 
 @lru_cache(maxsize=2)

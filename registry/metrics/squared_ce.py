@@ -9,7 +9,7 @@ from prmcal.registry.contracts.measured import UnderWeights, weighted_totals
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.bins import equal_width
+from prmcal.registry.metrics.bins import BinTotals, bin_totals
 
 __all__ = ["SquaredCE"]
 
@@ -49,23 +49,17 @@ class SquaredCE(Metric):
 
     def measure(self, rows: PrefixRows) -> UnderWeights | None:
         """Return the error under weights of the questions, or None if no bin has prefixes of two questions."""
-        shape = (len(rows.question_ids), self.bins)
-        cell = rows.question_index * self.bins + equal_width(rows.reward, self.bins)
-        errors, counts = (
-            np.bincount(cell, weights=each, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-            for each in (rows.reward - rows.success_rate, np.ones(len(rows.reward)))
-        )
-        if not (np.count_nonzero(counts, axis=0) > 1).any():
+        totals = bin_totals(rows, self.bins)
+        if not (np.count_nonzero(totals.counts, axis=0) > 1).any():
             return None
-        return UnderWeights(lambda weights: _by_pairs(weights, errors, counts))
+        return UnderWeights(lambda weights: _by_pairs(weights, totals))
 
 
-def _by_pairs(
-    weights: NDArray[np.float64], errors: NDArray[np.float64], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _by_pairs(weights: NDArray[np.float64], totals: BinTotals) -> NDArray[np.float64]:
     """Return the error under each row of weights. A question that was drawn twice is not a pair with itself."""
-    total, mass = weighted_totals(weights, errors), weighted_totals(weights, counts)
-    own, own_mass = weighted_totals(weights**2, errors**2), weighted_totals(weights**2, counts**2)
+    total, mass = totals.under(weights)
+    squares_of_each = np.concatenate([totals.errors**2, totals.counts**2], axis=1)
+    own, own_mass = np.split(weighted_totals(weights**2, squares_of_each), 2, axis=1)
     pairs = mass**2 - own_mass
     # Counts are whole numbers, so the difference is exact.
     known = pairs > 0.5

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
@@ -78,6 +80,27 @@ def test_the_ends_are_in_order_for_any_noise(terms: list[float], noise: list[flo
     assert low <= high * (1 + 1e-9)
     if not np.ptp(drawn):
         assert low == pytest.approx(high)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_lower_end_adds_enough_noise_in_a_fortieth_of_all_resamples(seed: int) -> None:
+    """Every resample is looked at here, for every step of the search."""
+    random = np.random.default_rng(seed)
+    terms = random.normal(0, 0.05, 8)
+    drawn = terms + random.normal(0, random.uniform(0.001, 0.05, 8), (400, 8))
+    low, _ = absolute_sum_interval(terms, drawn, 30)
+    size, tail = np.abs(terms), student.ppf(0.025, 29) / normal.ppf(0.025)
+    variance = (drawn.std(axis=0) * np.sqrt(30 / 29)) ** 2
+    noise = (drawn.mean(axis=0) - drawn) * np.sqrt(30 / 29) * tail
+
+    def reaching(step: float) -> float:
+        moved = np.sign(terms) * np.maximum(size - step * variance, 0)
+        return float((np.abs(moved + noise).sum(axis=1) >= size.sum() * (1 - 1e-12)).mean())
+
+    steps = np.linspace(0, float((size / variance).max()), 10_001)
+    last = max(step for step in steps if reaching(step) >= 0.025)
+    expected = np.maximum(size - last * variance, 0).sum()
+    assert low == pytest.approx(expected, abs=2 * float((variance * steps[1]).sum()))
 
 
 def test_one_question_has_no_noise_to_remove() -> None:

@@ -111,7 +111,7 @@ def test_adaptive_error_does_not_depend_on_how_replicates_are_chunked(
     metric = statistic("adaptive_ce", overconfident_rows(0.1))
     weights = Bootstrap(30, seed=6).weights(40)
     whole = metric.values(weights)
-    monkeypatch.setattr("prmcal.registry.metrics.bin_errors._CHUNK_ELEMENTS", 7 * 800)
+    monkeypatch.setattr("prmcal.registry.metrics.equal_mass._RESAMPLES", 7)
     np.testing.assert_array_equal(metric.values(weights.copy()), whole)
 
 
