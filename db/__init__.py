@@ -5,7 +5,8 @@ Running a grid belongs in ``prmcal.harness``.
 run_folder    the paths of an output folder, and whether a run writes to it
 connection    connections to a database file
 layout        the version of the tables of a database
-writer        the only writer: short transactions, bulk loads from Parquet, publishing
+writer        the only writer: short transactions and publishing
+loading       bulk loads from Parquet and from columns
 reader        short read-only connections to the published copy
 replicates    the bootstrap replicates that artifacts keep
 cells         the identifiers of cells

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from prmcal.db.metrics import Better
 from prmcal.db.statistics.paired_differences import Replicated
 from prmcal.errors import ArtifactError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["comparable", "read_replicates"]
+
+_TEXTS = ("metric", "resampled")
 
 
 def read_replicates(folder: Path) -> dict[str, Replicated]:
@@ -24,29 +33,36 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     ArtifactError
         If the artifact is absent or cannot be read.
     """
-    import pandas as pd
-
-    tables = {}
-    for name in ("results", "replicates"):
-        path = folder / f"{name}.parquet"
-        try:
-            tables[name] = pd.read_parquet(path)
-        except (OSError, ValueError) as error:
-            raise ArtifactError(
-                f"The artifact {path} cannot be read: {error}. Run the grid again to rebuild it."
-            ) from error
-    results = tables["results"]
-    drawn = dict(iter(tables["replicates"].groupby("metric")))
-    return {
-        row.metric: Replicated(
-            row.value,
-            drawn[row.metric]["value"].to_numpy(),
-            row.questions,
-            drawn[row.metric]["resampled"].iloc[0],
-        )
-        for row in results[results["question_level"].isna()].itertuples()
-        if row.metric in drawn
+    results = _read(folder / "results.parquet", ("metric", "question_level", "value", "questions"))
+    results = results.filter(results["question_level"].is_null())
+    drawn = _read(folder / "replicates.parquet", (*_TEXTS, "value"))
+    # The texts are read as numbers, because there are thousands of rows for each of a few texts.
+    metrics, resampled = (drawn[name].combine_chunks() for name in _TEXTS)
+    numbers, values = metrics.indices.to_numpy(), drawn["value"].to_numpy()
+    drawn_of = {
+        name: (values[rows], resampled[int(rows[0])].as_py())
+        for number, name in enumerate(metrics.dictionary.to_pylist())
+        if len(rows := np.flatnonzero(numbers == number))
     }
+    return {
+        row["metric"]: Replicated(row["value"], replicates, row["questions"], questions)
+        for row in results.select(["metric", "value", "questions"]).to_pylist()
+        # A value of one question has no interval, so it is not compared.
+        if row["metric"] in drawn_of and row["questions"] > 1
+        for replicates, questions in [drawn_of[row["metric"]]]
+    }
+
+
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.read_table(path, columns=list(columns), read_dictionary=_TEXTS, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise ArtifactError(
+            f"The artifact {path} cannot be read: {error}. Run the grid again to rebuild it."
+        ) from error
 
 
 def comparable(measured: Replicated, better: Better | None) -> Replicated:

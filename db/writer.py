@@ -3,7 +3,7 @@
 writer = Writer(database_path(directory))
 with writer.transaction() as transaction:
     transaction.record([Job(...), Cell(...)])
-    transaction.load("rewards", parquet_files, job_key=key)
+    transaction.load("rewards", {job_key: parquet_files})
 writer.publish()
 """
 
@@ -12,16 +12,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from prmcal.db.connection import connect, engine_for, folder_in_the_way, layout_in
 from prmcal.db.layout import create_layout, has_tables
+from prmcal.db.loading.bulk import Files, load_files
+from prmcal.db.loading.columns import insert_columns
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import (
     Cell,
@@ -34,9 +36,42 @@ from prmcal.db.tables import (
     Question,
 )
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.errors import DatabaseStorageError, LoadError
+from prmcal.errors import DatabaseStorageError
 
-__all__ = ["Transaction", "Writer"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prmcal.db.loading.columns import Values
+    from prmcal.db.statistics.paired_differences import PairedDifferences
+
+__all__ = ["Compared", "Transaction", "Writer"]
+
+_MEMORY, _THREADS = "1GiB", 4
+"""What DuckDB uses in a transaction, however many rows there are. What does not fit into the memory goes to the disk.
+Threads are limited, because each of them needs memory of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Paired comparisons of cells by one metric.
+
+    Attributes
+    ----------
+    leaderboard, metric : str
+    first, second : sequence of str
+        The ids of the cells of each pair.
+    differences : PairedDifferences
+    p_adjusted : ndarray of shape (pairs,), float64
+        The p values after Holm's correction.
+    """
+
+    leaderboard: str
+    metric: str
+    first: Sequence[str]
+    second: Sequence[str]
+    differences: PairedDifferences
+    p_adjusted: NDArray[np.float64]
 
 
 class Transaction:
@@ -63,23 +98,24 @@ class Transaction:
             # The last of several rows with the same key wins, as with several calls.
             by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
         for table, keyed in by_table.items():
-            self._connection.execute(sa.insert(table).prefix_with("OR REPLACE"), list(keyed.values()))
+            rows_of = list(keyed.values())
+            columns = {column.name: [values[column.name] for values in rows_of] for column in table.columns}
+            insert_columns(self._connection, table, [columns])
 
-    def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
+    def load(self, table_name: str, files: Files) -> int:
         """Load Parquet files into a table without a primary key, such as ``rewards``.
 
-        The rows of the files replace all rows of the table with the given constants. Loading the same files again
-        changes nothing, and loading no files deletes the rows. Rows are stored in the order of the columns that
-        identify them, independent of the order of the files.
+        The rows of the files replace all rows of the given owners. Loading the same files again changes nothing, and
+        an owner without files has no rows afterwards. Rows are stored in the order of the owners, and those of an owner
+        in the order of the columns that identify them, independent of the order of its files.
 
         Parameters
         ----------
         table_name : str
             Any table without a primary key.
-        files : sequence of Path
-            Parquet files. Columns are matched by name. Columns that allow null may be absent.
-        **constants : str
-            Columns that are not in the files and have one value for all rows: ``job_key=...`` or ``cell_id=...``.
+        files : mapping of str to sequence of Path
+            The Parquet files of each owner: of a cell by its id if the table has ``cell_id``, else of a job by its key.
+            Columns are matched by name. Columns that allow null may be absent. Several owners may have the same file.
 
         Returns
         -------
@@ -91,34 +127,9 @@ class Transaction:
         LoadError
             If a file cannot be read or does not fit the table. The transaction must then be rolled back.
         TypeError
-            If there is no such table, or a constant is not one of its columns.
+            If there is no such table.
         """
-        table = _bulk_table(table_name)
-        if not constants or not set(constants) <= set(table.columns.keys()):
-            raise TypeError(
-                f"load('{table_name}') needs job_key=... or cell_id=..., got {sorted(constants)}."
-            )
-        same = sa.and_(*(table.columns[name] == value for name, value in constants.items()))
-        self._connection.execute(sa.delete(table).where(same))
-        if not files:
-            return 0
-        paths = sorted(str(path) for path in files)
-        present = _columns_of(table, paths, set(constants))
-        order = [column.name for column in _identity(table_name) if column.name in present]
-        columns = [*present, *constants]
-        statement = (
-            f"INSERT INTO {table.name} ({_quoted(columns)}) SELECT {_quoted(present)}"
-            + ", ?" * len(constants)
-            + f" FROM read_parquet(?, union_by_name = true) ORDER BY {_quoted(order)}"
-        )
-        try:
-            return self._connection.exec_driver_sql(statement, (*constants.values(), paths)).scalar() or 0
-        except DBAPIError as error:
-            if "Conversion Error" in str(error.orig) or "Constraint Error" in str(error.orig):
-                raise LoadError(
-                    f"{_some(paths)} does not fit the table '{table_name}': {error.orig}"
-                ) from error
-            raise
+        return load_files(self._connection, table_name, files)
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
         """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
@@ -136,10 +147,11 @@ class Transaction:
             elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
                 self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
 
-    def replace_comparisons(self, rows: Sequence[Comparison]) -> None:
+    def replace_comparisons(self, compared: Iterable[Compared]) -> None:
         """Replace all paired comparisons."""
-        self._connection.execute(sa.delete(Comparison))
-        self.record(rows)
+        table = Base.metadata.tables[Comparison.__tablename__]
+        self._connection.execute(sa.delete(table))
+        insert_columns(self._connection, table, map(_columns_of, compared))
 
 
 class Writer:
@@ -187,6 +199,8 @@ class Writer:
         Keep the block short: call ``record`` and ``load`` in it, and compute nothing.
         """
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():
+            connection.exec_driver_sql(f"SET memory_limit = '{_MEMORY}'")
+            connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
             yield Transaction(connection)
 
     def record(self, rows: Sequence[Base]) -> None:
@@ -194,10 +208,10 @@ class Writer:
         with self.transaction() as transaction:
             transaction.record(rows)
 
-    def load(self, table_name: str, files: Sequence[Path], **constants: str) -> int:
+    def load(self, table_name: str, files: Files) -> int:
         """Call :meth:`Transaction.load` in a separate transaction."""
         with self.transaction() as transaction:
-            return transaction.load(table_name, files, **constants)
+            return transaction.load(table_name, files)
 
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
@@ -251,49 +265,17 @@ def _value(row: Base, column: sa.Column[Any]) -> Any:
     return value
 
 
-def _bulk_table(name: str) -> sa.Table:
-    known = {table.name: table for table in Base.metadata.sorted_tables if not table.primary_key.columns}
-    if name not in known:
-        raise TypeError(f"load() writes to {', '.join(sorted(known))}. Got '{name}'.")
-    return known[name]
-
-
-def _identity(table_name: str) -> tuple[sa.ColumnElement[Any], ...]:
-    table = Base.metadata.tables[table_name]
-    mapper = next(mapper for mapper in Base.registry.mappers if mapper.local_table is table)
-    return tuple(mapper.primary_key)
-
-
-def _columns_of(table: sa.Table, paths: Sequence[str], constants: set[str]) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    if len(set(paths)) < len(paths):
-        raise LoadError(f"A file for the table '{table.name}' is given twice: {_some(paths)}.")
-    found: set[str] = set()
-    for path in paths:
-        try:
-            names = set(parquet.read_schema(path).names)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise LoadError(f"{path} is not a complete Parquet file: {error}.") from error
-        unknown = sorted(names - (set(table.columns.keys()) - constants))
-        missing = sorted(
-            column.name
-            for column in table.columns
-            if not column.nullable and column.name not in names | constants
-        )
-        if unknown or missing:
-            problem = (
-                f"lacks {', '.join(missing)}" if missing else f"has the unknown column {', '.join(unknown)}"
-            )
-            raise LoadError(f"{path} does not fit the table '{table.name}': it {problem}.")
-        found |= names
-    return [column.name for column in table.columns if column.name in found]
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
-def _some(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{paths[0]} (or one of {len(paths) - 1} more)"
+def _columns_of(compared: Compared) -> dict[str, Values]:
+    found, pairs = compared.differences, len(compared.first)
+    return {
+        "leaderboard": [compared.leaderboard] * pairs,
+        "metric": [compared.metric] * pairs,
+        "cell_a": compared.first,
+        "cell_b": compared.second,
+        "difference": found.difference,
+        "low": found.low,
+        "high": found.high,
+        "p_value": found.p_value,
+        "p_adjusted": compared.p_adjusted,
+        "questions": [found.questions] * pairs,
+    }

@@ -172,7 +172,7 @@ def publish() -> None:
         while time.monotonic() < begin + PUBLISHING_SECONDS:
             if pace.due:
                 with pace.work():
-                    writer.load("rewards", [directory / "rewards.parquet"], job_key=f"job-{writes}")
+                    writer.load("rewards", {f"job-{writes}": [directory / "rewards.parquet"]})
                     writer.publish()
                 writes += 1
             time.sleep(0.1)

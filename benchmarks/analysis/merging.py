@@ -1,128 +1,142 @@
-"""Merging many bundles: seconds, memory and disk, beside loading them one after the other.
+"""Merging many bundles of the size of the paper's grid: seconds, memory and disk, beside loading each of them alone.
 
-    python -m benchmarks.analysis.merging RUN --bundles 50 [--out FOLDER]
+    python -m benchmarks.analysis.merging --bundles 1 5 10
+    python -m benchmarks.analysis.merging --bundles 50 --one-llm --table docs/sharing/merging.csv
 
-Each bundle is the run with another seed: the keys of all shards are computed again, so that they are honest, and the
-rows are those of the run. Naively, each bundle is unpacked and loaded into a database of its own.
+Each bundle is a synthetic run of the grid `paper` with another seed (see `synthetic_runs`). One run is made at a time,
+and deleted when its bundle is written. Each merge begins with a new folder, in a process of its own, so that the peak
+of the memory is that of `prmcal merge`. Naively, a bundle is unpacked and loaded into a database of its own.
+With `--table`, a line for each merge is added to a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
-import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
+from benchmarks.analysis.synthetic_runs import write_synthetic_run
 from prmcal.db.reader import reading
-from prmcal.db.run_folder import artifact_folder, published_path
-from prmcal.db.tables import Base
+from prmcal.db.run_folder import published_path
+from prmcal.db.tables import Base, Cell
 from prmcal.harness.bundles import About, unpack, write_bundle
 from prmcal.harness.execution.rebuild import rebuild_database
-from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
-from prmcal.harness.merging.merge import merge
-from prmcal.harness.planning.plan import Plan
-from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid_file.shipped import find_grid
 
-__all__ = ["reseeded"]
+_GRID = "paper"
 
 
-def reseeded(run: Path, out: Path, seed: int) -> Path:
-    """Write a copy of a run as if its grid had another seed. Artifacts are linked."""
-    record = RunFolder(run).record()
-    plan = read_plan(run, record.grid)
-    assert plan is not None
-    refs: dict[ArtifactRef, ArtifactRef] = {}
-    jobs: dict[int, Job[Any]] = {}
-    for job in plan.jobs:
-        shards = tuple(_reseeded(shard, seed, refs) for shard in job.shards)
-        inputs = tuple(jobs[id(source)] for source in job.inputs)
-        jobs[id(job)] = Job(job_key([shard.ref for shard in shards]), job.labels, shards, inputs)
-    cells = tuple(replace(cell, job=jobs[id(cell.job)]) for cell in plan.cells)
-    seconds = {refs[ref]: each for ref, each in (plan.model_seconds or {}).items()}
-    copied = Plan(tuple(jobs.values()), cells, plan.plugins, plan.datasets, plan.metrics)
-    for old, new in refs.items():
-        source = artifact_folder(run, old.kind, old.key)
-        if source.exists():
-            shutil.copytree(source, artifact_folder(out, new.kind, new.key), copy_function=os.link)
-    ended = datetime.fromisoformat(record.finished_at) + timedelta(minutes=seed)
-    changed = replace(
-        record, grid={**record.grid, "seed": seed}, run_id=f"{seed:012x}", finished_at=ended.isoformat()
-    )
-    RunFolder(out).write_record(changed)
-    write_plan(out, changed.grid, copied, seconds)
-    return out
+def write_bundles(
+    folder: Path, grid: GridSpec, bundles: int, one_llm: bool, runs: Path | None = None
+) -> list[Path]:
+    """Write bundles of synthetic runs with the seeds 1, 2, ... One run at a time is in the folder `runs`.
+
+    With `one_llm`, each run has one LLM of the grid, in turn.
+    """
+    paths = []
+    for seed in range(1, bundles + 1):
+        own = grid.model_copy(update={"llms": [grid.llms[seed % len(grid.llms)]]}) if one_llm else grid
+        paths.append(folder / f"{seed}.bundle")
+        with tempfile.TemporaryDirectory(dir=runs) as temporary:
+            run = write_synthetic_run(Path(temporary) / "run", own, seed)
+            write_bundle(run, None, paths[-1], About(f"submitter {seed}", "CC-BY-4.0"))
+    return paths
 
 
-def _reseeded(shard: Shard[Any], seed: int, refs: dict[ArtifactRef, ArtifactRef]) -> Shard[Any]:
-    identity = {name: seed if name == "seed" else value for name, value in shard.identity.items()}
-    inputs = {role: tuple(refs[ref] for ref in given) for role, given in shard.inputs.items()}
-    key = shard_key(shard.ref.kind, shard.version, identity, inputs)
-    refs[shard.ref] = ArtifactRef(shard.ref.kind, key)
-    return replace(shard, ref=refs[shard.ref], inputs=inputs, identity=identity)
+def merged(out: Path, bundles: Sequence[Path]) -> tuple[float, float]:
+    """Merge bundles in a new process. Return its seconds and the peak of its memory in GB."""
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "prmcal", "merge", str(out), *map(str, bundles)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit("The merge failed.")
+    return time.monotonic() - begin, used.ru_maxrss * 1024 / 1e9
 
 
-def rows_of(directory: Path) -> int:
-    """Count the rows of all tables of a database."""
+def naive_seconds(folder: Path, bundle: Path) -> float:
+    """Return the seconds to unpack one bundle and load it into a database of its own."""
+    begin = time.monotonic()
+    unpack(bundle, folder)
+    rebuild_database(folder)
+    seconds = time.monotonic() - begin
+    shutil.rmtree(folder)
+    return seconds
+
+
+def measured(out: Path, bundles: Sequence[Path], alone: float) -> dict[str, object]:
+    """Merge bundles, and return a line of the table. The merged leaderboard is deleted."""
+    seconds, memory = merged(out, bundles)
+    cells = count(out, [Base.metadata.tables[Cell.__tablename__]])
+    rows = count(out, Base.metadata.sorted_tables)
+    database = published_path(out).stat().st_size
+    shutil.rmtree(out)
+    return {
+        "bundles": len(bundles),
+        "bundles in GB": f"{sum(path.stat().st_size for path in bundles) / 1e9:.1f}",
+        "cells": f"{cells:,}",
+        "rows in millions": f"{rows / 1e6:.0f}",
+        "database in GB": f"{database / 1e9:.1f}",
+        "seconds": f"{seconds:.0f}",
+        "seconds per bundle": f"{seconds / len(bundles):.0f}",
+        "seconds of a bundle alone": f"{alone:.0f}",
+        "memory in GB": f"{memory:.1f}",
+    }
+
+
+def count(directory: Path, tables: Iterable[sa.Table]) -> int:
+    """Count the rows of tables of a database."""
     with reading(published_path(directory)) as connection:
-        counts = [
-            connection.scalar(sa.select(sa.func.count()).select_from(table))
-            for table in Base.metadata.sorted_tables
-        ]
-    return sum(count or 0 for count in counts)
-
-
-def size_of(paths: Iterable[Path]) -> float:
-    """Return the size of files in MB."""
-    return sum(path.stat().st_size for path in paths) / 1e6
+        counts = [connection.scalar(sa.select(sa.func.count()).select_from(table)) for table in tables]
+    return sum(counted or 0 for counted in counts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--bundles", type=int, default=50)
+    parser.add_argument("--bundles", type=int, nargs="+", default=[1, 5], help="The bundles of each merge.")
     parser.add_argument(
-        "--naive", type=int, default=3, help="How many bundles are loaded naively, for the mean."
+        "--one-llm", action="store_true", help="Each bundle has one LLM of the grid, in turn."
     )
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument(
+        "--out", type=Path, help="A folder with enough space, by default that for temporary files."
+    )
+    parser.add_argument("--runs", type=Path, help="A folder for one run at a time, such as one in memory.")
     given = parser.parse_args()
-    root = Path(tempfile.mkdtemp(dir=given.out))
-    bundles = []
-    for seed in range(1, given.bundles + 1):
-        folder = reseeded(given.run, root / f"run-{seed}", seed)
-        bundles.append(root / f"{seed}.bundle")
-        write_bundle(folder, None, bundles[-1], About(f"submitter {seed}", "CC-BY-4.0"))
-        shutil.rmtree(folder)
-    print(f"{given.bundles} bundles of {size_of(bundles) / len(bundles):.1f} MB", flush=True)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    begin = time.monotonic()
-    summary = merge(root / "merged", bundles)
-    seconds = time.monotonic() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows = rows_of(root / "merged")
-    database = published_path(root / "merged").stat().st_size / 1e6
-    print(
-        f"merged: {seconds:.1f} s, {len(summary.union.cells):,} cells, {rows:,} rows, database {database:.0f} MB, "
-        f"peak memory {peak:.0f} MB ({before:.0f} MB before)",
-        flush=True,
-    )
-    begin = time.monotonic()
-    for number, bundle in enumerate(bundles[: given.naive]):
-        unpack(bundle, root / f"naive-{number}")
-        rebuild_database(root / f"naive-{number}")
-    naive = (time.monotonic() - begin) / min(given.naive, len(bundles)) * len(bundles)
-    print(f"naively, one after the other: {naive:.1f} s ({naive / seconds:.2f} times as long)")
-    shutil.rmtree(root)
+    with tempfile.TemporaryDirectory(dir=given.out) as temporary:
+        root = Path(temporary)
+        begin = time.monotonic()
+        grid = read_grid(find_grid(_GRID))
+        bundles = write_bundles(root, grid, max(given.bundles), given.one_llm, given.runs)
+        print(f"{len(bundles)} bundles written in {time.monotonic() - begin:.0f} s", flush=True)
+        alone = naive_seconds(root / "alone", bundles[0])
+        print(f"one bundle, unpacked and loaded alone: {alone:.1f} s", flush=True)
+        llms = 1 if given.one_llm else len(grid.llms)
+        for number in given.bundles:
+            line = {"LLMs in each": llms, **measured(root / "merged", bundles[:number], alone)}
+            print(line, flush=True)
+            if given.table:
+                _add(given.table, line)
+
+
+def _add(table: Path, line: dict[str, object]) -> None:
+    new = not table.exists()
+    with table.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(line), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(line)
 
 
 if __name__ == "__main__":

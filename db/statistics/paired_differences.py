@@ -9,6 +9,7 @@ should.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +18,21 @@ from scipy.special import stdtr, stdtrit
 
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
 
-__all__ = ["PairedDifference", "Replicated", "holm", "paired_difference", "replicated_difference"]
+__all__ = [
+    "PairedDifference",
+    "PairedDifferences",
+    "Replicated",
+    "holm",
+    "paired_difference",
+    "replicated_difference",
+    "replicated_differences",
+]
 
 _CONFIDENCE = 0.95
 # Smaller differences come from the order of summation.
 _ROUNDING = 1e-12
 _SMALLEST_EXPONENT = -1000
+_BLOCK = 2**17
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,23 @@ class PairedDifference:
     low: float
     high: float
     p_value: float
+    questions: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifferences:
+    """The differences of many pairs of cells on the same questions. See :class:`PairedDifference`.
+
+    Attributes
+    ----------
+    difference, low, high, p_value : ndarray of shape (pairs,), float64
+    questions : int
+    """
+
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    p_value: NDArray[np.float64]
     questions: int
 
 
@@ -105,27 +132,71 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
     ValueError
         If the replicates come from different resamples.
     """
-    if first.replicates.shape != second.replicates.shape or first.resampled != second.resampled:
-        raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
-    difference, questions = first.value - second.value, first.questions
-    drawn = first.replicates - second.replicates
-    if not drawn.size or not np.all(np.isfinite(drawn)):
-        return PairedDifference(difference, float("nan"), float("nan"), float("nan"), questions)
-    # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
-    error = float(np.std(drawn) * np.sqrt(questions / (questions - 1)))
-    half = float(stdtrit(questions - 1, (1 + _CONFIDENCE) / 2)) * error
+    found = replicated_differences([first, second], np.array([0]), np.array([1]))
     return PairedDifference(
-        difference, difference - half, difference + half, _p_value(difference, error, questions), questions
+        float(found.difference[0]),
+        float(found.low[0]),
+        float(found.high[0]),
+        float(found.p_value[0]),
+        found.questions,
     )
 
 
-def _p_value(difference: float, error: float, questions: int) -> float:
-    if abs(difference) < _ROUNDING:
-        return 1.0
+def replicated_differences(
+    cells: Sequence[Replicated], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> PairedDifferences:
+    """Return the differences of many pairs of values. See :func:`replicated_difference`.
+
+    Parameters
+    ----------
+    cells : sequence of Replicated
+    first, second : ndarray of shape (pairs,)
+        The places of the cells of each pair.
+
+    Raises
+    ------
+    ValueError
+        If the replicates come from different resamples.
+    """
+    if len({(each.replicates.shape, each.resampled) for each in cells}) > 1:
+        raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
+    questions = cells[0].questions
+    values = np.array([each.value for each in cells], dtype=np.float64)
+    difference = values[first] - values[second]
+    error = _errors(np.stack([each.replicates for each in cells]), first, second, questions)
+    half = stdtrit(questions - 1, (1 + _CONFIDENCE) / 2) * error
+    p_value = _p_values(difference, error, questions)
+    return PairedDifferences(difference, difference - half, difference + half, p_value, questions)
+
+
+def _errors(
+    drawn: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp], questions: int
+) -> NDArray[np.float64]:
+    """Return the standard errors of differences, from replicates of shape (cells, replicates)."""
+    error: NDArray[np.float64] = np.full(len(first), np.nan)
+    if not drawn.shape[1]:
+        return error
+    # A block of the differences fits the processor's cache. All of them at once may not fit into memory.
+    for block in np.array_split(np.arange(len(first)), -(-len(first) * drawn.shape[1] // _BLOCK)):
+        apart = drawn[first[block]] - drawn[second[block]]
+        possible = np.isfinite(apart).all(axis=1)
+        error[block[possible]] = np.std(apart[possible], axis=1)
+    # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
+    error *= np.sqrt(questions / (questions - 1))
+    return error
+
+
+def _p_values(
+    difference: NDArray[np.float64], error: NDArray[np.float64], questions: int
+) -> NDArray[np.float64]:
     smallest = 2.0 ** max(1 - questions, _SMALLEST_EXPONENT)
-    if error < _ROUNDING:
-        return smallest
-    return max(smallest, 2 * float(stdtr(questions - 1, -abs(difference) / error)))
+    certain = error < _ROUNDING
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tested = 2 * stdtr(questions - 1, -np.abs(difference) / error)
+    found = np.where(certain, smallest, np.maximum(smallest, tested))
+    found[np.abs(difference) < _ROUNDING] = 1.0
+    found[np.isnan(error)] = np.nan
+    return found
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

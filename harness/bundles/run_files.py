@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder
@@ -20,6 +21,9 @@ from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
 from prmcal.registry.reading import reading
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["LARGEST_JSON", "check_run"]
 
@@ -131,12 +135,18 @@ def _of_a_run(message: str) -> Iterator[None]:
 
 def _check_artifact(place: Path, files: Mapping[str, BundledFile], where: str) -> None:
     """Check that the manifest of an artifact has the files that are there."""
-    from pydantic import TypeAdapter
-
     if MANIFEST_FILE not in files:
         raise BundleError(f"{where} has no manifest.")
     with reading(f"The manifest of {where} cannot be read", kind=BundleError):
-        manifest = TypeAdapter(Manifest).validate_json((place / MANIFEST_FILE).read_bytes())
+        manifest = _manifests().validate_json((place / MANIFEST_FILE).read_bytes())
     there = {name: (each.size, each.sha256) for name, each in files.items() if name != MANIFEST_FILE}
     if manifest.files != there:
         raise BundleError(f"The manifest of {where} does not have its files.")
+
+
+@cache
+def _manifests() -> TypeAdapter[Manifest]:
+    """Return the reader of manifests. It is made once, because that takes longer than reading one."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Manifest)

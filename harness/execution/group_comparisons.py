@@ -8,72 +8,83 @@ best value of a metric is 0, the distances from 0 are compared.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from prmcal.db.metrics import NOT_COMPARED, Metrics
 from prmcal.db.replicates import comparable, read_replicates
-from prmcal.db.statistics.paired_differences import holm, replicated_difference
-from prmcal.db.tables import Comparison
+from prmcal.db.statistics.paired_differences import Replicated, holm, replicated_differences
+from prmcal.db.writer import Compared
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.storage.store import Store
 
 __all__ = ["compare_groups"]
 
 
-def compare_groups(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Comparison]:
+def compare_groups(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Compared]:
     """Compare all pairs within each group of finished cells.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the calibration
-    leaderboard, strategies with their calibrators on the scaling leaderboard.
+    leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled alike are
+    not compared.
 
     Returns
     -------
-    list of Comparison
-        One row for each metric and pair that was resampled alike.
+    list of Compared
+        One or several for each group and metric.
     """
     groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
         if cell.labels.prm:
             groups[cell.leaderboard, cell.labels.llm, cell.labels.prm, cell.labels.dataset].append(cell)
     return [
-        row for group in groups.values() if len(group) > 1 for row in _compare_group(group, store, metrics)
+        found
+        for group in groups.values()
+        if len(group) > 1
+        for found in _compare_group(group, store, metrics)
     ]
 
 
-def _compare_group(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Comparison]:
-    measured = {
-        cell.cell_id: {
-            name: comparable(each, metrics.better(name))
-            for name, each in read_replicates(_artifact(store, cell)).items()
-            if name not in NOT_COMPARED
-        }
-        for cell in cells
-    }
-    rows: list[Comparison] = []
-    for metric in dict.fromkeys(metric for each in measured.values() for metric in each):
-        names = [name for name, each in measured.items() if metric in each]
+def _compare_group(cells: Sequence[Cell], store: Store, metrics: Metrics) -> Iterator[Compared]:
+    measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
+    for cell in cells:
+        for metric, each in read_replicates(_artifact(store, cell)).items():
+            if metric not in NOT_COMPARED:
+                measured[metric][cell.cell_id] = comparable(each, metrics.better(metric))
+    for metric, by_cell in measured.items():
         # Cells without some questions, which are too long for the PRM, are not resampled like the others.
-        pairs = [
-            (a, b)
-            for a, b in combinations(names, 2)
-            if measured[a][metric].resampled == measured[b][metric].resampled
-        ]
-        compared = [replicated_difference(measured[a][metric], measured[b][metric]) for a, b in pairs]
-        adjusted = holm([each.p_value for each in compared])
-        rows += [
-            Comparison(
-                leaderboard=cells[0].leaderboard,
-                metric=metric,
-                cell_a=first,
-                cell_b=second,
-                p_adjusted=float(p_adjusted),
-                **vars(each),
-            )
-            for (first, second), each, p_adjusted in zip(pairs, compared, adjusted, strict=True)
-        ]
-    return rows
+        alike: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for name, each in by_cell.items():
+            alike[each.resampled, len(each.replicates)].append(name)
+        families = [names for names in alike.values() if len(names) > 1]
+        if families:
+            yield from _compare_families(cells[0].leaderboard, metric, families, by_cell)
+
+
+def _compare_families(
+    leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
+) -> Iterator[Compared]:
+    """Compare all pairs within each family of cells that were resampled alike."""
+    pairs = [np.triu_indices(len(names), 1) for names in families]
+    found = [
+        replicated_differences([by_cell[name] for name in names], first, second)
+        for names, (first, second) in zip(families, pairs, strict=True)
+    ]
+    adjusted = holm(np.concatenate([each.p_value for each in found]))
+    begin = 0
+    for names, (first, second), differences in zip(families, pairs, found, strict=True):
+        end = begin + len(first)
+        yield Compared(
+            leaderboard,
+            metric,
+            [names[place] for place in first],
+            [names[place] for place in second],
+            differences,
+            adjusted[begin:end],
+        )
+        begin = end
 
 
 def _artifact(store: Store, cell: Cell) -> Path:

@@ -50,6 +50,8 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 class Recorder:
     """Write the state and the results of a run.
 
+    A subclass may add to the rows of `run_rows`, `description` and `cell_row`.
+
     Parameters
     ----------
     folder : RunFolder
@@ -91,7 +93,7 @@ class Recorder:
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
             transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
-            transaction.record([*self._run_rows("running"), *self._description()])
+            transaction.record([*self.run_rows("running"), *self.description()])
         self._unwritten = {job.key: job for job in self.plan.jobs}
         self._write()
 
@@ -123,13 +125,13 @@ class Recorder:
             self._folder.write_record(self.record)
         with self._writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
-            transaction.record(self._run_rows("failed" if self.failures else "done"))
+            transaction.record(self.run_rows("failed" if self.failures else "done"))
         self._writer.publish()
 
     def abandon(self) -> None:
         """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
         self._write(publish=False)
-        self._writer.record(self._run_rows("interrupted"))
+        self._writer.record(self.run_rows("interrupted"))
         self._writer.publish()
 
     def _status(self, job: Job[Parameters]) -> str:
@@ -143,33 +145,40 @@ class Recorder:
     def _write(self, publish: bool = True) -> None:
         write_failures(self._folder.directory, self.failures)
         with self._writer.transaction() as transaction:
-            for job in self._unwritten.values():
-                self._load(transaction, job)
+            self._load(transaction)
             # One call for all rows: row by row, they take longer than the artifacts.
             transaction.record([row for job in self._unwritten.values() for row in self._rows(job)])
         self._unwritten.clear()
         if publish:
             self._writer.publish()
 
-    def _load(self, transaction: Transaction, job: Job[Parameters]) -> None:
-        """Load the artifacts of a finished job, unless they are in the database."""
-        if self._status(job) != "done" or job.key in self._loaded:
-            return
-        for table in _JOB_TABLES.get(job.kind, ()):
-            transaction.load(table, self._files(job, table), job_key=job.key)
-        for cell in self._cells_of.get(job.key, ()):
-            for table in _CELL_TABLES:
-                transaction.load(table, self._files(job, table), cell_id=cell.cell_id)
-        self._loaded.add(job.key)
+    def _load(self, transaction: Transaction) -> None:
+        """Load the artifacts of the jobs that were finished since the last time, each table by one call."""
+        new = [
+            job
+            for job in self._unwritten.values()
+            if self._status(job) == "done" and job.key not in self._loaded
+        ]
+        files: dict[str, dict[str, list[Path]]] = {}
+        for job in new:
+            for table in _JOB_TABLES.get(job.kind, ()):
+                files.setdefault(table, {})[job.key] = self._files(job, table)
+            for cell in self._cells_of.get(job.key, ()):
+                for table in _CELL_TABLES:
+                    files.setdefault(table, {})[cell.cell_id] = self._files(job, table)
+        for table, by_owner in files.items():
+            transaction.load(table, by_owner)
+        self._loaded.update(job.key for job in new)
 
     def _rows(self, job: Job[Parameters]) -> list[Base]:
-        return [self._job_row(job), *(self._cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
+        return [self._job_row(job), *(self.cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
 
     def _files(self, job: Job[Parameters], table: str) -> list[Path]:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
         return [path for path in paths if path.exists()]
 
-    def _run_rows(self, status: str) -> list[Base]:
+    def run_rows(self, status: str) -> list[Base]:
+        """Return the rows of the runs whose results these are, with a status for this run."""
         finished = None if status == "running" else self.record.finished_at or _now()
         row = Run(
             run_id=self.record.run_id,
@@ -183,7 +192,8 @@ class Recorder:
         )
         return [row]
 
-    def _description(self) -> list[Base]:
+    def description(self) -> list[Base]:
+        """Return the rows that describe the plan: plugins, metrics, data sets, inputs of jobs, and cells."""
         rows: list[Base] = [
             Plugin(
                 kind=kind,
@@ -228,10 +238,11 @@ class Recorder:
             for job in self.plan.jobs
             for source in {source.key: source for source in job.inputs}.values()
         ]
-        rows += [self._cell_row(cell) for cell in self.plan.cells]
+        rows += [self.cell_row(cell) for cell in self.plan.cells]
         return rows
 
-    def _cell_row(self, cell: Cell) -> CellRow:
+    def cell_row(self, cell: Cell) -> CellRow:
+        """Return the row of a cell with its present status."""
         status = {"blocked": "failed"}.get(self._status(cell.job), self._status(cell.job))
         return CellRow(
             cell_id=cell.cell_id,

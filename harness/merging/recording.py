@@ -90,14 +90,14 @@ class _MergedRecorder(Recorder):
         }
         self._further = [*submission_rows(union, recorded), *seed_spreads(union, store, intact)]
 
-    def _run_rows(self, status: str) -> list[Base]:
+    def run_rows(self, status: str) -> list[Base]:
         return self._runs
 
-    def _description(self) -> list[Base]:
-        return [*super()._description(), *self._further]
+    def description(self) -> list[Base]:
+        return [*super().description(), *self._further]
 
-    def _cell_row(self, cell: Cell) -> CellRow:
-        row = super()._cell_row(cell)
+    def cell_row(self, cell: Cell) -> CellRow:
+        row = super().cell_row(cell)
         for name, value in self._columns[cell.cell_id].items():
             setattr(row, name, value)
         return row

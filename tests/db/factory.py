@@ -131,13 +131,10 @@ def write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
         transaction.record(job(f"rollout-{name}", "rollout", **here))
         transaction.record(job(f"success-{name}", "success", f"rollout-{name}", **here))
         transaction.record(job(f"score-{name}", "score", f"rollout-{name}", prm="qwen", **here))
-        transaction.load("trajectories", files, job_key=f"rollout-{name}")
+        transaction.load("trajectories", {f"rollout-{name}": files})
         for kind, key in (("successes", "success"), ("rewards", "score")):
-            transaction.load(
-                kind,
-                [prefix_file(directory / _FILES / name / f"{kind}.parquet", kind)],
-                job_key=f"{key}-{name}",
-            )
+            path = prefix_file(directory / _FILES / name / f"{kind}.parquet", kind)
+            transaction.load(kind, {f"{key}-{name}": [path]})
 
 
 def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str, dataset: str) -> None:
@@ -166,18 +163,18 @@ def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str
         calibrated = prefix_file(
             directory / _FILES / name / "calibrated_rewards.parquet", "calibrated_rewards", calibrator
         )
-        transaction.load("calibrated_rewards", [calibrated], job_key=f"calibrated-{name}")
+        transaction.load("calibrated_rewards", {f"calibrated-{name}": [calibrated]})
         values = metric_values(llm, calibrator, dataset)
         artifact = artifact_folder(directory, "calibration_metrics", name)
-        transaction.load("results", [results_file(artifact / "results.parquet", values)], cell_id=cell)
+        transaction.load("results", {cell: [results_file(artifact / "results.parquet", values)]})
         replicates_file(artifact / "replicates.parquet", values, calibrator)
         path = question_results_file(
             directory / _FILES / name / "question_results.parquet",
             {"brier_corrected": values["brier_corrected"]},
         )
-        transaction.load("question_results", [path], cell_id=cell)
+        transaction.load("question_results", {cell: [path]})
         for table, path in bin_files(directory / _FILES / name, calibrator).items():
-            transaction.load(table, [path], cell_id=cell)
+            transaction.load(table, {cell: [path]})
         if calibrator != CALIBRATORS[0]:
             transaction.record(
                 [
@@ -247,10 +244,10 @@ def _write_scaling(writer: Writer, directory: Path, llm: str, dataset: str) -> N
                 ]
             )
             folder = directory / _FILES / cell.replace("/", "_")
-            transaction.load("results", [results_file(folder / "results.parquet", values)], cell_id=cell)
+            transaction.load("results", {cell: [results_file(folder / "results.parquet", values)]})
             means = {name: values[name] for name in ("accuracy", "samples")}
             path = question_results_file(folder / "question_results.parquet", means)
-            transaction.load("question_results", [path], cell_id=cell)
+            transaction.load("question_results", {cell: [path]})
 
 
 def _write_search(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
@@ -274,7 +271,7 @@ def _write_search(writer: Writer, directory: Path, llm: str, dataset: str) -> No
     with writer.transaction() as transaction:
         transaction.record(job(key, "search", llm=llm, prm="qwen", dataset=dataset))
         path = write_parquet(directory / _FILES / key / "searches.parquet", columns)
-        transaction.load("searches", [path], job_key=key)
+        transaction.load("searches", {key: [path]})
 
 
 def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
@@ -312,7 +309,7 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
         transaction.record(job(key, "curves", *inputs, **here))
         for table, columns in tables.items():
             path = write_parquet(directory / _FILES / key / f"{table}.parquet", columns)
-            transaction.load(table, [path], job_key=key)
+            transaction.load(table, {key: [path]})
         fixed = job(
             f"{key}-fixed",
             "curves",
@@ -322,7 +319,7 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
         )
         transaction.record(fixed)
         path = sample_accuracies_file(directory / _FILES / key / "sample_accuracies.parquet")
-        transaction.load("sample_accuracies", [path], job_key=f"{key}-fixed")
+        transaction.load("sample_accuracies", {f"{key}-fixed": [path]})
 
 
 def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
@@ -352,12 +349,12 @@ def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> No
             values = {"area": 0.5 + gain, "area_gain": gain, "samples_to_95": 20.0 - place, "saving_95": gain}
             values |= {f"accuracy_at_{budget}": 0.4 + gain + budget / 200 for budget in (2, 4, 8, 16, 32, 64)}
             folder = directory / _FILES / cell.replace("/", "_")
-            transaction.load("results", [results_file(folder / "results.parquet", values)], cell_id=cell)
+            transaction.load("results", {cell: [results_file(folder / "results.parquet", values)]})
             means = {
                 name: value for name, value in values.items() if name not in ("samples_to_95", "saving_95")
             }
             path = question_results_file(folder / "question_results.parquet", means)
-            transaction.load("question_results", [path], cell_id=cell)
+            transaction.load("question_results", {cell: [path]})
             points = {
                 "point": [0, 1, 2],
                 "samples": [1.0, 8.0, 64.0],
@@ -370,7 +367,7 @@ def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> No
                 "questions": [QUESTIONS, QUESTIONS, QUESTIONS],
             }
             path = write_parquet(folder / "league_points.parquet", points)
-            transaction.load("league_points", [path], cell_id=cell)
+            transaction.load("league_points", {cell: [path]})
         transaction.record(
             [
                 Comparison(

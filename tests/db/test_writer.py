@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from prmcal.db import catalog
 from prmcal.db.connection import engine_for
+from prmcal.db.loading import bulk
 from prmcal.db.reader import frame, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Job, Question, Trajectory
@@ -61,19 +62,19 @@ def test_building_again_gives_the_same_content(merged: Path, tmp_path: Path) -> 
 
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
-    writer.load("trajectories", [path], job_key="bulk")
+    writer.load("trajectories", {"bulk": [path]})
     with Session(engine_for(writer.path)) as session:
         session.add_all(Trajectory(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
         session.commit()
     order = (Trajectory.question_id, Trajectory.trajectory)
-    bulk, rows = (
+    loaded, rows = (
         frame(writer.path, sa.select(Trajectory).where(Trajectory.job_key == key).order_by(*order)).drop(
             columns="job_key"
         )
         for key in ("bulk", "rows")
     )
-    assert len(bulk) == parquet_files.QUESTIONS * parquet_files.POOL
-    assert bulk.equals(rows)
+    assert len(loaded) == parquet_files.QUESTIONS * parquet_files.POOL
+    assert loaded.equals(rows)
 
 
 def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
@@ -82,15 +83,32 @@ def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
     files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
     stored = []
     for order in itertools.islice(itertools.permutations(files), 0, None, 7):
-        writer.load("trajectories", files[:1], job_key="other")
-        assert writer.load("trajectories", order, job_key="mine") == 4 * parquet_files.POOL
+        writer.load("trajectories", {"other": files[:1]})
+        assert writer.load("trajectories", {"mine": order}) == 4 * parquet_files.POOL
         with reading(writer.path) as connection:
             stored.append(connection.execute(sa.select(Trajectory).where(Trajectory.job_key == "mine")).all())
             others = connection.scalar(sa.select(sa.func.count()).where(Trajectory.job_key == "other"))
         assert others == parquet_files.POOL
     assert all(each == stored[0] for each in stored)
-    writer.load("trajectories", [], job_key="mine")
+    writer.load("trajectories", {"mine": []})
     assert set(frame(writer.path, sa.select(Trajectory.job_key))["job_key"]) == {"other"}
+
+
+def test_many_owners_at_once_have_the_rows_of_one_load_each(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
+    given = {"b": files[2:], "a": files[:1], "without": [], "same": files[:1], "c": [files[3], files[1]]}
+    for name, paths in given.items():
+        writer.load("trajectories", {name: paths})
+    with reading(writer.path) as connection:
+        expected = connection.execute(sa.select(Trajectory)).all()
+    for most in (500, 2):
+        monkeypatch.setattr(bulk, "_MOST_FILES", most)
+        many = Writer(database_path(tmp_path / str(most)))
+        assert many.load("trajectories", given) == 6 * parquet_files.POOL
+        with reading(many.path) as connection:
+            assert connection.execute(sa.select(Trajectory)).all() == expected
 
 
 def test_record_replaces_by_primary_key(writer: Writer) -> None:
@@ -114,7 +132,7 @@ def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_pa
         writer.transaction() as transaction,
     ):
         transaction.record([Job(job_key="a", kind="rollout", parameters={}, status="done")])
-        transaction.load("trajectories", [broken], job_key="a")
+        transaction.load("trajectories", {"a": [broken]})
     assert catalog.jobs(writer.path).empty
 
 
@@ -134,13 +152,13 @@ def test_a_file_that_does_not_fit_is_refused(
     table = columns if message == "lacks" else {**whole, **columns}
     parquet.write_table(pa.table(table), tmp_path / "x.parquet")
     with pytest.raises(LoadError, match=message):
-        writer.load("calibrated_rewards", [tmp_path / "x.parquet"], job_key="a")
+        writer.load("calibrated_rewards", {"a": [tmp_path / "x.parquet"]})
 
 
 def test_a_file_given_twice_is_refused(writer: Writer, tmp_path: Path) -> None:
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
     with pytest.raises(LoadError, match="is given twice"):
-        writer.load("trajectories", [path, path], job_key="a")
+        writer.load("trajectories", {"a": [path, path]})
 
 
 def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_path: Path) -> None:
@@ -341,6 +359,4 @@ def test_small_tables_are_recorded_and_heavy_ones_loaded(writer: Writer) -> None
     with pytest.raises(
         TypeError, match=r"load\(\) writes to .*curve_points, .*searches, .*trajectories\. Got 'jobs'"
     ):
-        writer.load("jobs", [], job_key="a")
-    with pytest.raises(TypeError, match="needs job_key"):
-        writer.load("rewards", [])
+        writer.load("jobs", {"a": []})

@@ -129,7 +129,7 @@ def test_the_best_is_what_the_metric_calls_better(
             "questions": [3],
         }
         path = parquet_files.write_parquet(tmp_path / f"{name}.parquet", columns)
-        writer.load("results", [path], cell_id=name)
+        writer.load("results", {name: [path]})
     numbers = {
         "difference": 0.1,
         "low": 0.1,

@@ -10,7 +10,13 @@ import pytest
 from scipy.stats import kstest, ttest_rel
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean
-from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
+from prmcal.db.statistics.paired_differences import (
+    Replicated,
+    holm,
+    paired_difference,
+    replicated_difference,
+    replicated_differences,
+)
 from tests.arrays import Floats
 
 
@@ -116,3 +122,18 @@ def test_opposite_errors_of_one_size_do_not_differ_in_their_distance_from_zero()
     assert replicated_difference(over, under).p_value < 1e-4
     apart = replicated_difference(over.distance_from_zero(), under.distance_from_zero())
     assert apart.difference == 0 and apart.p_value == 1
+
+
+def test_many_pairs_at_once_have_the_values_of_each_pair_alone() -> None:
+    generator = np.random.default_rng(5)
+    drawn = generator.normal(size=(40, 1000))
+    drawn[3, 7] = np.nan
+    drawn[5] = drawn[4]
+    cells = [Replicated(0.1 * place, each, 30) for place, each in enumerate(drawn)]
+    first, second = np.triu_indices(len(cells), 1)
+    found = replicated_differences(cells, first, second)
+    for place, (a, b) in enumerate(zip(first, second, strict=True)):
+        alone = replicated_difference(cells[a], cells[b])
+        for name in ("difference", "low", "high", "p_value"):
+            np.testing.assert_equal(getattr(found, name)[place], getattr(alone, name))
+    assert np.isnan(found.p_value[(first == 3) | (second == 3)]).all()

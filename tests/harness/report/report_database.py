@@ -128,9 +128,7 @@ def _place(
     ]
     transaction.record(rows)
     for place, name in enumerate(done.values()):
-        transaction.load(
-            "results", [_results(folder / f"{number}-{place}.parquet", number, place)], cell_id=name
-        )
+        transaction.load("results", {name: [_results(folder / f"{number}-{place}.parquet", number, place)]})
     random = np.random.default_rng(number)
     prefixes = pd.DataFrame(
         list(itertools.product((f"q{i}" for i in range(QUESTIONS)), range(3), range(4))),
@@ -142,8 +140,8 @@ def _place(
     counts = prefixes.assign(
         successes=random.integers(0, FOLLOW_UPS + 1, len(prefixes)), follow_ups=FOLLOW_UPS, terminal=False
     )
-    transaction.load("rewards", [_written(folder / f"{score}.parquet", rewards)], job_key=score)
-    transaction.load("successes", [_written(folder / f"{success}.parquet", counts)], job_key=success)
+    transaction.load("rewards", {score: [_written(folder / f"{score}.parquet", rewards)]})
+    transaction.load("successes", {success: [_written(folder / f"{success}.parquet", counts)]})
 
 
 def _job(key: str, kind: str, **columns: Any) -> Job:
