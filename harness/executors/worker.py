@@ -128,7 +128,7 @@ def _write(output: Output, folder: Path) -> None:
     import pyarrow.parquet as parquet
 
     for name, frame in output.tables.items():
-        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=1).replace_schema_metadata(None)
         parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
     if output.save is not None:
         output.save(folder)

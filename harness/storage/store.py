@@ -235,8 +235,11 @@ class Store:
         import pyarrow.parquet as parquet
 
         path = self.folder(kind, key) / f"{table}.parquet"
-        with reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."):
-            return parquet.read_table(path)
+        with (
+            reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
+            parquet.ParquetFile(path) as file,
+        ):
+            return file.read(use_threads=False)  # Tables are small, and threads take longer to start.
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders of killed runs. The caller must hold the lock of the folder."""

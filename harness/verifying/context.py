@@ -77,4 +77,4 @@ def _without_text(path: Path) -> pd.DataFrame:
 
     with reading(f"The artifact {path} cannot be read"), parquet.ParquetFile(path) as file:
         columns = [name for name in file.schema_arrow.names if name != _TEXT]
-        return file.read(columns=columns).to_pandas()
+        return file.read(columns=columns, use_threads=False).to_pandas(use_threads=False)

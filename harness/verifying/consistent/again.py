@@ -124,7 +124,8 @@ def _flaws(shard: Shard[Parameters], store: Store, tables: Mapping[str, pd.DataF
         except PrmcalError as error:
             yield excerpt(str(error), 200)
             continue
-        yield from table_flaws(name, table, pa.Table.from_pandas(tables[name], preserve_index=False))
+        computed = pa.Table.from_pandas(tables[name], preserve_index=False, nthreads=1)
+        yield from table_flaws(name, table, computed)
 
 
 def table_flaws(name: str, stored: pa.Table, computed: pa.Table) -> Iterator[str]:

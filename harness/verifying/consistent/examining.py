@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.costs.assumptions import seconds_without_model
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import PlannedQuestions
@@ -23,6 +21,7 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.harness.verifying.consistent.again import RELATIVE, computed_again, is_recomputed
 from prmcal.harness.verifying.consistent.contents import check_contents
+from prmcal.harness.verifying.consistent.neighbours import neighbours
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
@@ -32,8 +31,6 @@ from prmcal.registry.excerpts import excerpt, message_of
 
 __all__ = ["Examined", "check_artifacts", "examine", "examined"]
 
-_TOGETHER = 24
-"""Shards that a process takes at a time. Those of one LLM, PRM and data set read the same tables."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
 
@@ -112,7 +109,7 @@ def examined(
         If a process dies, for example because there is no memory left.
     """
     chosen = _drawn(subject, share, seed)
-    groups = [[(shard, shard.ref in chosen) for shard in group] for group in _groups(subject)]
+    groups = [[(shard, shard.ref in chosen) for shard in group] for group in neighbours(subject)]
     total = sum(map(len, groups))
     found: dict[ArtifactRef, Examined] = {}
     if workers == 1:
@@ -209,23 +206,6 @@ def _drawn(subject: Subject, share: float, seed: int) -> set[ArtifactRef]:
         else range(count)
     )
     return {refs[place] for place in places}
-
-
-def _groups(subject: Subject) -> list[list[Shard[Parameters]]]:
-    """Return the shards to examine: those that read the same artifacts together, the longest work first."""
-    by_labels: dict[tuple[str, str, str], list[Shard[Parameters]]] = defaultdict(list)
-    for shard in subject.plan.shards():
-        needed = (shard.ref, *(ref for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"))
-        fits = [ref for ref in needed if ref.kind == "fit"]
-        if all(ref in subject.manifests for ref in needed if ref not in fits or is_recomputed(shard)):
-            labels = subject.plan.job_of(shard.ref).labels
-            by_labels[labels.dataset, labels.llm, labels.prm].append(shard)
-    parts = [
-        shards[first : first + _TOGETHER]
-        for shards in by_labels.values()
-        for first in range(0, len(shards), _TOGETHER)
-    ]
-    return sorted(parts, key=lambda part: -sum(map(seconds_without_model, part)))
 
 
 _context: VerifyingContext | None = None

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.bundles import About, write_bundle
+from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
+from prmcal.harness.verifying.subject import read_subject
 from tests.conftest import Prmcal
 from tests.harness.verifying.forgeries import better_metrics
 from tests.harness.verifying.verified_run import bundle_of, verified_run
@@ -35,6 +37,17 @@ def test_a_bundle_without_texts_passes_the_first_tier(bundle: Path, tmp_path: Pa
     assert "runs no model" in shown.stderr  # The cost comes before the work.
     assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "Record: " not in line)
     assert (found.passed, found.tier, found.verified_by) == (True, "consistent", "B. Verifier")
+
+
+def test_every_artifact_is_examined_once_and_a_curve_after_its_strategy(run: Path) -> None:
+    subject = read_subject(run)
+    groups = neighbours(subject)
+    refs = [shard.ref for group in groups for shard in group]
+    assert len(set(refs)) == len(refs) == len(subject.manifests)
+    for name in ("best-of-n", "best-of-n + IAS"):
+        own = [[each.ref.kind for each in group if strategy_of(each) == name] for group in groups]
+        assert sorted(kind for kinds in own for kind in kinds).count("league") > 0
+        assert all(set(kinds) in (set(), {"strategy", "league"}) for kinds in own)
 
 
 def test_texts_can_be_supplied(run: Path, bundle: Path, tmp_path: Path, prmcal: Prmcal) -> None:
