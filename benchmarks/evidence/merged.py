@@ -4,8 +4,8 @@
 
 The first argument is the finished run of the whole grid. The parts have other cuts and orders of the grid. Two of them
 are computed from the beginning. The other three take their artifacts from the whole run, because these have equal keys;
-the table says how many shards each part computed. Then the leaderboards of the merged folders are compared with those
-of the whole run, byte by byte.
+a table says how many shards each part computed. Then the leaderboards of the merged folders are compared with those of
+the whole run, byte by byte. It writes docs/nano/parts.csv and docs/nano/merged.csv.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ from prmcal.harness.planning.grid_file.shipped import find_grid
 
 __all__ = ["differences", "parts"]
 
+_DOCS = Path(__file__).parents[2] / "docs" / "nano"
 TABLES = ("overview", "calibration", "scaling", "league")
 FORMATS = ("csv", "json")
+_LEFT_OUT = {*PROVENANCE, "fit_seconds"}
+"""Columns that only a merged leaderboard has, and the time that a fit took, which differs between machines."""
 
 
 def parts() -> dict[str, tuple[dict[str, Any], Mapping[str, Sequence[str]], bool]]:
@@ -112,7 +115,7 @@ def run_part(name: str, whole: Path, out: Path) -> RunSummary:
 def differences(some: Path, other: Path) -> Iterator[str]:
     """Yield how the leaderboards of two folders differ: nothing if their bytes are equal.
 
-    The columns that only a merged leaderboard has are left out before.
+    The columns that only a merged leaderboard has, and the seconds of fits, are left out before.
     """
     for table, form in itertools.product(TABLES, FORMATS):
         texts = [_comparable(render_leaderboard(folder, table, form), form) for folder in (some, other)]
@@ -132,11 +135,11 @@ def differences(some: Path, other: Path) -> Iterator[str]:
 def _comparable(text: str, form: str) -> str:
     if form == "json":
         rows = [
-            {name: value for name, value in row.items() if name not in PROVENANCE} for row in json.loads(text)
+            {name: value for name, value in row.items() if name not in _LEFT_OUT} for row in json.loads(text)
         ]
         return json.dumps(rows, indent=1) + "\n"
     reader = csv.DictReader(io.StringIO(text))
-    names = [name for name in reader.fieldnames or () if name not in PROVENANCE]
+    names = [name for name in reader.fieldnames or () if name not in _LEFT_OUT]
     out = io.StringIO()
     writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -151,50 +154,56 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=4, help="How many orders and groupings are merged.")
     given = parser.parse_args()
     folders = {name: given.out / f"part-{number}" for number, name in enumerate(parts(), start=1)}
-    print("| part | cells | shards computed | shards with equal keys taken from the whole run | seconds |")
-    print("|---|---|---|---|---|")
-    for name, folder in folders.items():
-        begin = time.monotonic()
+    rows = []
+    for number, (name, folder) in enumerate(folders.items(), start=1):
         summary = run_part(name, given.whole, folder)
-        seconds = time.monotonic() - begin
-        print(
-            f"| {name} | {summary.cells:,} | {summary.computed:,} | {summary.reused:,} | {seconds:,.0f} |",
-            flush=True,
+        rows.append(
+            {
+                "part": number,
+                "what it has": name,
+                "cells": f"{summary.cells:,}",
+                "shards computed": f"{summary.computed:,}",
+                "shards with equal keys from the whole run": f"{summary.reused:,}",
+            }
         )
-    alone = given.out / "whole-alone"
-    _report("the whole run alone", [[given.whole]], alone, given.whole)
+        print(rows[-1], flush=True)
+    pd.DataFrame(rows).to_csv(_DOCS / "parts.csv", index=False, lineterminator="\n")
+    pd.DataFrame(_merged(given.whole, list(folders.values()), given.out, given.orders)).to_csv(
+        _DOCS / "merged.csv", index=False, lineterminator="\n"
+    )
+
+
+def _merged(whole: Path, folders: Sequence[Path], out: Path, orders: int) -> Iterator[dict[str, str]]:
+    """Merge in several orders and groupings, and yield what each gives."""
+    yield _compared("the whole run alone", [[whole]], out / "alone", whole)
     drawn = random.Random(0)
-    for number in range(given.orders):
-        order = list(folders.values())
-        drawn.shuffle(order)
+    for number in range(orders):
+        order = drawn.sample(range(len(folders)), len(folders))
         cut = drawn.randrange(1, len(order))
-        _report(
-            " + ".join(folder.name for folder in order[:cut])
-            + ", then "
-            + " + ".join(folder.name for folder in order[cut:]),
-            [order[:cut], order[cut:]],
-            given.out / f"merged-{number}",
-            given.whole,
-        )
-    two = [given.out / "left", given.out / "right"]
-    names = list(folders.values())
-    for folder, inputs in zip(two, (names[:3], names[2:]), strict=True):
+        names = [", ".join(str(each + 1) for each in part) for part in (order[:cut], order[cut:])]
+        groups = [[folders[each] for each in part] for part in (order[:cut], order[cut:])]
+        yield _compared(f"{names[0]}; then {names[1]}", groups, out / f"merged-{number}", whole)
+    two = [out / "left", out / "right"]
+    for folder, inputs in zip(two, (folders[:3], folders[2:]), strict=True):
         merge(folder, inputs)
-    _report("two merged leaderboards", [two], given.out / "of-merged", given.whole)
+    yield _compared("two merged leaderboards: 1, 2, 3 and 3, 4, 5", [two], out / "of-merged", whole)
 
 
-def _report(what: str, groups: Sequence[Sequence[Path]], out: Path, whole: Path) -> None:
+def _compared(what: str, groups: Sequence[Sequence[Path]], out: Path, whole: Path) -> dict[str, str]:
     begin = time.monotonic()
     for inputs in groups:
         merge(out, inputs)
     seconds = time.monotonic() - begin
     found = list(differences(whole, out))
     again = merge(out, groups[-1])
-    told = f"differs in {'; '.join(found)}" if found else "equal bytes"
-    print(
-        f"{what}: {told} ({seconds:.1f} s; the same command again added {len(again.added)} submissions)",
-        flush=True,
-    )
+    row = {
+        "parts, in the order of merging": what,
+        "tables, against those of the whole run": f"differ in {'; '.join(found)}" if found else "equal bytes",
+        "added by the same command again": f"{len(again.added)} submissions",
+        "seconds": f"{seconds:.0f}",
+    }
+    print(row, flush=True)
+    return row
 
 
 if __name__ == "__main__":
