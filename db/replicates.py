@@ -47,8 +47,7 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     return {
         row["metric"]: Replicated(row["value"], replicates, row["questions"], questions)
         for row in results.select(["metric", "value", "questions"]).to_pylist()
-        # A value of one question has no interval, so it is not compared.
-        if row["metric"] in drawn_of and row["questions"] > 1
+        if row["metric"] in drawn_of
         for replicates, questions in [drawn_of[row["metric"]]]
     }
 

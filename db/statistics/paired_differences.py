@@ -174,7 +174,7 @@ def _errors(
 ) -> NDArray[np.float64]:
     """Return the standard errors of differences, from replicates of shape (cells, replicates)."""
     error: NDArray[np.float64] = np.full(len(first), np.nan)
-    if not drawn.shape[1]:
+    if not drawn.shape[1] or questions < 2:
         return error
     # A block of the differences fits the processor's cache. All of them at once may not fit into memory.
     for block in np.array_split(np.arange(len(first)), -(-len(first) * drawn.shape[1] // _BLOCK)):

@@ -72,7 +72,7 @@ class Drawn:
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
-        """Whether trajectories are right, of shape (orders, N). A rule must not read it to decide."""
+        """The grades of the trajectories, of shape (orders, N). A rule must not read them to decide."""
         return self.orders.of(self.pool.correct[self.question])
 
     def first_right(self) -> NDArray[np.int32]:

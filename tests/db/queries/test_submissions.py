@@ -1,4 +1,4 @@
-"""What a merged leaderboard tells of its submissions, and what the leaderboard of a run does not have."""
+"""Submissions in the database of a merged leaderboard, and their absence in that of a run."""
 
 from __future__ import annotations
 

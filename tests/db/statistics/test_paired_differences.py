@@ -137,3 +137,11 @@ def test_many_pairs_at_once_have_the_values_of_each_pair_alone() -> None:
         for name in ("difference", "low", "high", "p_value"):
             np.testing.assert_equal(getattr(found, name)[place], getattr(alone, name))
     assert np.isnan(found.p_value[(first == 3) | (second == 3)]).all()
+
+
+def test_replicates_of_one_question_give_no_interval() -> None:
+    """No run writes them, but a damaged file can have them."""
+    drawn = np.random.default_rng(6).normal(size=(2, 100))
+    found = replicated_difference(Replicated(0.3, drawn[0], 1), Replicated(0.1, drawn[1], 1))
+    assert found.difference == pytest.approx(0.2)
+    assert np.isnan([found.low, found.high, found.p_value]).all()
