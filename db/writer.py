@@ -231,19 +231,31 @@ class Writer:
         as it is, which takes a hundredth of the time in which DuckDB copies its tables.
         """
         temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
+        with self._completed():
+            try:
+                temporary.unlink(missing_ok=True)
+                shutil.copyfile(self.path, temporary)
+                temporary.replace(self.published)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Rename the file to that of the readers, so that the disk has it once. Then this writer is of no more use."""
+        with self._completed():
+            self.path.replace(self.published)
+
+    @contextmanager
+    def _completed(self) -> Iterator[None]:
+        """Let the block read or move the file, which is complete and closed then."""
         try:
             with connect(self._engine, self.path, self._patience) as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
-            shutil.copyfile(self.path, temporary)
-            temporary.replace(self.published)
+            yield
         except IsADirectoryError as error:
             raise folder_in_the_way(self.published) from error
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _prepare(self) -> None:
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():

@@ -1,11 +1,12 @@
 """Merging many bundles of the size of the paper's grid: seconds, memory and disk, beside loading each of them alone.
 
     python -m benchmarks.analysis.merging --bundles 1 5 10
-    python -m benchmarks.analysis.merging --bundles 50 --one-llm --table docs/sharing/merging.csv
+    python -m benchmarks.analysis.merging --bundles 50 --unpacked --table docs/sharing/merging.csv
 
 Each bundle is a synthetic run of the grid `paper` with another seed (see `synthetic_runs`). One run is made at a time,
 and deleted when its bundle is written. Each merge begins with a new folder, in a process of its own, so that the peak
-of the memory is that of `prmcal merge`. Naively, a bundle is unpacked and loaded into a database of its own.
+of the memory is that of `prmcal merge`. Naively, a bundle is unpacked and loaded into a database of its own. With
+`--unpacked`, unpacked bundles are merged. A merge links their files, so it needs half of the disk.
 With `--table`, a line for each merge is added to a file.
 """
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -39,19 +40,31 @@ _GRID = "paper"
 
 def write_bundles(
     folder: Path, grid: GridSpec, bundles: int, one_llm: bool, runs: Path | None = None
-) -> list[Path]:
+) -> Iterator[Path]:
     """Write bundles of synthetic runs with the seeds 1, 2, ... One run at a time is in the folder `runs`.
 
     With `one_llm`, each run has one LLM of the grid, in turn.
     """
-    paths = []
     for seed in range(1, bundles + 1):
         own = grid.model_copy(update={"llms": [grid.llms[seed % len(grid.llms)]]}) if one_llm else grid
-        paths.append(folder / f"{seed}.bundle")
+        path = folder / f"{seed}.bundle"
         with tempfile.TemporaryDirectory(dir=runs) as temporary:
             run = write_synthetic_run(Path(temporary) / "run", own, seed)
-            write_bundle(run, None, paths[-1], About(f"submitter {seed}", "CC-BY-4.0"))
-    return paths
+            write_bundle(run, None, path, About(f"submitter {seed}", "CC-BY-4.0"))
+        yield path
+
+
+def unpacked(bundle: Path) -> Path:
+    """Put the content of a bundle into a folder in its place."""
+    folder = bundle.with_suffix("")
+    unpack(bundle, folder)
+    bundle.unlink()
+    return folder
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a bundle, unpacked or not."""
+    return sum(each.stat().st_size for each in [path, *path.rglob("*")] if each.is_file())
 
 
 def merged(out: Path, bundles: Sequence[Path]) -> tuple[float, float]:
@@ -84,7 +97,7 @@ def measured(out: Path, bundles: Sequence[Path], alone: float) -> dict[str, obje
     shutil.rmtree(out)
     return {
         "bundles": len(bundles),
-        "bundles in GB": f"{sum(path.stat().st_size for path in bundles) / 1e9:.1f}",
+        "bundles in GB": f"{sum(map(size, bundles)) / 1e9:.1f}",
         "cells": f"{cells:,}",
         "rows in millions": f"{rows / 1e6:.0f}",
         "database in GB": f"{database / 1e9:.1f}",
@@ -108,6 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--one-llm", action="store_true", help="Each bundle has one LLM of the grid, in turn."
     )
+    parser.add_argument("--unpacked", action="store_true", help="Merge unpacked bundles.")
     parser.add_argument("--table", type=Path)
     parser.add_argument(
         "--out", type=Path, help="A folder with enough space, by default that for temporary files."
@@ -118,10 +132,11 @@ def main() -> None:
         root = Path(temporary)
         begin = time.monotonic()
         grid = read_grid(find_grid(_GRID))
-        bundles = write_bundles(root, grid, max(given.bundles), given.one_llm, given.runs)
-        print(f"{len(bundles)} bundles written in {time.monotonic() - begin:.0f} s", flush=True)
-        alone = naive_seconds(root / "alone", bundles[0])
-        print(f"one bundle, unpacked and loaded alone: {alone:.1f} s", flush=True)
+        bundles, alone = [], 0.0
+        for bundle in write_bundles(root, grid, max(given.bundles), given.one_llm, given.runs):
+            alone = alone or naive_seconds(root / "alone", bundle)
+            bundles.append(unpacked(bundle) if given.unpacked else bundle)
+            print(f"bundle {len(bundles)} is there after {time.monotonic() - begin:.0f} s", flush=True)
         llms = 1 if given.one_llm else len(grid.llms)
         for number in given.bundles:
             line = {"LLMs in each": llms, **measured(root / "merged", bundles[:number], alone)}

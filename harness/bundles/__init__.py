@@ -10,7 +10,7 @@
     writing         from a run folder to a bundle
     tables          the check of tables from elsewhere, in a process with limited memory
     run_files       the check that files are those of a run
-    unpacking       from a bundle to a folder, after all checks
+    unpacking       from a bundle to a folder, after all checks, and the same checks of a folder
 
 An unpacked bundle has the layout of a run's folder. Nothing from a bundle is executed, and no pickle is read.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 from prmcal.harness.bundles.digests import table_digests
 from prmcal.harness.bundles.format import About, BundledFile, Submission, TableDigest
 from prmcal.harness.bundles.signatures import Signer, sign, signer_of
-from prmcal.harness.bundles.unpacking import submission_of, unpack
+from prmcal.harness.bundles.unpacking import check_unpacked, submission_of, unpack
 from prmcal.harness.bundles.writing import Bundled, Written, bundled, write_bundle
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "TableDigest",
     "Written",
     "bundled",
+    "check_unpacked",
     "sign",
     "signer_of",
     "submission_of",

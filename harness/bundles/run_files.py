@@ -25,12 +25,13 @@ from prmcal.registry.reading import reading
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["LARGEST_JSON", "check_run"]
+__all__ = ["LARGEST_JSON", "RUN_FILES", "check_run"]
 
 LARGEST_JSON = 2**28
 """Bytes. The plan of the paper's grid has 20 million."""
 
-_RUN = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
+RUN_FILES = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
+"""The files of a run besides its artifacts."""
 _SUFFIXES = (".json", ".parquet", ".safetensors")
 
 
@@ -50,7 +51,7 @@ def check_run(folder: Path, files: Mapping[str, BundledFile], where: str) -> Non
     BundleError
         If a file is missing, is not one of a run, or says something else than the others.
     """
-    for name in _RUN:
+    for name in RUN_FILES:
         if name not in files:
             raise BundleError(f"{where} lacks the file {name}.")
     for name, about in files.items():
@@ -64,7 +65,7 @@ def check_run(folder: Path, files: Mapping[str, BundledFile], where: str) -> Non
     known = {artifact_folder(folder, shard.ref.kind, shard.ref.key) for shard in plan.shards()}
     artifacts: dict[Path, dict[str, BundledFile]] = {}
     for name, about in files.items():
-        if name in _RUN:
+        if name in RUN_FILES:
             continue
         path = folder / name
         place = next((parent for parent in path.parents if parent in known), None)

@@ -1,13 +1,15 @@
-"""From a bundle to a folder, after all checks."""
+"""From a bundle to a folder, after all checks, and the same checks of a folder."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from prmcal.db.run_folder import artifacts_root
 from prmcal.errors import BundleError, StorageError
 from prmcal.harness.bundles.archive import extract
 from prmcal.harness.bundles.format import (
@@ -17,13 +19,16 @@ from prmcal.harness.bundles.format import (
     Submission,
     read_submission,
 )
-from prmcal.harness.bundles.run_files import LARGEST_JSON, check_run
+from prmcal.harness.bundles.run_files import LARGEST_JSON, RUN_FILES, check_run
 from prmcal.harness.bundles.signatures import signer_of
 from prmcal.harness.bundles.tables import digests_of
-from prmcal.harness.storage.store import storage_errors
+from prmcal.harness.storage.store import file_sha256, storage_errors
 from prmcal.registry.reading import reading
 
-__all__ = ["submission_of", "unpack"]
+__all__ = ["ABOUT_FILES", "check_unpacked", "submission_of", "unpack"]
+
+ABOUT_FILES = (SUBMISSION_FILE, SIGNATURE_FILE, *RUN_FILES)
+"""The files of an unpacked bundle besides its artifacts."""
 
 _LARGEST_SIGNATURE = 2**16
 """Bytes. The signature of the longest RSA key has 4,000."""
@@ -59,7 +64,7 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            submission = _checked(bundle, fresh, allowed_signers)
+            submission = _checked(fresh, extract(bundle, fresh), str(bundle), allowed_signers)
             fresh.chmod(0o755)
             fresh.replace(target)
         except BaseException:
@@ -68,10 +73,38 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
     return submission
 
 
+def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submission:
+    """Check that a folder has exactly the files of the bundle that was unpacked into it.
+
+    What is there besides the files of a run, such as a database, is not looked at.
+
+    Parameters
+    ----------
+    folder : Path
+    allowed_signers : Path, optional
+        See :func:`unpack`.
+
+    Raises
+    ------
+    BundleError
+        If a file was altered, deleted or added, or the signature is not valid.
+    """
+    with reading(f"{folder} cannot be read", kind=BundleError):
+        about = [folder / name for name in ABOUT_FILES]
+        paths = [path for path in (*about, *artifacts_root(folder).rglob("*")) if path.is_file()]
+        with ThreadPoolExecutor() as pool:
+            hashes = list(pool.map(file_sha256, paths))
+        found = {
+            path.relative_to(folder).as_posix(): BundledFile(path.stat().st_size, sha256)
+            for path, sha256 in zip(paths, hashes, strict=True)
+        }
+    return _checked(folder, found, str(folder), allowed_signers)
+
+
 def submission_of(folder: Path, allowed_signers: Path | None = None) -> Submission | None:
     """Return what an unpacked bundle says of itself; None for the folder of a run.
 
-    The signature is checked. The files are not compared with their hashes again: `unpack` did this.
+    The signature is checked. The files are not compared with their hashes: see :func:`check_unpacked`.
 
     Raises
     ------
@@ -83,8 +116,9 @@ def submission_of(folder: Path, allowed_signers: Path | None = None) -> Submissi
     return _submission(folder, str(folder), allowed_signers)
 
 
-def _checked(bundle: Path, folder: Path, allowed_signers: Path | None) -> Submission:
-    found, where = extract(bundle, folder), str(bundle)
+def _checked(
+    folder: Path, found: Mapping[str, BundledFile], where: str, allowed_signers: Path | None
+) -> Submission:
     for name, most in ((SUBMISSION_FILE, LARGEST_JSON), (SIGNATURE_FILE, _LARGEST_SIGNATURE)):
         if name in found and found[name].size > most:
             raise BundleError(f"{where}: {name} is too large to be read.")

@@ -50,7 +50,7 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 class Recorder:
     """Write the state and the results of a run.
 
-    A subclass may add to the rows of `run_rows`, `description` and `cell_row`.
+    A subclass may add to the rows of `run_rows`, `description` and `cell_row`, and change how results are published.
 
     Parameters
     ----------
@@ -67,6 +67,7 @@ class Recorder:
         Why shards failed, by their keys.
     pace : Pace
         When results are published during the run, and the seconds that this takes.
+    writer : Writer
     """
 
     def __init__(self, folder: RunFolder, plan: Plan, store: Store, record: RunRecord) -> None:
@@ -77,7 +78,7 @@ class Recorder:
         self.failures: dict[str, Failure] = {}
         self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
-        self._writer = Writer(folder.database, folder.published)
+        self.writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of = _group_cells(plan.cells)
@@ -89,9 +90,9 @@ class Recorder:
         """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
         self.manifests = dict(done)
         self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
-        self._loaded = self._writer.loaded_jobs()
+        self._loaded = self.writer.loaded_jobs()
         write_failures(self._folder.directory, self.failures)
-        with self._writer.transaction() as transaction:
+        with self.writer.transaction() as transaction:
             transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
             transaction.record([*self.run_rows("running"), *self.description()])
         self._unwritten = {job.key: job for job in self.plan.jobs}
@@ -123,16 +124,20 @@ class Recorder:
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
             self._folder.write_record(self.record)
-        with self._writer.transaction() as transaction:
+        with self.writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
             transaction.record(self.run_rows("failed" if self.failures else "done"))
-        self._writer.publish()
+        self.publish(complete=True)
 
     def abandon(self) -> None:
         """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
         self._write(publish=False)
-        self._writer.record(self.run_rows("interrupted"))
-        self._writer.publish()
+        self.writer.record(self.run_rows("interrupted"))
+        self.publish(complete=False)
+
+    def publish(self, complete: bool) -> None:
+        """Show readers what was written, which is `complete` at the end of the run."""
+        self.writer.publish()
 
     def _status(self, job: Job[Parameters]) -> str:
         return self._failed.get(job.key, "pending") if self._missing[job.key] else "done"
@@ -144,13 +149,13 @@ class Recorder:
 
     def _write(self, publish: bool = True) -> None:
         write_failures(self._folder.directory, self.failures)
-        with self._writer.transaction() as transaction:
+        with self.writer.transaction() as transaction:
             self._load(transaction)
             # One call for all rows: row by row, they take longer than the artifacts.
             transaction.record([row for job in self._unwritten.values() for row in self._rows(job)])
         self._unwritten.clear()
         if publish:
-            self._writer.publish()
+            self.publish(complete=False)
 
     def _load(self, transaction: Transaction) -> None:
         """Load the artifacts of the jobs that were finished since the last time, each table by one call."""

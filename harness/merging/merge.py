@@ -20,6 +20,7 @@ from prmcal.db.reader import reading
 from prmcal.db.run_folder import LOCK_FILE, published_path
 from prmcal.db.tables import Submission, Verification
 from prmcal.errors import DatabaseError, RunError
+from prmcal.harness.bundles.unpacking import ABOUT_FILES
 from prmcal.harness.merging.artifacts import add_artifact, recover
 from prmcal.harness.merging.conflicts import Conflict, conflicts_in
 from prmcal.harness.merging.recording import write_leaderboard
@@ -29,7 +30,7 @@ from prmcal.harness.merging.submissions.folder import (
     submissions_root,
     verifications_root,
 )
-from prmcal.harness.merging.submissions.inputs import ABOUT_FILES, merged_submissions, read_inputs
+from prmcal.harness.merging.submissions.inputs import merged_submissions, read_inputs
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.merging.submissions.verifications import Recorded, read_recorded
 from prmcal.harness.merging.union import Union, union_of
@@ -73,7 +74,7 @@ class MergeSummary:
 
 
 def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
-    """Merge runs, bundles, merged leaderboards and verifications into a leaderboard.
+    """Merge runs, bundles, unpacked or not, merged leaderboards and verifications into a leaderboard.
 
     Parameters
     ----------

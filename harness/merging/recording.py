@@ -27,7 +27,8 @@ def write_leaderboard(
 ) -> None:
     """Write the plan, the record and the database of a merged leaderboard.
 
-    The database is written from the beginning in another place, and put in its place when it is complete.
+    The database is written from the beginning in another place, and put in its place when it is complete. There is no
+    copy for readers, because nothing is written to it afterwards.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def write_leaderboard(
     note_failures(recorder, union.failures)
     recorder.end()
     with storage_errors(directory):
-        aside.database.replace(database)
         aside.published.replace(published)
+        database.unlink(missing_ok=True)  # Earlier versions of prmcal wrote it beside the published one.
 
 
 def _record(union: Union) -> RunRecord:
@@ -89,6 +90,10 @@ class _MergedRecorder(Recorder):
             name for name, each in union.cells.items() if all(ref in done for ref in each.cell.job.refs)
         }
         self._further = [*submission_rows(union, recorded), *seed_spreads(union, store, intact)]
+
+    def publish(self, complete: bool) -> None:
+        if complete:
+            self.writer.finish()
 
     def run_rows(self, status: str) -> list[Base]:
         return self._runs

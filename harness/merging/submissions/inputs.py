@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder, artifacts_root
+from prmcal.db.run_folder import RECORD_FILE, artifact_folder, artifacts_root
 from prmcal.errors import RunError
-from prmcal.harness.bundles import About, bundled, unpack
-from prmcal.harness.bundles.format import SIGNATURE_FILE, SUBMISSION_FILE
+from prmcal.harness.bundles import About, bundled, check_unpacked, unpack
+from prmcal.harness.bundles.format import SUBMISSION_FILE
 from prmcal.harness.merging.submissions.contents import check_files, listed_files
 from prmcal.harness.merging.submissions.folder import (
     incoming,
@@ -26,10 +26,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import MANIFEST_FILE, Store
 
-__all__ = ["ABOUT_FILES", "Given", "merged_submissions", "read_inputs"]
-
-ABOUT_FILES = (SUBMISSION_FILE, SIGNATURE_FILE, RECORD_FILE, PLAN_FILE, FAILURES_FILE)
-"""The files of a submission besides its artifacts."""
+__all__ = ["Given", "merged_submissions", "read_inputs"]
 
 
 @dataclass
@@ -53,7 +50,7 @@ def read_inputs(paths: Sequence[Path], out: Path) -> Given:
     Parameters
     ----------
     paths : sequence of Path
-        Folders of runs, bundles, merged leaderboards, and records of verifications.
+        Folders of runs, bundles, unpacked bundles, merged leaderboards, and records of verifications.
     out : Path
         The merged leaderboard, in which bundles are unpacked.
 
@@ -74,6 +71,9 @@ def read_inputs(paths: Sequence[Path], out: Path) -> Given:
             if path.resolve() != out.resolve():
                 found.submissions += _checked(merged_submissions(path), path)
                 found.verifications += sorted(verifications_root(path).glob("*.json"))
+        elif (path / SUBMISSION_FILE).exists():
+            check_unpacked(path)
+            found.submissions.append(read_submitted(path, _folder_files(path), str(path)))
         elif (path / RECORD_FILE).exists():
             found.submissions.append(_of_run(path, scratch))
         else:

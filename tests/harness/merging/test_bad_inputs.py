@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.bundles import About, write_bundle
+from prmcal.harness.bundles import About, unpack, write_bundle
 from prmcal.harness.merging.merge import merge
+from prmcal.harness.storage.store import MANIFEST_FILE
 from tests.conftest import Prmcal
 from tests.harness.merging.altered import with_other_rewards
 from tests.harness.merging.small_runs import leaderboards
@@ -49,6 +50,25 @@ def test_an_altered_merged_leaderboard_is_refused(bundle: Path, tmp_path: Path) 
     altered = with_other_rewards(tmp_path / "merged", tmp_path / "altered", 1, 0.1)
     with pytest.raises(PrmcalError, match="is not the file that was submitted"):
         merge(tmp_path / "out", [altered])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes() + b" "), "has other bytes than its list says"),
+        (lambda path: path.unlink(), "lacks a file that its list has"),
+        (lambda path: path.with_name("more.json").write_text("{}"), "has a file that its list lacks"),
+    ],
+    ids=["altered", "deleted", "added"],
+)
+def test_an_altered_unpacked_bundle_is_refused(
+    bundle: Path, tmp_path: Path, change: Callable[[Path], object], message: str
+) -> None:
+    unpack(bundle, tmp_path / "ada")
+    change(min((tmp_path / "ada").rglob(MANIFEST_FILE)))
+    with pytest.raises(PrmcalError, match=message):
+        merge(tmp_path / "out", [tmp_path / "ada"])
     assert not (tmp_path / "out").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,6 +108,24 @@ def test_a_bundle_without_texts_is_enough(parts: Mapping[str, Path], tmp_path: P
     write_bundle(parts["llm"], None, bundle, About("Ada", "CC-BY-4.0"))
     merge(tmp_path / "out", [bundle])
     assert leaderboards(tmp_path / "out") == leaderboards(parts["llm"])
+
+
+def test_an_unpacked_bundle_is_the_submission_of_the_bundle(
+    prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
+) -> None:
+    write_bundle(parts["llm"], None, tmp_path / "ada.bundle", About("Ada", "CC-BY-4.0"))
+    with zipfile.ZipFile(tmp_path / "ada.bundle") as archive:
+        archive.extractall(tmp_path / "ada")
+    prmcal("rebuild", tmp_path / "ada")  # A database in the folder is no part of the bundle.
+    merge(tmp_path / "out", [tmp_path / "ada"])
+    again = merge(tmp_path / "out", [tmp_path / "ada.bundle"])
+    assert not again.added and [each.submission.submitter for each in again.known] == ["Ada"]
+    assert leaderboards(tmp_path / "out") == leaderboards(parts["llm"])
+
+
+def test_the_database_is_on_the_disk_once(parts: Mapping[str, Path], tmp_path: Path) -> None:
+    merge(tmp_path / "out", [parts["llm"]])
+    assert [path.name for path in tmp_path.rglob("*.duckdb*")] == [published_path(tmp_path / "out").name]
 
 
 def test_commands_read_a_merged_leaderboard(
