@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,10 +40,13 @@ class Statistic(ABC):
         The questions, in the order of the columns of the weights.
     rows : int
         Number of observations behind the statistic.
+    needs_replicates : bool
+        Whether its interval is computed from replicates.
     """
 
     question_ids: NDArray[Any]
     rows: int
+    needs_replicates: ClassVar[bool] = True
 
     @abstractmethod
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,6 +87,8 @@ class Ratio(Statistic):
     ValueError
         If the shapes differ or a value is not finite.
     """
+
+    needs_replicates = False
 
     def __init__(
         self,
@@ -247,7 +252,7 @@ class Estimate:
     rows, questions : int
         Number of observations and of questions behind the value.
     replicates : ndarray of shape (replicates,), float64
-        Values of the resamples; empty for a single question.
+        Values of the resamples; empty for a single question, or if none were drawn.
     """
 
     value: float
@@ -258,12 +263,21 @@ class Estimate:
     replicates: NDArray[np.float64]
 
 
-def estimate(statistic: Statistic, bootstrap: Bootstrap) -> Estimate:
-    """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions."""
+def estimate(statistic: Statistic, bootstrap: Bootstrap, compared: bool = True) -> Estimate:
+    """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
+
+    Parameters
+    ----------
+    statistic : Statistic
+    bootstrap : Bootstrap
+    compared : bool
+        Whether comparisons need the replicates. Otherwise they are drawn only if the interval needs them.
+    """
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)
     if questions > 1:
-        replicates = statistic.values(bootstrap.weights(questions))
+        if compared or statistic.needs_replicates:
+            replicates = statistic.values(bootstrap.weights(questions))
         low, high = statistic.interval(replicates)
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
 

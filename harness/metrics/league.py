@@ -154,6 +154,7 @@ class CurveStatistic(Statistic):
         The curves, each with pass@1 as its first point.
     """
 
+    needs_replicates = False
     bounded = False
     """Whether the number is an accuracy in [0, 1]. Its interval then stays in this range."""
 
@@ -235,6 +236,8 @@ class SamplesTo(CurveStatistic):
 
     Its interval is that of the percentiles of the bootstrap, since the number is not smooth where a curve is flat.
     """
+
+    needs_replicates = True
 
     def __init__(
         self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float

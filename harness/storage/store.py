@@ -237,7 +237,7 @@ class Store:
         path = self.folder(kind, key) / f"{table}.parquet"
         with (
             reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
-            parquet.ParquetFile(path) as file,
+            parquet.ParquetFile(path, pre_buffer=False) as file,
         ):
             return file.read(use_threads=False)  # Tables are small, and threads take longer to start.
 

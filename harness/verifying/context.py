@@ -75,6 +75,6 @@ class VerifyingContext(Context):
 def _without_text(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as parquet
 
-    with reading(f"The artifact {path} cannot be read"), parquet.ParquetFile(path) as file:
+    with reading(f"The artifact {path} cannot be read"), parquet.ParquetFile(path, pre_buffer=False) as file:
         columns = [name for name in file.schema_arrow.names if name != _TEXT]
         return file.read(columns=columns, use_threads=False).to_pandas(use_threads=False)

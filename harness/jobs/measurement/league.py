@@ -59,14 +59,14 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
     fixed = fixed_curve(accuracy_table(scores, trajectories.correct, setting.samples), counts)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     bootstrap = bootstrap_of(shard)
-    results, replicates = metric_tables(metrics, bootstrap)
+    # The other numbers are parts of these two. To compare all of them would take most of the time of a run.
+    results, replicates = metric_tables(metrics, bootstrap, compared=_COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
     return Output(
         {
             "results": results,
             "question_results": _question_results(trajectories, metrics),
-            # The other numbers are parts of these two. To compare all of them would take most of the time of a run.
-            "replicates": replicates[replicates["metric"].isin(_COMPARED)],
+            "replicates": replicates,
             "league_points": _points(own, swept),
         }
     )

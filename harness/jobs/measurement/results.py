@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ def metric_tables(
     metrics: Mapping[str, Statistic],
     bootstrap: Bootstrap,
     by_level: Mapping[int, Mapping[str, Statistic]] | None = None,
+    compared: Collection[str] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return metrics with their 95% intervals as a table, and their bootstrap replicates as another.
 
@@ -49,15 +50,18 @@ def metric_tables(
     bootstrap : Bootstrap
     by_level : mapping of int to (mapping of str to Statistic), optional
         Metrics over the questions of each difficulty. Their replicates are not returned.
+    compared : collection of str, optional
+        The metrics whose replicates are returned. By default, these are all metrics over all questions.
     """
     import pandas as pd
 
+    kept = metrics.keys() if compared is None else [name for name in metrics if name in compared]
     groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
     estimates: dict[tuple[int | None, str], Estimate] = {}
     for level, group in groups:
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
-                estimates[level, name] = estimate(metric, bootstrap)
+                estimates[level, name] = estimate(metric, bootstrap, level is None and name in kept)
     results = pd.DataFrame(
         {
             "metric": [name for _, name in estimates],
@@ -68,9 +72,9 @@ def metric_tables(
             },
         }
     ).astype({"rows": "int32", "questions": "int32"})
-    drawn = {name: estimates[None, name].replicates for name in metrics}
+    drawn = {name: estimates[None, name].replicates for name in kept}
     counts = [len(values) for values in drawn.values()]
-    resampled = [_key_of(tuple(metric.question_ids.tolist())) for metric in metrics.values()]
+    resampled = [_key_of(tuple(metrics[name].question_ids.tolist())) for name in kept]
     replicates = pd.DataFrame(
         {
             # These arrays are repeated without making a Python object of each text.

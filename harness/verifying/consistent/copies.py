@@ -145,19 +145,15 @@ def copied(one: pd.DataFrame, other: pd.DataFrame) -> Copied | None:
     share = 0.0
     equal: list[float] = []
     equal_sets = 0
-    theirs = dict(list(other.groupby("question_id")))
-    for question, own in one.groupby("question_id"):
-        if question not in theirs:
+    for texts in _by_question(one, other):
+        m = texts.shape[1]
+        if m < 2:
             continue
-        both = own.merge(theirs[question], on="trajectory")
-        if len(both) < 2:
-            continue
-        a, b = both["text_hash_x"].to_numpy(str), both["text_hash_y"].to_numpy(str)
-        _, codes = np.unique(np.concatenate([a, b]), return_inverse=True)
-        counts = np.stack([np.bincount(part, minlength=codes.max() + 1) for part in np.split(codes, 2)])
-        m, total = len(a), counts.sum(axis=0)
+        different, codes = np.unique(texts, return_inverse=True)
+        counts = np.stack([np.bincount(part, minlength=len(different)) for part in codes.reshape(2, m)])
+        total = counts.sum(axis=0)
         samples += m
-        same += int((a == b).sum())
+        same += int((texts[0] == texts[1]).sum())
         expected += float((counts[0] * counts[1]).sum()) / (m - 1)
         doubles += int((total == 2).sum())
         crossing += int(((total == 2) & (counts[0] == 1)).sum())
@@ -182,6 +178,17 @@ def copied(one: pd.DataFrame, other: pd.DataFrame) -> Copied | None:
     ]
     best = min(found, key=lambda each: each.p_value)
     return Copied(min(1.0, best.p_value * len(found)), best.told)
+
+
+def _by_question(one: pd.DataFrame, other: pd.DataFrame) -> list[NDArray[np.int64]]:
+    """Return numbers of the texts at the places of each question that both have: arrays of shape (2, places)."""
+    import pandas as pd
+
+    both = one.merge(other, on=["question_id", "trajectory"]).sort_values("question_id", kind="stable")
+    texts = np.concatenate([both["text_hash_x"], both["text_hash_y"]])
+    numbers = pd.factorize(texts, sort=True)[0].reshape(2, len(both))
+    question = pd.factorize(both["question_id"])[0]
+    return np.split(numbers, np.flatnonzero(np.diff(question)) + 1, axis=1)
 
 
 def _probability_of_equal(total: NDArray[np.int64], m: int) -> float:
