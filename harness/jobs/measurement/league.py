@@ -59,7 +59,7 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
     fixed = fixed_curve(accuracy_table(scores, trajectories.correct, setting.samples), counts)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     bootstrap = bootstrap_of(shard)
-    # The other numbers are parts of these two. To compare all of them would take most of the time of a run.
+    # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables(metrics, bootstrap, compared=_COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
     return Output(

@@ -55,13 +55,15 @@ def metric_tables(
     """
     import pandas as pd
 
-    kept = metrics.keys() if compared is None else [name for name in metrics if name in compared]
+    chosen = [name for name in metrics if compared is None or name in compared]
     groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
     estimates: dict[tuple[int | None, str], Estimate] = {}
     for level, group in groups:
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
-                estimates[level, name] = estimate(metric, bootstrap, level is None and name in kept)
+                estimates[level, name] = estimate(
+                    metric, bootstrap, compared=level is None and name in chosen
+                )
     results = pd.DataFrame(
         {
             "metric": [name for _, name in estimates],
@@ -72,9 +74,9 @@ def metric_tables(
             },
         }
     ).astype({"rows": "int32", "questions": "int32"})
-    drawn = {name: estimates[None, name].replicates for name in kept}
+    drawn = {name: estimates[None, name].replicates for name in chosen}
     counts = [len(values) for values in drawn.values()]
-    resampled = [_key_of(tuple(metrics[name].question_ids.tolist())) for name in kept]
+    resampled = [_key_of(tuple(metrics[name].question_ids.tolist())) for name in chosen]
     replicates = pd.DataFrame(
         {
             # These arrays are repeated without making a Python object of each text.

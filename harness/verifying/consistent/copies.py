@@ -186,7 +186,7 @@ def _by_question(one: pd.DataFrame, other: pd.DataFrame) -> list[NDArray[np.int6
 
     both = one.merge(other, on=["question_id", "trajectory"]).sort_values("question_id", kind="stable")
     texts = np.concatenate([both["text_hash_x"], both["text_hash_y"]])
-    numbers = pd.factorize(texts, sort=True)[0].reshape(2, len(both))
+    numbers = pd.factorize(texts)[0].reshape(2, len(both))
     question = pd.factorize(both["question_id"])[0]
     return np.split(numbers, np.flatnonzero(np.diff(question)) + 1, axis=1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -174,20 +173,11 @@ def _consistent(subject: Subject, asked: Asked, supplied: Supplied, seed: int, t
     yield check_wiring(subject)
     yield from _guarded("questions of the data sets", lambda: check_questions(subject))
     yield from _guarded("test and calibration questions", lambda: [check_disjoint(subject)])
-    # This process only waits for others meanwhile, so it makes the checks of samples.
-    with ThreadPoolExecutor(1) as beside:
-        of_samples = beside.submit(_of_samples, subject, supplied.against)
-        found = examined(subject, asked.workers, supplied.plugin_files, told.examined, asked.results, seed)
+    found = examined(subject, asked.workers, supplied.plugin_files, told.examined, asked.results, seed)
     yield from check_artifacts(subject, found)
-    yield from of_samples.result()
-
-
-def _of_samples(subject: Subject, against: Sequence[Path]) -> list[Check]:
-    return [
-        *_guarded("one grade for an answer", lambda: [check_answers(subject)]),
-        *_guarded("copied trajectories", lambda: [check_copies(subject, against)]),
-        *_guarded("chances of success", lambda: check_chances(subject)),
-    ]
+    yield from _guarded("one grade for an answer", lambda: [check_answers(subject)])
+    yield from _guarded("copied trajectories", lambda: [check_copies(subject, supplied.against)])
+    yield from _guarded("chances of success", lambda: check_chances(subject))
 
 
 def _guarded(name: str, make: Callable[[], Iterable[Check]]) -> list[Check]:

@@ -41,6 +41,18 @@ def world(seed: int = 0, questions: int = 40) -> tuple[Curve, Curve]:
     return curve(spent, own), curve(np.tile(counts.astype(float), (questions, 1)), fixed)
 
 
+def numbers() -> dict[str, CurveStatistic]:
+    own, fixed = world()
+    ids = np.arange(own.questions)
+    return {
+        "accuracy": AccuracyAt(ids, own, 4.0),
+        "area": Area(ids, own, MOST),
+        "gain": AreaGain(ids, own, fixed, MOST),
+        "samples": SamplesTo(ids, own, fixed, MOST, 0.95),
+        "saving": Saving(ids, own, fixed, MOST, 0.95),
+    }
+
+
 points = st.lists(
     st.tuples(st.floats(1, MOST), st.floats(0, 1)), min_size=2, max_size=6, unique_by=lambda point: point[0]
 ).map(sorted)
@@ -93,21 +105,23 @@ def test_a_strategy_that_draws_half_as_many_saves_half() -> None:
 
 @pytest.mark.parametrize("kind", ["accuracy", "area", "gain"])
 def test_linearised_values_have_the_number_as_their_mean_and_its_spread(kind: str) -> None:
-    own, fixed = world()
-    ids = np.arange(own.questions)
-    statistics: dict[str, CurveStatistic] = {
-        "accuracy": AccuracyAt(ids, own, 4.0),
-        "area": Area(ids, own, MOST),
-        "gain": AreaGain(ids, own, fixed, MOST),
-    }
-    statistic = statistics[kind]
+    statistic = numbers()[kind]
     values = statistic.linearised()
     assert values.mean() == pytest.approx(statistic.value(), abs=1e-9)
-    weights = Bootstrap(replicates=2000, seed=1).weights(own.questions)
+    weights = Bootstrap(replicates=2000, seed=1).weights(len(values))
     replicates = statistic.values(weights)
-    first_order = weights @ values / own.questions
+    first_order = weights @ values / len(values)
     assert first_order.std() == pytest.approx(replicates.std(), rel=0.1)
     assert np.corrcoef(first_order, replicates)[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("kind", ["accuracy", "area", "gain", "samples", "saving"])
+def test_an_interval_is_the_same_whether_or_not_the_number_is_compared(kind: str) -> None:
+    metric = numbers()[kind]
+    bootstrap = Bootstrap(replicates=100, seed=0)
+    compared, alone = estimate(metric, bootstrap), estimate(metric, bootstrap, compared=False)
+    assert (compared.value, compared.low, compared.high) == (alone.value, alone.low, alone.high)
+    assert len(compared.replicates) == 100
 
 
 def test_intervals_of_a_gain_cover_the_truth() -> None:
