@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from prmcal.db.overview.averages import PLACE
 from prmcal.db.overview.types import Quantity
-from prmcal.db.statistics.bootstrap import Bootstrap, weighted_totals
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import percentile_interval
+from prmcal.resamples import weighted_totals
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
+from prmcal.resamples import weighted_totals
 
 __all__ = [
     "Bootstrap",
@@ -27,7 +28,6 @@ __all__ = [
     "counted_once",
     "estimate",
     "question_totals",
-    "weighted_totals",
 ]
 
 
@@ -287,10 +287,3 @@ def question_totals(
 ) -> NDArray[np.float64]:
     """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
     return np.bincount(index, weights=quantity, minlength=questions).astype(np.float64)
-
-
-def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute totals under each replicate: (replicates, questions) by (questions, ...) gives (replicates, ...)."""
-    # Not `@`: BLAS may change the order of summation with the number of threads, and results must not change.
-    product: NDArray[np.float64] = np.einsum("rq,q...->r...", weights, totals)
-    return product

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, weighted_totals
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval
+from prmcal.resamples import weighted_totals
 
 __all__ = ["Curve"]
 

@@ -21,7 +21,7 @@ from prmcal.harness.bundles.digests import table_digests
 from prmcal.harness.bundles.format import About, BundledFile, Submission, TableDigest
 from prmcal.harness.bundles.signatures import Signer, sign, signer_of
 from prmcal.harness.bundles.unpacking import check_unpacked, submission_of, unpack
-from prmcal.harness.bundles.writing import Bundled, Written, bundled, write_bundle
+from prmcal.harness.bundles.writing import Bundled, bundled, write_bundle
 
 __all__ = [
     "About",
@@ -30,7 +30,6 @@ __all__ = [
     "Signer",
     "Submission",
     "TableDigest",
-    "Written",
     "bundled",
     "check_unpacked",
     "sign",

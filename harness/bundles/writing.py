@@ -31,12 +31,12 @@ from prmcal.harness.scheduling.failures import Failure, read_failures, write_fai
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Store, storage_errors
 
-__all__ = ["Bundled", "Written", "bundled", "write_bundle"]
+__all__ = ["Bundled", "bundled", "write_bundle"]
 
 
 @dataclass(frozen=True)
 class Bundled:
-    """A bundle before it is written.
+    """What a bundle contains.
 
     Attributes
     ----------
@@ -44,34 +44,13 @@ class Bundled:
     cells, failed : int
         The number of its cells, and of those among them that failed.
     entries : dict of str to Path or bytes
-        All files of the bundle, with submission.json and without its signature.
+        All files of the bundle.
     """
 
     submission: Submission
     cells: int
     failed: int
     entries: dict[str, Path | bytes]
-
-
-@dataclass(frozen=True)
-class Written:
-    """A bundle that was written.
-
-    Attributes
-    ----------
-    path : Path
-    size : int
-        Bytes.
-    submission : Submission
-    cells, failed : int
-        The number of its cells, and of those among them that failed.
-    """
-
-    path: Path
-    size: int
-    submission: Submission
-    cells: int
-    failed: int
 
 
 def write_bundle(
@@ -83,7 +62,7 @@ def write_bundle(
     models: bool = False,
     key: Path | None = None,
     with_paths: bool = False,
-) -> Written:
+) -> Bundled:
     """Write cells of a run and all that is behind them into one file. Equal arguments give equal bytes.
 
     Parameters
@@ -114,21 +93,23 @@ def write_bundle(
         If the disk is full or not writable.
     """
     made = bundled(directory, cells, about, texts, models, with_paths)
-    entries = made.entries
-    submission = made.submission
     if key is not None:
-        entries[SIGNATURE_FILE], signer = sign(submission.to_bytes(), key)
-        submission = replace(submission, signed_by=signer.fingerprint)
+        signature, signer = sign(made.submission.to_bytes(), key)
+        made = replace(
+            made,
+            submission=replace(made.submission, signed_by=signer.fingerprint),
+            entries={**made.entries, SIGNATURE_FILE: signature},
+        )
     with storage_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
         temporary = out.with_name(f".{out.name}.{os.getpid()}")
         try:
             with temporary.open("wb") as file:
-                write_archive(entries, file)
+                write_archive(made.entries, file)
             temporary.replace(out)
         finally:
             temporary.unlink(missing_ok=True)
-    return Written(out, out.stat().st_size, submission, made.cells, made.failed)
+    return made
 
 
 def bundled(

@@ -287,7 +287,7 @@ class CalibrationMetricsParameters(MeasuringParameters):
     """
 
     kind = "calibration_metrics"
-    version = 6
+    version = 7
     bins: int
     terminal: bool
     bootstrap: Resampling
@@ -308,7 +308,7 @@ class StrategyParameters(MeasuringParameters):
     """
 
     kind = "strategy"
-    version = 2
+    version = 3
     samples: int
     target: float | None
     level: float | None
@@ -322,6 +322,7 @@ class LeagueParameters(MeasuringParameters):
     """Compute the whole curve of a strategy, for budgets of up to N = `samples`, at a level beta if it has one."""
 
     kind = "league"
+    version = 2
     samples: int
     level: float | None
     strategy: PluginReference
@@ -334,7 +335,7 @@ class CurvesParameters(MeasuringParameters):
     """Compute accuracy against budget for budgets of up to N = `samples`."""
 
     kind = "curves"
-    version = 4
+    version = 5
     samples: int
     bootstrap: Resampling
     data: QuestionSlice
@@ -345,7 +346,7 @@ class SearchResultsParameters(MeasuringParameters):
     """Compare a search with the search of fixed width."""
 
     kind = "search_results"
-    version = 2
+    version = 3
     bootstrap: Resampling
     data: QuestionSlice
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.statistics.bootstrap import Statistic, weighted_totals
+from prmcal.db.statistics.bootstrap import Statistic
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.spending import Curve
-from prmcal.registry.metrics.kept import kept
+from prmcal.resamples import kept, weighted_totals
 
 __all__ = [
     "AccuracyAt",
@@ -30,15 +30,21 @@ __all__ = [
     "CurveStatistic",
     "SamplesTo",
     "Saving",
+    "SmoothStatistic",
     "accuracy_at",
     "area_of",
     "samples_to",
 ]
 
 Means = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Mean costs and accuracies of a curve."""
+"""Mean costs and accuracies of a curve, each of shape (replicates, points)."""
 
-_SMALL_WEIGHT = 1e-5
+OneCurve = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Mean costs and accuracies of a curve, each of shape (points,)."""
+
+Slopes = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Derivatives of a number by the mean cost and by the mean accuracy of each point, each of shape (points,)."""
+
 _NARROW = 1e-6
 
 
@@ -66,6 +72,19 @@ def accuracy_at(
     share = np.clip(share, 0.0, 1.0)
     found: NDArray[np.float64] = (1 - share) * accuracies[rows, right - 1] + share * accuracies[rows, right]
     return found
+
+
+def _accuracy_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], budget: float) -> Slopes:
+    """Return the derivatives of :func:`accuracy_at` for one curve: by the cost and by the accuracy of each point."""
+    by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)
+    right = min(max(int((cost <= budget).sum()), 1), len(cost) - 1)
+    width = cost[right] - cost[right - 1]
+    share = min((budget - cost[right - 1]) / width, 1.0) if width > 0 else 1.0
+    by_accuracy[right - 1], by_accuracy[right] = 1 - share, share
+    if 0 < share < 1:
+        slope = (accuracy[right] - accuracy[right - 1]) / width
+        by_cost[right - 1], by_cost[right] = -slope * (1 - share), -slope * share
+    return by_cost, by_accuracy
 
 
 def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
@@ -96,6 +115,29 @@ def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum
     return areas
 
 
+def _area_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> Slopes:
+    """Return the derivatives of :func:`area_of` for one curve: by the cost and by the accuracy of each point."""
+    left, right, low, high = cost[:-1], cost[1:], accuracy[:-1], accuracy[1:]
+    width, wide = right - left, right > left * (1 + _NARROW)
+    logs = np.log1p(width / left)
+    slope, mean_log = (
+        np.divide(each, width, out=np.zeros_like(width), where=wide) for each in (high - low, left * logs)
+    )
+    middle, on_line = (
+        (low + high) / 2,
+        low - slope * left,
+    )  # The accuracy that the line would have at no cost.
+    by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)
+    by_cost[:-1] += np.where(wide, -slope * (logs + mean_log) - on_line / left, -middle / left)
+    by_cost[1:] += np.where(wide, slope * mean_log + on_line / right, middle / right)
+    by_accuracy[:-1] += np.where(wide, logs + mean_log - 1, logs / 2)
+    by_accuracy[1:] += np.where(wide, 1 - mean_log, logs / 2)
+    if cost[-1] < maximum:
+        by_accuracy[-1] += np.log(maximum / cost[-1])
+        by_cost[-1] -= accuracy[-1] / cost[-1]
+    return by_cost / np.log(maximum), by_accuracy / np.log(maximum)
+
+
 def samples_to(
     costs: NDArray[np.float64], accuracies: NDArray[np.float64], wanted: NDArray[np.float64], maximum: int
 ) -> NDArray[np.float64]:
@@ -122,26 +164,17 @@ def samples_to(
 
 
 @lru_cache(maxsize=4)  # All numbers of a curve need the same means.
-def _means(curve: Curve) -> Callable[[NDArray[np.float64]], Means]:
+def _means_of(curve: Curve) -> Callable[[NDArray[np.float64]], Means]:
     """Return a function from weights to the mean costs, ascending, and accuracies: both (replicates, points)."""
+    both = np.stack([curve.costs, curve.accuracies], axis=1)
 
     def means(weights: NDArray[np.float64]) -> Means:
-        totals = weights.sum(axis=1, keepdims=True)
-        cost = weighted_totals(weights, curve.costs) / totals
-        accuracy = weighted_totals(weights, curve.accuracies) / totals
+        found = weighted_totals(weights, both) / weights.sum(axis=1)[:, None, None]
+        cost, accuracy = found[:, 0], found[:, 1]
         order = np.argsort(cost, axis=1, kind="stable")
         return np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)
 
     return kept(means)
-
-
-@lru_cache(maxsize=4)
-def _moved_weights(questions: int) -> NDArray[np.float64]:
-    """Return ones in which one weight of each row is larger, then smaller: (2 questions, questions)."""
-    small = _SMALL_WEIGHT * np.eye(questions)
-    weights = np.concatenate([1 + small, 1 - small])
-    weights.setflags(write=False)
-    return weights
 
 
 class CurveStatistic(Statistic):
@@ -154,10 +187,6 @@ class CurveStatistic(Statistic):
         The curves, each with pass@1 as its first point.
     """
 
-    needs_replicates = False
-    bounded = False
-    """Whether the number is an accuracy in [0, 1]. Its interval then stays in this range."""
-
     def __init__(self, question_ids: ArrayLike, *curves: Curve) -> None:
         self.question_ids = np.asarray(question_ids)
         self.curves = curves
@@ -165,22 +194,49 @@ class CurveStatistic(Statistic):
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the number under each row of `weights`."""
-        return self.of([_means(curve)(weights) for curve in self.curves])
+        return self.of([_means_of(curve)(weights) for curve in self.curves])
 
     @abstractmethod
     def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
 
+
+class SmoothStatistic(CurveStatistic):
+    """A number of curves whose interval is that of the mean of one value for each question."""
+
+    needs_replicates = False
+    bounded = False
+    """Whether the number is an accuracy in [0, 1]. Its interval then stays in this range."""
+
+    @abstractmethod
+    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
+        """Return the derivatives of the number by the mean cost and by the mean accuracy of each point.
+
+        Parameters
+        ----------
+        curves : sequence of (cost, accuracy)
+            Both of shape (points,), with ascending costs.
+        """
+
     def linearised(self) -> NDArray[np.float64]:
         """Return one value for each question, of shape (questions,), whose mean is the number.
 
-        To first order, the mean under any weights is the number under these weights. The values are the derivatives by
-        the weights, taken as finite differences.
+        To first order, the mean under any weights is the number under these weights.
         """
-        n = len(self.question_ids)
-        moved = self.values(_moved_weights(n))
-        slopes = (moved[:n] - moved[n:]) / (2 * _SMALL_WEIGHT)
-        return np.asarray(self.value() + n * (slopes - slopes.mean()), dtype=np.float64)
+        return self._linearised
+
+    @cached_property
+    def _linearised(self) -> NDArray[np.float64]:
+        values = np.full(len(self.question_ids), self.value())
+        orders = [np.argsort(curve.cost, kind="stable") for curve in self.curves]
+        means = [
+            (curve.cost[order], curve.accuracy[order])
+            for curve, order in zip(self.curves, orders, strict=True)
+        ]
+        for curve, order, slopes in zip(self.curves, orders, self.slopes(means), strict=True):
+            for each, slope in zip((curve.costs, curve.accuracies), slopes, strict=True):
+                values += ((each - each.mean(axis=0))[:, order] * slope).sum(axis=1)
+        return values
 
     def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
         """Return the ends of the interval of the mean of the linearised values."""
@@ -190,7 +246,7 @@ class CurveStatistic(Statistic):
         return min(float(low), value), max(float(high), value)
 
 
-class AccuracyAt(CurveStatistic):
+class AccuracyAt(SmoothStatistic):
     """Accuracy at a mean number of samples."""
 
     bounded = True
@@ -203,8 +259,12 @@ class AccuracyAt(CurveStatistic):
         """Compute the accuracy at the budget; see :func:`accuracy_at`."""
         return accuracy_at(*curves[0], self.budget)
 
+    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
+        """Return the derivatives of the accuracy."""
+        return [_accuracy_slopes(*curves[0], self.budget)]
 
-class Area(CurveStatistic):
+
+class Area(SmoothStatistic):
     """Mean accuracy over budgets from 1 to N samples; see :func:`area_of`."""
 
     bounded = True
@@ -217,8 +277,12 @@ class Area(CurveStatistic):
         """Compute the area."""
         return area_of(*curves[0], self.maximum)
 
+    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
+        """Return the derivatives of the area."""
+        return [_area_slopes(*curves[0], self.maximum)]
 
-class AreaGain(CurveStatistic):
+
+class AreaGain(SmoothStatistic):
     """Area under a curve minus that under another one, such as that of a fixed number of samples."""
 
     def __init__(self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int) -> None:
@@ -230,14 +294,17 @@ class AreaGain(CurveStatistic):
         own, fixed = (area_of(*each, self.maximum) for each in curves)
         return own - fixed
 
+    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
+        """Return the derivatives of the difference."""
+        own, (by_cost, by_accuracy) = (_area_slopes(*each, self.maximum) for each in curves)
+        return [own, (-by_cost, -by_accuracy)]
+
 
 class SamplesTo(CurveStatistic):
     """The smallest budget with a share of the accuracy of a fixed N; N if there is none. See :func:`samples_to`.
 
     Its interval is that of the percentiles of the bootstrap, since the number is not smooth where a curve is flat.
     """
-
-    needs_replicates = True
 
     def __init__(
         self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float

@@ -13,7 +13,6 @@ from prmcal.db.statistics.bootstrap import (
     Ratio,
     Statistic,
     counted_once,
-    weighted_totals,
 )
 from prmcal.db.statistics.intervals import (
     Ends,
@@ -26,6 +25,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.resamples import weighted_totals
 
 __all__ = ["statistic_of"]
 

@@ -224,8 +224,8 @@ class Store:
         with suppress(OSError):  # not empty, or it does not exist
             self.checkpoints(ref).parent.rmdir()
 
-    def read(self, kind: str, key: str, table: str) -> pa.Table:
-        """Read a table of an artifact.
+    def read(self, kind: str, key: str, table: str, leave_out: str | None = None) -> pa.Table:
+        """Read a table of an artifact, without the column `leave_out` if it has one.
 
         Raises
         ------
@@ -239,7 +239,10 @@ class Store:
             reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
             parquet.ParquetFile(path, pre_buffer=False) as file,
         ):
-            return file.read(use_threads=False)  # Tables are small, and threads take longer to start.
+            columns = [name for name in file.schema_arrow.names if name != leave_out]
+            return file.read(
+                columns, use_threads=False
+            )  # Tables are small, and threads take longer to start.
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders of killed runs. The caller must hold the lock of the folder."""

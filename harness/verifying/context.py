@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.errors import DataError
@@ -15,7 +14,6 @@ from prmcal.harness.planning.plan import PlannedQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,16 +63,9 @@ class VerifyingContext(Context):
             if len(self._kept) == _KEPT:
                 self._kept.popitem(last=False)
             frames = [
-                _without_text(self.store.folder(ref.kind, ref.key) / f"{table}.parquet") for ref in refs
+                self.store.read(ref.kind, ref.key, table, leave_out=_TEXT).to_pandas(use_threads=False)
+                for ref in refs
             ]
             self._kept[key] = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         self._kept.move_to_end(key)
         return self._kept[key].copy(deep=False)  # With copy-on-write, a job cannot change what is kept.
-
-
-def _without_text(path: Path) -> pd.DataFrame:
-    import pyarrow.parquet as parquet
-
-    with reading(f"The artifact {path} cannot be read"), parquet.ParquetFile(path, pre_buffer=False) as file:
-        columns = [name for name in file.schema_arrow.names if name != _TEXT]
-        return file.read(columns=columns, use_threads=False).to_pandas(use_threads=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AbsoluteSum", "Known", "QuestionRatio", "UnderWeights", "weighted_totals"]
+__all__ = ["AbsoluteSum", "Known", "QuestionRatio", "UnderWeights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class UnderWeights:
 
     It is computed for every resample, usually 2,000 times, and for one row of ones. Use sums over the rows of each
     question where possible, so that the cost does not grow with the rows: see `rows.totals` and
-    :func:`prmcal.registry.contracts.measured.weighted_totals`.
+    :func:`prmcal.resamples.weighted_totals`.
 
     Attributes
     ----------
@@ -85,10 +85,3 @@ class Known:
     """
 
     value: float
-
-
-def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up totals of questions under weights: (resamples, questions) by (questions, ...) gives (resamples, ...)."""
-    # Not `@`: BLAS may change the order of summation with the number of threads, and results must not change.
-    product: NDArray[np.float64] = np.einsum("rq,q...->r...", weights, totals)
-    return product

@@ -7,9 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import weighted_totals
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.kept import kept
+from prmcal.resamples import kept, weighted_totals
 
 __all__ = ["BinTotals", "bin_totals", "equal_width"]
 

@@ -17,10 +17,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import UnderWeights, weighted_totals
+from prmcal.registry.contracts.measured import UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.kept import kept
+from prmcal.resamples import kept, weighted_totals
 
 __all__ = ["Discrimination", "Miscalibration", "Uncertainty"]
 
@@ -90,43 +90,40 @@ class Uncertainty(Metric):
 class _Scores:
     """The scores S of the rewards, of their isotonic recalibration and of a constant, under weights of questions.
 
-    Prefixes with equal rewards get equal recalibrated rewards. Therefore they are first added up: those of a question,
-    which have the same weight, once and for all, and then the follow-ups n and successes of each distinct reward in a
-    resample.
+    Some neighbours get equal recalibrated rewards under all weights: see :func:`_runs`. They are added up once, before
+    resamples are recalibrated.
     """
 
     def __init__(self, rows: PrefixRows) -> None:
-        n, y = rows.follow_ups.astype(np.float64), rows.success_rate
-        self._follow_ups, self._successes, self._squares, self._errors = (
-            rows.totals(each) for each in (n, n * y, n * y**2, n * (rows.reward - y) ** 2)
-        )
-        order = np.lexsort((rows.question_index, rows.reward))
-        reward, question = rows.reward[order], rows.question_index[order]
-        new_reward = np.diff(reward, prepend=-1.0) > 0
-        starts = np.flatnonzero(new_reward | (np.diff(question, prepend=-1) != 0))
-        self._question = question[starts]
-        self._n, self._k = (np.add.reduceat(each[order], starts) for each in (n, n * y))
-        self._starts = np.flatnonzero(new_reward[starts])
+        n, k, y = rows.follow_ups.astype(np.float64), rows.successes.astype(np.float64), rows.success_rate
+        totals = np.stack([rows.totals(each) for each in (n, k, k * y, n * (rows.reward - y) ** 2)], axis=1)
+        self._under = kept(lambda weights: weighted_totals(weights, totals).T)
+        run = _runs(rows.reward, y)
+        runs, questions = int(run.max()) + 1, len(rows.question_ids)
+        cell = rows.question_index * runs + run
+        self._of_runs = [
+            np.bincount(cell, weights=each, minlength=questions * runs).reshape(questions, runs)
+            for each in (n, k)
+        ]
         self.isotonic = kept(self._isotonic)
 
     def of_rewards(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute S(r) under each row of `weights`."""
-        return weighted_totals(weights, self._errors) / weighted_totals(weights, self._follow_ups)
+        n, _, _, errors = self._under(weights)
+        return np.asarray(errors / n, dtype=np.float64)
 
     def constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute S(c) under each row of `weights`: the variance of the success rates."""
-        n, k, squares = (
-            weighted_totals(weights, each) for each in (self._follow_ups, self._successes, self._squares)
-        )
+        n, k, squares, _ = self._under(weights)
         variance: NDArray[np.float64] = np.maximum(squares / n - (k / n) ** 2, 0.0)
         return variance
 
     def _isotonic(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute S(isotonic) under each row of `weights`."""
-        together = max(1, _ELEMENTS // len(self._question))
+        together = max(1, _ELEMENTS // self._of_runs[0].shape[1])
         parts = [weights[first : first + together] for first in range(0, len(weights), together)]
         explained = np.concatenate([self._explained(part) for part in parts])
-        n, squares = (weighted_totals(weights, each) for each in (self._follow_ups, self._squares))
+        n, _, squares, _ = self._under(weights)
         scores: NDArray[np.float64] = np.maximum(squares - explained, 0.0) / n
         return scores
 
@@ -137,22 +134,34 @@ class _Scores:
         """
         from scipy.optimize import isotonic_regression  # It takes long to import, and plans do not need it.
 
-        own = np.take(weights, self._question, axis=1)
-        n, k = own * self._n, own * self._k
-        if len(self._starts) < len(self._question):
-            n, k = (np.add.reduceat(each, self._starts, axis=1) for each in (n, k))
         # All resamples are fitted at once, with NaN before each. It is not above any number, so nothing is pooled
-        # across it.
-        n, k = (
-            np.pad(each, ((0, 0), (1, 0)), constant_values=first).ravel()
-            for each, first in ((n, 1.0), (k, np.nan))
-        )
+        # across it. Counts are whole numbers, whose sums are exact in any order.
+        counts = np.empty((2, len(weights), self._of_runs[0].shape[1] + 1))
+        counts[0, :, 0], counts[1, :, 0] = 1.0, np.nan
+        counts[:, :, 1:] = [weights @ each for each in self._of_runs]
+        n, k = counts.reshape(2, -1)
         there = np.flatnonzero(n > 0)
         n, rate = n[there], k[there] / n[there]
         explained = n * isotonic_regression(rate, weights=n).x ** 2
         starts = np.flatnonzero(np.isnan(rate))
         explained[starts] = 0.0
         return np.add.reduceat(explained, starts)
+
+
+def _runs(reward: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the run of each row, numbered from 0 by ascending rewards, of shape (rows,).
+
+    Rows of a run have equal recalibrated rewards under all weights. These are rows with equal rewards, and neighbours
+    of which those with the larger rewards do not have larger success rates.
+    """
+    order = np.argsort(reward, kind="stable")
+    new = np.diff(reward[order], prepend=-1.0) > 0
+    starts = np.flatnonzero(new)
+    lowest, highest = (each.reduceat(y[order], starts) for each in (np.minimum, np.maximum))
+    new[starts[1:]] = lowest[:-1] < highest[1:]
+    run = np.empty(len(order), np.intp)
+    run[order] = np.cumsum(new) - 1
+    return run
 
 
 @lru_cache(maxsize=2)

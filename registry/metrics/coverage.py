@@ -72,19 +72,22 @@ def _covered(
         return covered
     reward, weight = rows.reward[unknown], weights[unknown]
     group = _equal_mass(reward, weight)
-    counts = np.stack([rows.successes[unknown], rows.follow_ups[unknown]])
-    outcomes, outcome = np.unique(counts, axis=1, return_inverse=True)
-    groups, kinds = int(group.max()) + 1, outcomes.shape[1]
+    successes, follow_ups = rows.successes[unknown], rows.follow_ups[unknown]
+    base = int(follow_ups.max()) + 1
+    outcomes, outcome = np.unique(follow_ups * base + successes, return_inverse=True)
+    groups, kinds = int(group.max()) + 1, len(outcomes)
     mass = np.bincount(group * kinds + outcome, weights=weight, minlength=groups * kinds).astype(np.float64)
-    mixing = fit_mixing(mass.reshape(groups, kinds), outcomes[0], outcomes[1])
+    mixing = fit_mixing(mass.reshape(groups, kinds), outcomes % base, outcomes // base)
 
     above, relative = share_above(reward), mixing.relative[group, outcome]
-    posterior: NDArray[np.float64] = np.einsum("rg,rg,rg->r", above, relative, mixing.density[group])
+    posterior: NDArray[np.float64] = (above * relative * mixing.density[group]).sum(axis=1)
     # The derivative of the weighted sum of posteriors by the density of a group, and by the mass of an outcome.
     change = weight[:, None] * relative * (above - posterior[:, None])
-    by_density = np.einsum("rb,rg->bg", (group[:, None] == np.arange(groups)).astype(np.float64), change)
-    by_mass = np.einsum("bg,bog->bo", by_density, mixing.slopes)
-    covered[unknown] = posterior + by_mass[group, outcome]
+    order = np.argsort(group, kind="stable")
+    by_density = np.add.reduceat(
+        change[order], np.searchsorted(group, np.arange(groups), sorter=order), axis=0
+    )
+    covered[unknown] = posterior + mixing.by_mass(by_density)[group, outcome]
     return covered
 
 

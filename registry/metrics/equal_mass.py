@@ -2,85 +2,85 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.resamples import weighted_totals
 
 __all__ = ["EqualMass"]
 
-_RESAMPLES = 500
-"""Resamples that are processed at once, at most."""
-_ELEMENTS = 8_000_000
-"""Sums at the ends of groups that are kept at once. They take 128 MB."""
 _ROWS = 32
-"""Rows whose weights are multiplied at once. With the resamples they fit into a processor's cache."""
+"""Rows in a block, about: it has all rows of the groups that begin in it. A larger group is a block of its own."""
 
 
 class EqualMass:
-    """Rows sorted by their rewards. Their mass and errors are added up to every cut between bins.
+    """Rows sorted by their rewards, whose mass and errors are added up to every cut between bins.
 
-    Rows with equal rewards are a group, which a cut divides in proportion.
+    Rows with equal rewards are a group, which a cut divides in proportion. Groups are taken together in blocks. Mass
+    and errors are first added up to each block, and then only within the blocks in which a resample has a cut.
     """
 
     def __init__(self, rows: PrefixRows, bins: int) -> None:
-        self._cuts = np.arange(bins + 1) / bins
+        self._inner_cuts = np.arange(1, bins) / bins
         order = np.argsort(rows.reward, kind="stable")
         self._question = rows.question_index[order]
-        error = (rows.reward - rows.success_rate)[order]
-        self._mass_and_error = np.stack([np.ones(len(error)), error], axis=1)[:, :, None]
-        self._group = np.cumsum(np.diff(rows.reward[order], prepend=-1.0) > 0)
+        self._error = (rows.reward - rows.success_rate)[order]
+        new_group = np.diff(rows.reward[order], prepend=-1.0) > 0
+        self._group = np.cumsum(new_group)
+        group_starts = np.flatnonzero(new_group)
+        large = np.diff(group_starts, append=len(order)) >= _ROWS
+        starts = group_starts[(np.diff(group_starts // _ROWS, prepend=-1) > 0) | large]
+        self._blocks = [slice(*each) for each in pairwise([*starts.tolist(), len(order)])]
+        block = np.searchsorted(starts, np.arange(len(order)), side="right")
+        questions, ends = len(rows.question_ids), len(starts) + 1
+        each = [
+            np.bincount(self._question * ends + block, weights=values, minlength=questions * ends)
+            for values in (np.ones(len(order)), self._error)
+        ]
+        self._up_to_blocks = np.stack(each, axis=1).reshape(questions, ends, 2).cumsum(axis=1)
 
     def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of r - y over each bin, divided by the mass. Its shape is (resamples, bins)."""
-        errors = np.empty((len(weights), len(self._cuts) - 1))
-        ends = self._group[-1] + 1
-        together = max(min(len(weights), _RESAMPLES, _ELEMENTS // ends), 1)
-        room = np.zeros((ends, 2, together))
-        for first in range(0, len(weights), together):
-            own = np.ascontiguousarray(weights[first : first + together].T)
-            at_ends = room[:, :, : own.shape[1]]
-            self._add_up(own, at_ends)
-            at_cuts = _interpolated(at_ends[:, 0], at_ends[:, 1], self._cuts)
-            errors[first : first + together] = (np.diff(at_cuts, axis=0) / at_ends[-1, 0]).T
-        return errors
+        up_to_blocks = weighted_totals(weights, self._up_to_blocks)
+        mass, error = np.moveaxis(up_to_blocks, 2, 0)
+        wanted = self._inner_cuts * mass[:, -1:]
+        block = np.count_nonzero(mass[:, 1:, None] <= wanted[:, None], axis=1)
+        by_block = np.argsort(block, axis=None, kind="stable")
+        ends_of_blocks = np.bincount(block.ravel(), minlength=len(self._blocks)).cumsum()[:-1]
+        at_cuts = np.empty(wanted.shape)
+        for number, places in enumerate(np.split(by_block, ends_of_blocks)):
+            if not len(places):
+                continue
+            rows, resample, cut = self._blocks[number], *np.divmod(places, wanted.shape[1])
+            both = up_to_blocks[resample, number : number + 2]
+            if self._group[rows.start] < self._group[rows.stop - 1]:  # It has several groups.
+                own = weights.take(resample, axis=0).take(self._question[rows], axis=1)
+                both = both[:, :1] + weighted_totals(own, self._up_to_groups(rows))
+            x, y = np.moveaxis(both, 2, 0)
+            at_cuts[resample, cut] = _interpolated(x, y, wanted[resample, cut])
+        ends = np.concatenate([np.zeros((len(weights), 1)), at_cuts, error[:, -1:]], axis=1)
+        return np.asarray(np.diff(ends, axis=1) / mass[:, -1:], dtype=np.float64)
 
-    def _add_up(self, weights: NDArray[np.float64], at_ends: NDArray[np.float64]) -> None:
-        """Write the mass and the error of all rows up to the end of each group into (groups + 1, 2, resamples)."""
-        running = np.zeros(at_ends.shape[1:])
-        for first in range(0, len(self._question), _ROWS):
-            rows = slice(first, first + _ROWS)
-            added = weights[self._question[rows]][:, None] * self._mass_and_error[rows]
-            for group, row in zip(self._group[rows].tolist(), added, strict=True):
-                running = np.add(running, row, out=at_ends[group])  # The last row of a group remains.
+    def _up_to_groups(self, rows: slice) -> NDArray[np.float64]:
+        """Return what each row of a block adds to mass and error up to each group: (rows, groups + 1, 2)."""
+        group = self._group[rows]
+        adds = (group[:, None] < np.arange(group[0], group[-1] + 2)).astype(np.float64)
+        return np.stack([adds, adds * self._error[rows, None]], axis=2)
 
 
 def _interpolated(
-    x: NDArray[np.float64], y: NDArray[np.float64], shares: NDArray[np.float64]
+    x: NDArray[np.float64], y: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the function through the points of each column at shares of its largest x.
+    """Return the function through the points of each row of x and y, of shape (rows, points), at the wanted x.
 
-    Parameters
-    ----------
-    x, y : ndarray of shape (points, columns)
-        Ascending x from 0. Of points with equal x, y is equal too.
-    shares : ndarray of shape (shares,)
-
-    Returns
-    -------
-    ndarray of shape (shares, columns)
+    x does not descend. The wanted x, of shape (rows,), is at least the first one and below the last one.
     """
-    column = np.arange(x.shape[1])
-    wanted = shares[:, None] * x[-1]
-    # Halve the points between the last one that is not above the wanted x, and one that is, or the end.
-    left, right = np.zeros(wanted.shape, dtype=np.intp), np.full(wanted.shape, len(x))
-    while np.any(right - left > 1):
-        middle = (left + right) // 2
-        reached = x[middle, column] <= wanted
-        left, right = np.where(reached, middle, left), np.where(reached, right, middle)
-    above = np.minimum(left + 1, len(x) - 1)
-    width = x[above, column] - x[left, column]
-    rise = y[above, column] - y[left, column]
-    slope = np.divide(rise, width, out=np.zeros_like(width), where=width > 0)
-    found: NDArray[np.float64] = slope * (wanted - x[left, column]) + y[left, column]
-    return found
+    row = np.arange(len(x))
+    above = (x <= wanted[:, None]).sum(axis=1)
+    left, right = x[row, above - 1], x[row, above]
+    share = (wanted - left) / (right - left)
+    low, high = y[row, above - 1], y[row, above]
+    return np.asarray(low + share * (high - low), dtype=np.float64)

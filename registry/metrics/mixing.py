@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,53 @@ class Mixing:
     ----------
     density : ndarray of shape (groups, points), float64
         The mass at each point of the grid. Each row sums to 1.
-    slopes : ndarray of shape (groups, outcomes, points), float64
-        The derivative of `density` by the mass of each outcome; 0 for outcomes without mass. Its mean over the
-        outcomes, weighted by their mass, is 0.
     relative : ndarray of shape (groups, outcomes, points), float64
         The likelihood of an outcome at each p, divided by its mean in the group. Multiplied by `density` it is the
         posterior.
     """
 
     density: NDArray[np.float64]
-    slopes: NDArray[np.float64]
     relative: NDArray[np.float64]
+    _mass: NDArray[np.float64] = field(repr=False)
+    _likelihood: NDArray[np.float64] = field(repr=False)
+    _steps: list[_Step] = field(repr=False)
+
+    def by_mass(self, by_density: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
+
+        Parameters
+        ----------
+        by_density : ndarray of shape (groups, points), float64
+            The derivative of the function by `density`.
+
+        Returns
+        -------
+        ndarray of shape (groups, outcomes), float64
+            Its mean over the outcomes, weighted by their mass, is 0. It is 0 for outcomes without mass.
+        """
+        total = self._mass.sum(axis=1, keepdims=True)
+        shares = self._mass / total
+        found = np.zeros(self._mass.shape)
+        for step in reversed(self._steps):
+            changes = np.einsum("bg,og->bo", by_density * step.density, self._likelihood) * step.inverse
+            found += changes
+            passed = np.einsum("bo,og->bg", shares * step.inverse * changes, self._likelihood)
+            by_density = by_density * step.factor - passed
+        found -= (shares * found).sum(axis=1, keepdims=True)
+        return np.where(self._mass > 0, found / total, 0.0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Step:
+    """An iteration: the density before it, of which each outcome has a probability, and the factor that it got.
+
+    `density` and `factor` have shape (groups, points). `inverse`, of shape (groups, outcomes), is one divided by the
+    probability of the outcome; 0 for an outcome without mass.
+    """
+
+    density: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    factor: NDArray[np.float64]
 
 
 def fit_mixing(
@@ -61,23 +97,20 @@ def fit_mixing(
     # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
     likelihood = _likelihood(successes, follow_ups)
     shares = mass / mass.sum(axis=1, keepdims=True)
-    seen = mass > 0
     density = np.full((len(mass), _POINTS), 1 / _POINTS)
-    slopes = np.zeros((*mass.shape, _POINTS))
-    each = np.eye(mass.shape[1])
+    steps = []
+
+    def inverse_of(density: NDArray[np.float64]) -> NDArray[np.float64]:
+        chance = np.einsum("bg,og->bo", density, likelihood)
+        inverse: NDArray[np.float64] = np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance))
+        return inverse
+
     for _ in range(_ITERATIONS):
-        inverse = np.divide(
-            1, np.einsum("bg,og->bo", density, likelihood), where=seen, out=np.zeros(mass.shape)
-        )
-        factor = np.einsum("bo,og->bg", shares * inverse, likelihood)
-        mixed_slopes = np.einsum("bjg,og->bjo", slopes, likelihood)
-        by_outcome = each * inverse[:, None] - (shares * inverse**2)[:, None] * mixed_slopes
-        factor_slopes = np.einsum("bjo,og->bjg", by_outcome, likelihood) - factor[:, None]
-        slopes = slopes * factor[:, None] + density[:, None] * factor_slopes
-        density = density * factor
-    slopes *= (seen / mass.sum(axis=1, keepdims=True))[:, :, None]
-    inverse = np.divide(1, np.einsum("bg,og->bo", density, likelihood), where=seen, out=np.zeros(mass.shape))
-    return Mixing(density, slopes, inverse[:, :, None] * likelihood)
+        inverse = inverse_of(density)
+        step = _Step(density, inverse, np.einsum("bo,og->bg", shares * inverse, likelihood))
+        steps.append(step)
+        density = density * step.factor
+    return Mixing(density, inverse_of(density)[:, :, None] * likelihood, mass, likelihood, steps)
 
 
 def share_above(bound: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,14 +7,17 @@ arXiv:2309.12236, definitions 1 and 2.
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
+from scipy.special import gammaln, xlog1py, xlogy
 
-from prmcal.registry.contracts.measured import Known, UnderWeights, weighted_totals
+from prmcal.registry.contracts.measured import Known, UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.resamples import weighted_totals
 
 __all__ = ["SmoothCE", "SmoothCENull"]
 
@@ -72,6 +75,7 @@ class SmoothCENull(Metric):
     """
 
     citation = _CITATION
+    version = "2"
     title = "Smooth CE, null"
     description = (
         "95% point of Smooth CE if rewards were the success probabilities: a Smooth CE below it can be noise."
@@ -88,7 +92,7 @@ class SmoothCENull(Metric):
         size = np.bincount(_points(rows.reward), minlength=_POINTS)
         point, follow_ups = cells
         reward = np.round(total[point] / size[point], 12)
-        drawn = random.binomial(counts * follow_ups, reward, (_DRAWS, len(point))) / follow_ups
+        drawn = _binomial(random, counts * follow_ups, reward) / follow_ups
         residuals = np.zeros((_DRAWS, _POINTS))
         for n in np.unique(follow_ups):  # Of each n, a point has one column.
             own = follow_ups == n
@@ -111,25 +115,38 @@ def _fixed_point(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The error falls with the scale, so there is one such scale. It is rounded down to a multiple of 2^-20.
     """
-    parts = [series[first : first + _TOGETHER] for first in range(0, len(series), _TOGETHER)]
-    return np.concatenate([_crossing(part) for part in parts]) / _STEPS
+    found, falls = np.empty(len(series)), np.empty(len(series))
+    for first in range(0, len(series), _TOGETHER):
+        part, own = series[first : first + _TOGETHER], slice(first, first + _TOGETHER)
+        # At every scale, the error is at least the mean residual.
+        near, fall = _STEPS * np.sqrt(_POINTS) * np.abs(part[:, 0]), _FIRST_FALL
+        if first:  # Resamples are similar, so a search begins where the one before has ended.
+            before = slice(first - _TOGETHER, first)
+            near, fall = np.full(len(part), np.median(found[before])), float(np.median(falls[before]))
+        found[own], falls[own] = _crossing(part, near, fall)
+    return found / _STEPS
 
 
-def _crossing(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return :func:`_fixed_point` of a few rows in steps of 2^-20.
+def _crossing(
+    series: NDArray[np.float64], near: NDArray[np.float64], first_fall: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return :func:`_fixed_point` of a few rows in steps of 2^-20, and how fast the error minus the scale falls there.
 
-    Each row has a bracket of two steps: the error is above the scale at the lower one, and not at the upper one. The
-    next step is where the line through the last two points reaches 0. It narrows the bracket until no step is left.
+    The search begins at `near`, and takes the fall to be `first_fall` until it is known. Each row has a bracket of two
+    steps: the error is above the scale at the lower one, and not at the upper one. The next step is where the line
+    through the last two points reaches 0. It narrows the bracket until no step is left.
     """
     rows = np.arange(len(series))
     low, high = np.zeros(len(rows)), np.full(len(rows), float(_STEPS))
-    fall, before, excess_before = np.full(len(rows), _FIRST_FALL), low, low
-    # At every scale, the error is at least the mean residual.
-    scale = np.clip(np.floor(_STEPS * np.sqrt(_POINTS) * np.abs(series[:, 0])), 1.0, _STEPS - 1.0)
+    falls = np.full(len(rows), first_fall)
+    fall, before, excess_before = falls, low, low
+    scale = np.clip(np.floor(near), 1.0, _STEPS - 1.0)
     for turn in count(1):
         excess = _STEPS * _errors(series[rows], scale / _STEPS) - scale
         if turn > 1:  # The error falls, so the excess falls by at least the growth of the scale.
             fall = np.maximum((excess_before - excess) / (scale - before), 1.0)
+        if turn == 2:  # Later, the scales are so close to each other that rounding errors count.
+            falls[rows] = fall
         low[rows], high[rows] = np.where(excess > 0, (scale, high[rows]), (low[rows], scale))
         left = high[rows] - low[rows] > 1
         if not left.any():
@@ -138,7 +155,7 @@ def _crossing(series: NDArray[np.float64]) -> NDArray[np.float64]:
         # Halving now and then keeps the number of turns small for any function.
         guess = before + excess_before / fall if turn % 8 else (low[rows] + high[rows]) / 2
         scale = np.clip(np.floor(guess), low[rows] + 1, high[rows] - 1)
-    return low
+    return low, falls
 
 
 def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,6 +167,26 @@ def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[
     np.multiply(series[:, :kept], kernel, out=smoothed[:, :kept])
     errors: NDArray[np.float64] = np.abs(idct(smoothed, axis=1, norm="ortho", overwrite_x=True)).sum(axis=1)
     return errors
+
+
+def _binomial(
+    random: np.random.Generator, n: NDArray[np.integer[Any]], p: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Draw numbers of successes from binomial distributions with n and p of shape (cells,): (draws, cells)."""
+    # The smallest k with P(K <= k) > u. This takes a part of the time of `random.binomial`.
+    uniform = random.random((len(n), _DRAWS))
+    drawn = [
+        np.searchsorted(_at_most(int(size), float(chance)), each, side="right")
+        for size, chance, each in zip(n, p, uniform, strict=True)
+    ]
+    return np.array(drawn, dtype=np.float64).T
+
+
+def _at_most(n: int, p: float) -> NDArray[np.float64]:
+    """Return the probabilities of at most 0, 1, ..., n - 1 successes of n."""
+    k = np.arange(n)
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.cumsum(np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p)))
 
 
 def _points(reward: NDArray[np.float64]) -> NDArray[np.int64]:

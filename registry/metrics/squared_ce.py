@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import UnderWeights, weighted_totals
+from prmcal.registry.contracts.measured import UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.rows import PrefixRows
 from prmcal.registry.metrics.bins import BinTotals, bin_totals
+from prmcal.resamples import weighted_totals
 
 __all__ = ["SquaredCE"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from prmcal.db.cell_names import find_cell
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import StorageError
-from prmcal.harness.bundles import About, Written, write_bundle
+from prmcal.harness.bundles import About, Bundled, write_bundle
 from prmcal.harness.bundles.choosing import plan_with_identities
 from prmcal.harness.planning.selection import cells_with
 from prmcal.harness.storage.folder import RunFolder
@@ -67,13 +67,13 @@ def submit(
     written = write_bundle(
         directory, chosen, out, about, texts=texts, models=models, key=key, with_paths=with_paths
     )
-    return _told(written, len(plan.cells))
+    return _told(out, written, len(plan.cells))
 
 
-def _told(written: Written, planned: int) -> str:
+def _told(out: Path, written: Bundled, planned: int) -> str:
     submission = written.submission
     lines = [
-        f"Wrote {written.path} ({file_size(written.size)}): submission {submission.submission_id} with "
+        f"Wrote {out} ({file_size(out.stat().st_size)}): submission {submission.submission_id} with "
         f"{counted(written.cells, 'cell')} of {planned:,}."
     ]
     if written.failed:

@@ -169,7 +169,10 @@ def _area(
 def _areas(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    columns = ["name", "level", "value", "low", "high", "questions"]
-    frame = pd.DataFrame(rows, columns=columns)
-    floats = dict.fromkeys(("level", "value", "low", "high"), "Float64")
-    return frame.astype({"name": "str", "questions": "int32", **floats})
+    dtypes = {
+        "name": "str",
+        **dict.fromkeys(("level", "value", "low", "high"), "Float64"),
+        "questions": "int32",
+    }
+    columns = {name: pd.array([row[name] for row in rows], dtype=dtype) for name, dtype in dtypes.items()}
+    return pd.DataFrame(columns)

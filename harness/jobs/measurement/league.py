@@ -24,10 +24,19 @@ from prmcal.harness.jobs.measurement.trajectories import (
 )
 from prmcal.harness.jobs.parameters import LeagueParameters
 from prmcal.harness.metrics.curves import accuracy_table, fixed_curve
-from prmcal.harness.metrics.league import AccuracyAt, Area, AreaGain, CurveStatistic, SamplesTo, Saving
+from prmcal.harness.metrics.league import (
+    AccuracyAt,
+    Area,
+    AreaGain,
+    CurveStatistic,
+    SamplesTo,
+    Saving,
+    SmoothStatistic,
+)
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.fixed import curve_counts
+from prmcal.registry.strategies.remembered import remembered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +63,7 @@ def compute(shard: Shard[LeagueParameters], context: Context) -> Output:
             check_answered(answered, strategy, pool.questions, setting)
     first = pool.correct.mean(axis=1)
     own = _curve(first, swept, setting.samples)
-    counts = curve_counts(setting.samples)
-    scores = last_scores(shard, context)
-    fixed = fixed_curve(accuracy_table(scores, trajectories.correct, setting.samples), counts)
+    fixed = _fixed(last_scores(shard, context), trajectories.correct, setting.samples)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     bootstrap = bootstrap_of(shard)
     # The other numbers are parts of these two, so only these are compared.
@@ -80,6 +87,12 @@ def _curve(first: NDArray[np.float64], swept: Sequence[Answered], most: int) -> 
     return Curve(costs[:, order], accuracies[:, order], partial(bounded_interval, upper=float(most)))
 
 
+@remembered
+def _fixed(scores: NDArray[np.float64], correct: NDArray[np.bool_], most: int) -> Curve:
+    """Return the curve of best-of-n with a fixed n, with which all strategies of an LLM and a PRM are compared."""
+    return fixed_curve(accuracy_table(scores, correct, most), curve_counts(most))
+
+
 def _metrics(
     trajectories: GradedTrajectories, own: Curve, fixed: Curve, most: int
 ) -> dict[str, CurveStatistic]:
@@ -99,7 +112,7 @@ def _metrics(
 def _question_results(trajectories: GradedTrajectories, metrics: dict[str, CurveStatistic]) -> pd.DataFrame:
     import pandas as pd
 
-    smooth = {name: metric for name, metric in metrics.items() if not isinstance(metric, SamplesTo)}
+    smooth = {name: metric for name, metric in metrics.items() if isinstance(metric, SmoothStatistic)}
     questions = len(trajectories.question_ids)
     return pd.DataFrame(
         {

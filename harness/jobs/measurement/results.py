@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricOf", "bootstrap_of", "mean_of", "metric_tables", "question_output"]
 
+_COLUMNS = {
+    "value": np.float64,
+    "low": np.float64,
+    "high": np.float64,
+    "rows": np.int32,
+    "questions": np.int32,
+}
+
 MetricOf = Callable[[NDArray[np.bool_]], Ratio]
 """From a selection of questions, as an array of shape (questions,), to a metric of these questions."""
 
@@ -69,11 +77,11 @@ def metric_tables(
             "metric": [name for _, name in estimates],
             "question_level": pd.array([level for level, _ in estimates], dtype="Int32"),
             **{
-                column: [getattr(each, column) for each in estimates.values()]
-                for column in ("value", "low", "high", "rows", "questions")
+                column: np.array([getattr(each, column) for each in estimates.values()], dtype)
+                for column, dtype in _COLUMNS.items()
             },
         }
-    ).astype({"rows": "int32", "questions": "int32"})
+    )
     drawn = {name: estimates[None, name].replicates for name in chosen}
     counts = [len(values) for values in drawn.values()]
     resampled = [_key_of(tuple(metrics[name].question_ids.tolist())) for name in chosen]

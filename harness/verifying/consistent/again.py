@@ -124,8 +124,9 @@ def _flaws(shard: Shard[Parameters], store: Store, tables: Mapping[str, pd.DataF
         except PrmcalError as error:
             yield excerpt(str(error), 200)
             continue
-        computed = pa.Table.from_pandas(tables[name], preserve_index=False, nthreads=1)
-        yield from table_flaws(name, table, computed)
+        # `Table.from_pandas` takes twice as long, since it also describes the columns for pandas.
+        computed = {column: pa.array(values, from_pandas=True) for column, values in tables[name].items()}
+        yield from table_flaws(name, table, pa.table(computed))
 
 
 def table_flaws(name: str, stored: pa.Table, computed: pa.Table) -> Iterator[str]:

@@ -170,12 +170,10 @@ def _score(shard: Shard[ScoreParameters], context: VerifyingContext) -> _Found:
 
 def _calibrated(shard: Shard[CalibratedParameters], context: VerifyingContext) -> _Found:
     table = context.tables((shard.ref,), "calibrated_rewards")
-    scores = context.table(shard, "score", "rewards")
-    measured = scores[(scores["trajectory"] < shard.parameters.trajectories.stop) & ~scores["over_long"]]
-    prefixes = measured.sort_values(PREFIX, ignore_index=True)
+    stop = shard.parameters.trajectories.stop
+    prefixes = context.made_of(shard, "score", "rewards", _measured_prefixes, stop)
     levels = np.unique(table["level"])
-    expected: list[NDArray[Any]] = [np.repeat(levels, len(prefixes))]
-    expected += [np.tile(prefixes[name].to_numpy(), len(levels)) for name in PREFIX]
+    expected = [np.repeat(levels, len(prefixes[0])), *(np.tile(each, len(levels)) for each in prefixes)]
     wrong = _rows(table, ["level", *PREFIX], expected)
     yield len(table), wrong
     yield 0, _if(not set(shard.parameters.levels) <= set(levels), "it lacks a level that it was asked for")
@@ -184,6 +182,12 @@ def _calibrated(shard: Shard[CalibratedParameters], context: VerifyingContext) -
     if not wrong and len(levels):
         crossing = np.diff(reward.reshape(len(levels), -1), axis=0) < 0
         yield 0, _if(crossing.any(), f"{crossing.any(axis=0).sum()} prefixes have quantiles that cross")
+
+
+def _measured_prefixes(rewards: pd.DataFrame, stop: int) -> tuple[NDArray[Any], ...]:
+    """Return question, trajectory and step of the prefixes that are calibrated, sorted."""
+    measured = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]].sort_values(PREFIX)
+    return tuple(measured[name].to_numpy() for name in PREFIX)
 
 
 def _search(shard: Shard[SearchParameters], context: VerifyingContext) -> _Found:

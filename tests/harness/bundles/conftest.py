@@ -62,7 +62,9 @@ def run(finished: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def bundle(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of all finished cells of the run."""
-    return write_bundle(finished, None, tmp_path_factory.mktemp("bundle") / "lab-a.bundle", ABOUT).path
+    path = tmp_path_factory.mktemp("bundle") / "lab-a.bundle"
+    write_bundle(finished, None, path, ABOUT)
+    return path
 
 
 load_plugin_file(PLUGINS / "synthetic.py")

@@ -94,7 +94,8 @@ def test_planted_secrets_are_not_in_the_bytes_of_a_bundle(
     assert getpass.getuser() == "ada" and PATH in failures.read_text()
 
     for texts in (False, True):
-        content = write_bundle(run, [CELL, FAILED], tmp_path / "bundle", ABOUT, texts=texts).path.read_bytes()
+        write_bundle(run, [CELL, FAILED], tmp_path / "bundle", ABOUT, texts=texts)
+        content = (tmp_path / "bundle").read_bytes()
         hidden = ["ada@", PATH, "secret-project", "wolke7", "hf_planted", "gone.py", "serial", "run.log"]
         for secret in [*hidden, str(run), str(Path.home()) + "/", str(PLUGINS), "/home/"]:
             assert secret.encode() not in content, secret
@@ -123,10 +124,10 @@ def test_an_argument_that_tells_of_the_machine_needs_consent(tmp_path: Path) -> 
     assert not (tmp_path / "bundle").exists()
     # Cells that do without this plugin need no consent, although the grid of the run has it.
     own = "calibration/weak/verifier/uncalibrated/synthetic-questions"
-    content = write_bundle(tmp_path / "run", [own], tmp_path / "bundle", About()).path.read_bytes()
-    assert b"drawn.log" not in content
-    written = write_bundle(tmp_path / "run", None, tmp_path / "bundle", About(), with_paths=True)
-    assert str(log).encode() in written.path.read_bytes()
+    write_bundle(tmp_path / "run", [own], tmp_path / "bundle", About())
+    assert b"drawn.log" not in (tmp_path / "bundle").read_bytes()
+    write_bundle(tmp_path / "run", None, tmp_path / "bundle", About(), with_paths=True)
+    assert str(log).encode() in (tmp_path / "bundle").read_bytes()
 
 
 def test_of_the_environment_only_versions_and_hardware_stay() -> None:

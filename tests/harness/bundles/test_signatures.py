@@ -35,10 +35,10 @@ def allowed(key: Path, name: str) -> Path:
 
 def test_openssh_accepts_the_signature_of_a_bundle(finished: Path, tmp_path: Path, key: Path) -> None:
     written = write_bundle(finished, None, tmp_path / "signed", ABOUT, key=key)
-    again = write_bundle(finished, None, tmp_path / "again", ABOUT, key=key)
-    assert written.path.read_bytes() == again.path.read_bytes()
+    write_bundle(finished, None, tmp_path / "again", ABOUT, key=key)
+    assert (tmp_path / "signed").read_bytes() == (tmp_path / "again").read_bytes()
     signers, folder = allowed(key, "lab-a@example.org"), tmp_path / "unpacked"
-    submission = unpack(written.path, folder, signers)
+    submission = unpack(tmp_path / "signed", folder, signers)
     assert (submission.signed_by, submission.signer) == (written.submission.signed_by, "lab-a@example.org")
     assert submission_of(folder, signers) == submission
     verify = (
@@ -58,8 +58,8 @@ def test_a_bundle_without_a_signature_and_an_unknown_key_are_told(
 ) -> None:
     assert unpack(bundle, tmp_path / "bare").signed_by is None
     other = allowed(new_key(tmp_path, "lab-b"), "lab-b@example.org")
-    signed = write_bundle(finished, None, tmp_path / "signed", ABOUT, key=key).path
-    submission = unpack(signed, tmp_path / "signed-by-a", other)
+    write_bundle(finished, None, tmp_path / "signed", ABOUT, key=key)
+    submission = unpack(tmp_path / "signed", tmp_path / "signed-by-a", other)
     assert submission.signed_by is not None and submission.signer is None
 
 

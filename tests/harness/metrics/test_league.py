@@ -17,6 +17,7 @@ from prmcal.harness.metrics.league import (
     CurveStatistic,
     SamplesTo,
     Saving,
+    SmoothStatistic,
     accuracy_at,
     area_of,
     samples_to,
@@ -106,8 +107,12 @@ def test_a_strategy_that_draws_half_as_many_saves_half() -> None:
 @pytest.mark.parametrize("kind", ["accuracy", "area", "gain"])
 def test_linearised_values_have_the_number_as_their_mean_and_its_spread(kind: str) -> None:
     statistic = numbers()[kind]
+    assert isinstance(statistic, SmoothStatistic)
     values = statistic.linearised()
-    assert values.mean() == pytest.approx(statistic.value(), abs=1e-9)
+    assert values.mean() == pytest.approx(statistic.value(), abs=1e-12)
+    moved = 1e-5 * np.eye(len(values))
+    slopes = (statistic.values(1 + moved) - statistic.values(1 - moved)) / 2e-5
+    np.testing.assert_allclose(len(values) * slopes, values - statistic.value(), atol=1e-6)
     weights = Bootstrap(replicates=2000, seed=1).weights(len(values))
     replicates = statistic.values(weights)
     first_order = weights @ values / len(values)

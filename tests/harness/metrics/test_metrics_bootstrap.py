@@ -105,14 +105,15 @@ def test_every_resample_draws_as_many_questions_as_there_are() -> None:
     assert weights.shape == (50, 7) and (weights.sum(axis=1) == 7).all()
 
 
-def test_adaptive_error_does_not_depend_on_how_replicates_are_chunked(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("rows_of_a_block", [1, 7, 10_000])
+def test_adaptive_error_does_not_depend_on_how_rows_are_divided(
+    monkeypatch: pytest.MonkeyPatch, rows_of_a_block: int
 ) -> None:
-    metric = statistic("adaptive_ce", overconfident_rows(0.1))
     weights = Bootstrap(30, seed=6).weights(40)
-    whole = metric.values(weights)
-    monkeypatch.setattr("prmcal.registry.metrics.equal_mass._RESAMPLES", 7)
-    np.testing.assert_array_equal(metric.values(weights.copy()), whole)
+    whole = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
+    monkeypatch.setattr("prmcal.registry.metrics.equal_mass._ROWS", rows_of_a_block)
+    divided = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
+    np.testing.assert_allclose(divided, whole, atol=1e-12)
 
 
 def test_one_question_has_a_value_but_no_interval() -> None:

@@ -196,7 +196,7 @@ def test_the_words_of_a_level_say_which_and_what_is_ideal() -> None:
     assert words[1].endswith("(the median): 0.5 is ideal.")
 
 
-def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_derivatives() -> None:
+def test_the_distribution_of_p_explains_the_counts_and_its_derivatives_by_counts_are_right() -> None:
     random = np.random.default_rng(4)
     p = random.beta(2, 1, 20_000)
     k = np.bincount(random.binomial(8, p), minlength=9).astype(float)
@@ -208,12 +208,17 @@ def test_the_distribution_of_p_explains_the_counts_and_its_slopes_are_its_deriva
     np.testing.assert_allclose(
         np.cumsum(mixing.density[0])[10:-10], np.interp(GRID, GRID, GRID**2)[10:-10], atol=0.06
     )
-    np.testing.assert_allclose(np.einsum("bo,bog->bg", mass, mixing.slopes), 0, atol=1e-9)
-    step = 1.0
-    moved = mass.copy()
-    moved[0, 3] += step
-    slope = (fit_mixing(moved, *outcomes).density[0] - mixing.density[0]) / step
-    np.testing.assert_allclose(slope, mixing.slopes[0, 3], atol=1e-3 * np.abs(slope).max())
+    by_density = random.normal(size=mixing.density.shape)
+    by_mass = mixing.by_mass(by_density)
+    np.testing.assert_allclose((mass * by_mass).sum(axis=1), 0, atol=1e-9)
+    step = 0.1
+    for group in range(2):
+        for outcome in range(9):
+            moved = np.zeros(mass.shape)
+            moved[group, outcome] = step
+            more, less = (fit_mixing(each, *outcomes).density for each in (mass + moved, mass - moved))
+            slope = (by_density * (more - less)).sum() / (2 * step)
+            np.testing.assert_allclose(slope, by_mass[group, outcome], atol=1e-6 * np.abs(by_mass).max())
 
 
 def test_what_a_point_of_the_grid_stands_for_is_shared_by_the_bound() -> None:

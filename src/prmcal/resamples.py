@@ -1,0 +1,75 @@
+"""What is computed from questions under the weights of resamples: sums, and results that several numbers need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["kept", "weighted_totals"]
+
+Result = TypeVar("Result")
+
+_BITS = 52
+"""The bits of the sums of one part. A float64 has 53."""
+_KEPT = 3
+"""Results that a function keeps at most, such as those for a bootstrap and for ones."""
+
+
+def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up totals of questions under weights.
+
+    A matrix product adds in an order that depends on the processor and on the number of threads, and rounding errors
+    depend on the order. So every total is divided into two parts of few digits. Under weights that are whole numbers,
+    as in a bootstrap, the sums of each part are exact in any order. Under other weights they are as exact as usual.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (resamples, questions), float64
+        Not negative: how often each question counts.
+    totals : ndarray of shape (questions, ...), float64
+
+    Returns
+    -------
+    ndarray of shape (resamples, ...), float64
+    """
+    columns = totals.reshape(len(totals), -1)
+    most = float((weights @ np.ones(len(totals))).max(initial=0.0))
+    with np.errstate(invalid="ignore"):  # What is not finite is refused by those who check a result.
+        high = _rounded(columns, most)
+        low = columns - high
+        found = weights @ high
+        if low.any():
+            found += weights @ _rounded(low, most)
+    return np.asarray(found.reshape(len(weights), *totals.shape[1:]), dtype=np.float64)
+
+
+def _rounded(columns: NDArray[np.float64], most: float) -> NDArray[np.float64]:
+    """Round each column so that sums of values, `most` of them at most, have 52 bits."""
+    largest = np.abs(columns).max(axis=0, initial=0.0)
+    exponent = np.frexp(largest)[1] + np.frexp(most)[1] - _BITS
+    unit = np.ldexp(1.0, np.maximum(exponent, -1000))
+    rounded: NDArray[np.float64] = np.rint(columns / unit) * unit
+    return rounded
+
+
+def kept(function: Callable[[NDArray[np.float64]], Result]) -> Callable[[NDArray[np.float64]], Result]:
+    """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
+
+    All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
+    its corrected form, or two parts of a decomposition, compute what they share once. A result must not be changed.
+    """
+    last: list[tuple[NDArray[np.float64], Result]] = []
+
+    def called(weights: NDArray[np.float64]) -> Result:
+        for given, result in last:
+            if given is weights:
+                return result
+        result = function(weights)
+        if not weights.flags.writeable:
+            last[:] = [*last[1 - _KEPT :], (weights, result)]
+        return result
+
+    return called
