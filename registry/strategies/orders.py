@@ -14,12 +14,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDERS", "Orders", "highest_so_far", "mean_over_orders", "orders_of"]
+__all__ = [
+    "ORDERS",
+    "Orders",
+    "block_means",
+    "highest_so_far",
+    "mean_of_blocks",
+    "orders_of",
+    "sum_so_far",
+]
 
 ORDERS = 1024
 """The smallest number of orders."""
@@ -54,12 +63,18 @@ class Orders:
         return cls(int(given.max()) + 1, given.shape[1], given)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """The number of orders and N."""
+        orders, draws = self.trajectories.shape
+        return orders, draws
+
+    @property
     def trajectories(self) -> NDArray[np.int64]:
         """The trajectories that are drawn, of shape (orders, N)."""
         return _first_of(self.size, self.draws).T if self.given is None else self.given
 
     @property
-    def positions(self) -> NDArray[np.int32]:
+    def positions(self) -> NDArray[np.unsignedinteger]:
         """How many trajectories are drawn before each of the M, of shape (M, orders); N if it is never drawn."""
         if self.given is None:
             return _positions_of(self.size, self.draws)
@@ -67,7 +82,7 @@ class Orders:
 
     def of(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Return values of the trajectories, of shape (M, ...), as they are drawn, of shape (orders, N, ...)."""
-        return values[self.trajectories.T].swapaxes(0, 1)
+        return values.take(self.trajectories.T, axis=0).swapaxes(0, 1)
 
 
 @lru_cache(maxsize=8)
@@ -102,32 +117,43 @@ def _first_of(size: int, draws: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=8)
-def _positions_of(size: int, draws: int) -> NDArray[np.int32]:
+def _positions_of(size: int, draws: int) -> NDArray[np.unsignedinteger]:
     found = _positions(_first_of(size, draws).T, size)
     found.flags.writeable = False
     return found
 
 
-def _positions(trajectories: NDArray[np.int64], size: int) -> NDArray[np.int32]:
+def _positions(trajectories: NDArray[np.int64], size: int) -> NDArray[np.unsignedinteger]:
     orders, draws = trajectories.shape
-    found = np.full((size, orders), draws, dtype=np.int32)
+    found = np.full((size, orders), draws, np.min_scalar_type(draws))
     found[trajectories.T, np.arange(orders)] = np.arange(draws)[:, None]
     return found
 
 
-def highest_so_far(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the highest value of the first 1, 2, ..., N draws, of shape (orders, N). It is NaN if all are NaN."""
-    found = np.empty(values.shape[::-1], values.dtype)
+def highest_so_far(values: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Return the highest value of the first 1, 2, ..., N draws, of shape (orders, N). It is NaN if all are NaN.
+
+    It is written to `out`, which may be `values`, if that is given.
+    """
+    found = np.empty(values.shape[::-1], values.dtype) if out is None else out.T
     found[0] = values[:, 0]
     for draw in range(1, len(found)):  # faster than maximum.accumulate
         np.fmax(found[draw - 1], values[:, draw], out=found[draw])
     return found.T
 
 
-def mean_over_orders(
-    values: NDArray[np.float64], size: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean over the orders of :func:`orders_of`, and its standard error.
+def sum_so_far(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of the first 1, 2, ..., N draws, of shape (orders, N), in the type of the values.
+
+    It is written over the values.
+    """
+    for before, after in pairwise(values.T):  # faster than add.accumulate
+        after += before
+    return values
+
+
+def block_means(values: NDArray[Any], size: int) -> NDArray[np.float64]:
+    """Return the mean over each block of the orders of :func:`orders_of`.
 
     Parameters
     ----------
@@ -138,8 +164,19 @@ def mean_over_orders(
 
     Returns
     -------
-    mean, error : ndarray of shape (...), float64
+    ndarray of shape (..., blocks), float64
     """
-    means = values.reshape(*values.shape[:-1], -1, size).mean(axis=-1)
+    blocks = values.reshape(*values.shape[:-1], -1, size)
+    return np.asarray(blocks.sum(axis=-1) / size, dtype=np.float64)
+
+
+def mean_of_blocks(means: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean over all orders, and its standard error, each of shape (...).
+
+    Parameters
+    ----------
+    means : ndarray of shape (..., blocks), float64
+        The mean over each block of orders.
+    """
     error = means.std(axis=-1, ddof=1) / np.sqrt(means.shape[-1])
     return means.mean(axis=-1), np.asarray(error, dtype=np.float64)

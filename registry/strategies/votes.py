@@ -15,9 +15,9 @@ from scipy.special import comb, expit, gammaln
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
-from prmcal.registry.strategies.choices import count_votes
+from prmcal.registry.strategies.choices import right_if_most_votes
 from prmcal.registry.strategies.fixed import FixedBudget
-from prmcal.registry.strategies.orders import Orders, mean_over_orders
+from prmcal.registry.strategies.orders import Orders, block_means, mean_of_blocks
 
 __all__ = ["MajorityVote", "WeightedBestOfN", "majority_of_n"]
 
@@ -97,13 +97,13 @@ def _over_orders(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean and its error over the shared orders, for each question and n. The whole pool leaves no error."""
     orders = Orders(pool.size, int(counts.max()))
-    accuracy, error = (np.zeros((pool.questions, len(counts))) for _ in range(2))
+    means = np.empty((pool.questions, len(counts), len(orders.trajectories) // pool.size))
     for question in range(pool.questions):
         own = None if weights is None else weights[question]
-        votes = count_votes(pool.answers[question], pool.correct[question], orders, own)
-        accuracy[question], spread = mean_over_orders(votes.right.T[counts - 1], pool.size)
-        error[question] = np.where(counts < pool.size, spread, 0.0)
-    return accuracy, error
+        right = right_if_most_votes(pool.answers[question], pool.correct[question], orders, own)
+        means[question] = block_means(right.T[counts - 1], pool.size)
+    accuracy, error = mean_of_blocks(means)
+    return accuracy, np.where(counts < pool.size, error, 0.0)
 
 
 def majority_of_n(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int) -> NDArray[np.float64]:

@@ -11,7 +11,8 @@ from scipy.special import betainc
 
 from prmcal.registry.contracts.ranges import Count, Share
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
+from prmcal.registry.strategies.orders import highest_so_far
+from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_reached
 
 __all__ = ["AdaptiveConsistency", "CertifiedSelfConsistency", "EarlyStoppingSelfConsistency", "log_evidence"]
 
@@ -48,8 +49,9 @@ class AdaptiveConsistency(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is far enough ahead."""
         votes = drawn.votes()
-        doubt = _doubt(drawn.orders.draws)[votes.first, votes.second]
-        return Outcome(first_at_least(-doubt, tuple(point - 1 for point in points)), votes.right)
+        sure = -_doubt(drawn.orders.draws)[votes.first, votes.second]
+        highest = highest_so_far(sure, out=sure)
+        return Outcome(first_reached(highest, tuple(point - 1 for point in points)), votes.right)
 
 
 class EarlyStoppingSelfConsistency(SequentialRule):
@@ -81,7 +83,7 @@ class EarlyStoppingSelfConsistency(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop after a window that agrees."""
         stops = [_after_agreement(drawn.answers, int(point)) for point in points]
-        return Outcome(np.stack(stops), drawn.votes().right)
+        return Outcome(np.stack(stops), drawn.right_if_most_votes())
 
 
 class CertifiedSelfConsistency(SequentialRule):
@@ -127,15 +129,13 @@ class CertifiedSelfConsistency(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is certified."""
         votes = drawn.votes()
-        table = log_evidence(drawn.orders.draws)
-        place = np.maximum(votes.discovered, 1)
-        sure = table[np.maximum(votes.first - 1, 0), votes.second] - np.log(place * (place + 1.0))
-        sure = np.where(votes.discovered > 0, sure, -np.inf)
-        stops = first_at_least(sure, points)
+        sure = log_evidence(drawn.orders.draws)[np.maximum(votes.first - 1, 0), votes.second]
+        sure -= _log_prices(drawn.orders.draws)[votes.discovered]
+        highest = highest_so_far(sure, out=sure)
+        stops = first_reached(highest, points)
         if self.uncertified == "answer":
             return Outcome(stops, votes.right)
-        highest = sure.max(axis=1)
-        return Outcome(stops, votes.right, np.stack([highest < point for point in points]))
+        return Outcome(stops, votes.right, np.stack([highest[:, -1] < point for point in points]))
 
 
 @lru_cache(maxsize=8)
@@ -143,6 +143,13 @@ def _doubt(most: int) -> NDArray[np.float64]:
     """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
     votes = np.arange(most + 1)
     return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
+def _log_prices(most: int) -> NDArray[np.float64]:
+    """log(k (k + 1)) for the answer that appeared as the k-th of all, at k; infinite at 0, which is no answer."""
+    k = np.arange(1, most + 1)
+    return np.append(np.inf, np.log(k * (k + 1.0)))
 
 
 @lru_cache(maxsize=8)
@@ -156,7 +163,7 @@ def log_evidence(most: int) -> NDArray[np.float64]:
     return found
 
 
-def _after_agreement(answers: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> NDArray[np.int64]:
     """The number of draws of each order, of shape (orders,), with one size of the window."""
     orders, draws = answers.shape
     if window > draws:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +10,9 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from prmcal.registry.contracts.ranges import FinitePositive
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.orders import Orders, highest_so_far
+from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.remembered import remembered
-from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
+from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_reached
 
 __all__ = ["Beacon", "one_step_gain", "reservation_costs"]
 
@@ -23,6 +21,8 @@ _FIRST = 3
 _LEADS = np.linspace(0.0, 8.0, 81)
 _LOG_COSTS = np.linspace(np.log(1e-6), np.log(30.0), 70)
 _NODES = 48
+_DRAWS_TOGETHER = 8
+"""Draws whose costs are computed together. What is needed for them stays in the cache of the processor."""
 
 
 class Beacon(SequentialRule):
@@ -62,36 +62,49 @@ class Beacon(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the reservation cost is at most the cost."""
-        costs = _costs_after_draws(drawn.own["scores"], drawn.orders)
-        return Outcome(first_at_least(-costs, points), drawn.right_if_best())
+        costs = _lowest_costs(drawn.own["scores"], drawn.orders)
+        return Outcome(first_reached(costs, points), drawn.right_if_best())
 
 
 @remembered
-def _costs_after_draws(scores: NDArray[np.float64], orders: Orders) -> NDArray[np.float64]:
-    """The reservation cost after each draw, of shape (orders, N). `scores` has shape (M,)."""
+def _lowest_costs(scores: NDArray[np.float64], orders: Orders) -> NDArray[np.float64]:
+    """The lowest reservation cost so far, with a minus sign, of shape (orders, N). `scores` has shape (M,)."""
     read = ~np.isnan(scores)
     # Only differences of scores count, and smaller numbers leave smaller rounding errors.
     middle = float(scores[read].mean()) if read.any() else 0.0
     values = np.where(read, scores - middle, 0.0)
-    k = _summed(read.astype(np.int64), orders)
-    mean = _summed(values, orders) / np.maximum(k, 1)
-    squares = np.maximum(_summed(values**2, orders) - k * mean**2, 0.0)
-    best = highest_so_far(orders.of(np.where(read, values, -np.inf))).T
+    k = np.arange(1, orders.draws + 1)[:, None]
+    if not read.all():
+        k = sum_so_far(orders.of(read.astype(np.min_scalar_type(orders.draws)))).T
+    sums, squares = (sum_so_far(orders.of(each)).T for each in (values, values**2))
+    best = orders.of(np.where(read, values, -np.inf))
+    highest_so_far(best, out=best)
+    table = reservation_costs(orders.draws)
+    found = np.empty(squares.shape)
+    for first in range(0, len(found), _DRAWS_TOGETHER):
+        some = slice(first, first + _DRAWS_TOGETHER)
+        costs = _costs(table, k[some].astype(np.int64), sums[some], squares[some], best.T[some])
+        np.negative(costs, out=found[some])
+    return highest_so_far(found.T, out=found.T)
+
+
+def _costs(
+    table: NDArray[np.float64],
+    k: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    best: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The reservation cost after k draws with these sums of values and of squares, and the best value."""
+    mean = sums / np.maximum(k, 1)
+    deviations = np.maximum(squares - k * mean**2, 0.0)
     known = k >= _FIRST
     size = np.maximum(k, _FIRST)
-    sigma = np.sqrt((1 + 1 / size) * squares / (size - 1))
+    sigma = np.sqrt((1 + 1 / size) * deviations / (size - 1))
     spread = known & (sigma > 1e-9)
     lead = np.where(spread, best - mean, 0.0) / np.where(spread, sigma, 1.0)
-    costs = _interpolated(reservation_costs(orders.draws), size, lead) * sigma
-    return np.where(known, np.where(spread, costs, 0.0), np.inf).T
-
-
-def _summed(values: NDArray[Any], orders: Orders) -> NDArray[Any]:
-    """The sums of the values of the first 1, 2, ..., N trajectories, of shape (N, orders)."""
-    sums = orders.of(values).T
-    for before, after in pairwise(sums):
-        after += before
-    return sums
+    costs = _interpolated(table, size, lead) * sigma
+    return np.where(known, np.where(spread, costs, 0.0), np.inf)
 
 
 def one_step_gain(lead: NDArray[np.float64], freedom: float) -> NDArray[np.float64]:
@@ -164,7 +177,7 @@ def _interpolated(
     table: NDArray[np.float64], k: NDArray[np.int64], lead: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """h_k at leads between those of the grid."""
-    place = np.clip(lead / _LEADS[1], 0, len(_LEADS) - 1)
+    place = np.minimum(np.maximum(lead / _LEADS[1], 0), len(_LEADS) - 1)
     below = np.minimum(place.astype(np.int64), len(_LEADS) - 2)
     share = place - below
     first = k * table.shape[1] + below

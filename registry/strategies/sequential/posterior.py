@@ -12,7 +12,9 @@ the scores s_1, ..., s_t, with a prior w_0 of p,
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import ShareOrZero
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import ScoreEvidence
-from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior
 from prmcal.registry.strategies.sequential.rule import (
@@ -29,7 +31,7 @@ from prmcal.registry.strategies.sequential.rule import (
     Outcome,
     SequentialRule,
     TargetedRule,
-    first_at_least,
+    first_reached,
 )
 
 __all__ = ["Bayesian", "Belief", "MarginalValue", "SequentialIAS", "believe"]
@@ -37,30 +39,54 @@ __all__ = ["Bayesian", "Belief", "MarginalValue", "SequentialIAS", "believe"]
 _PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
+_GAINS_TOGETHER = 8
+"""Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """What is known after 1, 2, ..., N draws. All arrays have shape (orders, N), and their values are in [0, 1].
+    """What is known of a question after some draws, in many orders.
 
     Attributes
     ----------
-    success : ndarray of float64
-        The mean of the success probability p, which is the probability that the next trajectory is right.
-    best : ndarray of float64
-        Probability that the best-scored trajectory is right.
-    none : ndarray of float64
-        Probability that no trajectory is right.
+    weight : ndarray of shape (orders, cells), float64
+        What the probabilities of the success probabilities in ``GRID`` are proportional to.
+    total : ndarray of shape (orders,), float64
+        The sums of the weights.
+    chance : ndarray of shape (M, cells), float64
+        The probability that a trajectory is right, for each success probability.
+    highest : ndarray of shape (orders,), int64
+        The number of the best-scored trajectory, in `chance`.
+    wrong : ndarray of shape (orders,), float64
+        The likelihood of the scores if all trajectories are wrong, in the units of `weight`.
+    prior_none : float
+        The probability that no trajectory is right, before their scores are known.
     """
 
-    success: NDArray[np.float64]
-    best: NDArray[np.float64]
-    none: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    total: NDArray[np.float64]
+    chance: NDArray[np.float64]
+    highest: NDArray[np.int64]
+    wrong: NDArray[np.float64]
+    prior_none: float
+
+    def success(self) -> NDArray[np.float64]:
+        """Return the mean of p, which is the probability that the next trajectory is right, of shape (orders,)."""
+        return np.asarray(self.weight @ GRID / self.total, dtype=np.float64)
+
+    def best(self) -> NDArray[np.float64]:
+        """Return the probability that the best-scored trajectory is right, of shape (orders,)."""
+        chance = self.chance.take(self.highest, axis=0)
+        return np.asarray(np.einsum("oc,oc->o", self.weight, chance) / self.total, dtype=np.float64)
+
+    def none(self) -> NDArray[np.float64]:
+        """Return the probability that no trajectory is right, of shape (orders,)."""
+        found = self.wrong * self.prior_none / self.total
+        return np.asarray(np.minimum(np.maximum(found, 0.0), 1.0), dtype=np.float64)
 
 
-@remembered
-def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Belief:
-    """Compute what is known after each draw.
+def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Iterator[Belief]:
+    """Yield what is known after 1, 2, ..., N draws. It is overwritten by the next draw.
 
     Parameters
     ----------
@@ -72,28 +98,35 @@ def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: 
     """
     # Trajectories are numbered by their ratios, so the best one in hand has the highest number.
     ascending = np.argsort(log_ratio)
-    draws = np.argsort(ascending)[orders.trajectories.T]
-    ratio = log_ratio[ascending]
+    numbers, ratio = np.argsort(ascending), log_ratio[ascending]
     # All that is multiplied is divided by max(L, 1), so that products do not overflow.
     scale = np.exp(-np.maximum(ratio, 0.0))
     right = GRID * np.exp(np.minimum(ratio, 0.0))[:, None]
     either = right + (1 - GRID) * scale[:, None]
     chance, every = right / either, np.ones(len(GRID))
-    weight, wrong, highest = np.tile(prior, (draws.shape[1], 1)), np.ones(draws.shape[1]), draws[0]
-    total, success, best, none = (np.empty(draws.shape) for _ in range(4))
-    for draw, drawn in enumerate(draws):
-        weight *= either.take(drawn, axis=0)
-        wrong *= scale[drawn]
-        highest = np.maximum(highest, drawn)
+    draws = orders.trajectories.T
+    weight, wrong = np.tile(prior, (draws.shape[1], 1)), np.ones(draws.shape[1])
+    factor, highest = np.empty_like(weight), np.zeros(draws.shape[1], np.int64)
+    prior_none = np.sum(prior * _all_wrong(orders.draws), axis=1)
+    for draw, drawn in enumerate(map(numbers.take, draws)):
+        # With "clip", `take` needs no buffer.
+        weight *= either.take(drawn, axis=0, out=factor, mode="clip")
+        wrong *= scale.take(drawn)
+        np.maximum(highest, drawn, out=highest)
         # The order of additions in `@` depends on the processor, but numbers of draws do not show last digits.
-        total[draw], success[draw], none[draw] = weight @ every, weight @ GRID, wrong
-        best[draw] = np.einsum("oc,oc->o", weight, chance.take(highest, axis=0))
+        total = weight @ every
+        yield Belief(weight, total, chance, highest, wrong, float(prior_none[draw]))
         if (draw + 1) % _DRAWS_TOGETHER == 0:
-            weight /= total[draw, :, None]
-            wrong /= total[draw]
-    numbers = np.arange(1, len(draws) + 1)[:, None]
-    none *= np.sum(prior * (1 - GRID) ** numbers, axis=1, keepdims=True)
-    return Belief((success / total).T, (best / total).T, np.clip(none / total, 0.0, 1.0).T)
+            weight /= total[:, None]
+            wrong /= total
+
+
+@lru_cache(maxsize=8)
+def _all_wrong(most: int) -> NDArray[np.float64]:
+    """The probability that all of 1, 2, ..., `most` trajectories are wrong, of shape (`most`, cells)."""
+    found: NDArray[np.float64] = (1 - GRID) ** np.arange(1, most + 1)[:, None]
+    found.flags.writeable = False
+    return found
 
 
 class Bayesian(SequentialRule):
@@ -121,7 +154,7 @@ class Bayesian(SequentialRule):
         log_ratio: NDArray[np.float64],
         orders: Orders,
         points: tuple[float, ...],
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.unsignedinteger]:
         """Return the numbers of draws, of shape (points, orders); see :func:`believe`."""
 
 
@@ -143,10 +176,11 @@ class SequentialIAS(Bayesian, TargetedRule):
         log_ratio: NDArray[np.float64],
         orders: Orders,
         points: tuple[float, ...],
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.unsignedinteger]:
         """Stop when none of the samples is right with probability 1 - C at most. It has more digits than C near 1."""
-        none = believe(prior, log_ratio, orders).none
-        return first_at_least(-none, tuple(point - 1 for point in points))
+        # A doubt has more digits than a probability near 1.
+        doubt = _doubts(prior, log_ratio, orders)
+        return first_reached(doubt, tuple(point - 1 for point in points))
 
 
 class MarginalValue(Bayesian):
@@ -184,15 +218,32 @@ class MarginalValue(Bayesian):
         log_ratio: NDArray[np.float64],
         orders: Orders,
         points: tuple[float, ...],
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.unsignedinteger]:
         """Stop when the expected gain of one more sample is the price at most."""
-        return first_at_least(-_gains(prior, log_ratio, orders, self.evidence_), points)
+        return first_reached(_losses(prior, log_ratio, orders, self.evidence_), points)
 
 
 @remembered
-def _gains(
+def _doubts(
+    prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders
+) -> NDArray[np.float64]:
+    """The lowest probability so far that no trajectory is right, with a minus sign, of shape (orders, N)."""
+    found = np.empty(orders.shape[::-1])
+    for row, belief in zip(found, believe(prior, log_ratio, orders), strict=True):
+        np.negative(belief.none(), out=row)
+    return highest_so_far(found.T, out=found.T)
+
+
+@remembered
+def _losses(
     prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders, evidence: ScoreEvidence
 ) -> NDArray[np.float64]:
-    """The expected gain of one more sample after each draw, of shape (orders, N)."""
-    belief = believe(prior, log_ratio, orders)
-    return evidence.gain(belief.success.T, belief.best.T).T
+    """The lowest expected gain of one more sample so far, with a minus sign, of shape (orders, N)."""
+    success, best = (np.empty(orders.shape[::-1]) for _ in range(2))
+    for row, own, belief in zip(success, best, believe(prior, log_ratio, orders), strict=True):
+        row[:], own[:] = belief.success(), belief.best()
+    losses = np.empty(success.shape)
+    for start in range(0, len(losses), _GAINS_TOGETHER):
+        some = slice(start, start + _GAINS_TOGETHER)
+        np.negative(evidence.gain(success[some], best[some]), out=losses[some])
+    return highest_so_far(losses.T, out=losses.T)

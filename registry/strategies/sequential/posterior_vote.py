@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,12 @@ from scipy.special import betaln, gammaln
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import numbered, right_of_answers
+from prmcal.registry.strategies.choices import numbered, places_of, right_of_answers
 from prmcal.registry.strategies.evidence import ScoreEvidence
-from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import beta_of
-from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_at_least
+from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_reached
 
 __all__ = ["PosteriorVote", "diversity_of"]
 
@@ -90,7 +91,7 @@ class PosteriorVote(TargetedRule):
         share = right_of_answers(answers, drawn.pool.correct[drawn.question])
         doubt, right = _most_probable(log_ratio, answers, share, self._laws(self.agreement_), drawn.orders)
         # A doubt has more digits than a probability near 1.
-        return Outcome(first_at_least(-doubt, tuple(point - 1 for point in points)), right)
+        return Outcome(first_reached(doubt, tuple(point - 1 for point in points)), right)
 
     def _laws(self, agreement: float = 1.0) -> _Laws:
         return _Laws(*self.successes_, self.diversity_, agreement)
@@ -106,14 +107,16 @@ class _Laws:
     agreement: float
 
     def log_odds(
-        self, best: NDArray[np.float64], votes: NDArray[np.int64], drawn: int, voting: NDArray[np.int64] | int
+        self, best: NDArray[np.float64], votes: NDArray[Any], drawn: int, voting: NDArray[Any] | int
     ) -> NDArray[np.float64]:
         """Return the log-odds of each answer, of the shape of `best` and `votes`; -inf without a vote.
 
         `best` is the highest log L of each answer, and `voting` is v, for each entry of the last axis or for all.
         """
         table = _log_votes(self.a, self.b, self.theta, drawn, self.agreement)
-        return best + table.take(votes + voting * len(table))
+        found: NDArray[np.float64] = table.take(votes + voting * len(table))
+        found += best
+        return found
 
 
 @remembered
@@ -145,38 +148,42 @@ def _most_probable(
     laws: _Laws,
     orders: Orders,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The probability that the most probable answer is wrong, and the share of right ones in it, of shape (orders, N).
+    """The doubt about the most probable answer, and the share of right ones in it, of shape (orders, N).
 
-    `log_ratio` and `answers` have shape (M,), and `share` has shape (answers,).
+    The doubt is the lowest probability so far that it is wrong, with a minus sign. `log_ratio` and `answers` have shape
+    (M,), and `share` has shape (answers,).
     """
-    draws = orders.trajectories.T
-    # Trajectories without an answer, whose number is -1, have the last row.
-    votes = np.zeros((len(share) + 1, draws.shape[1]), np.int64)
+    columns, most = orders.shape
+    # Trajectories without an answer, whose number is -1, have the last row. Small integers are counted fastest.
+    votes: NDArray[Any] = np.zeros((len(share) + 1, columns), np.min_scalar_type((most + 1) ** 2))
     best = np.full(votes.shape, -np.inf)
-    columns, voting = np.arange(draws.shape[1]), np.zeros(draws.shape[1], np.int64)
-    doubt, right = np.empty(draws.shape), np.empty(draws.shape)
+    voting = np.zeros_like(votes[0])
+    doubt, right = np.empty((most, columns)), np.empty((most, columns))
     graded = np.flatnonzero(share)
-    # A sum of logical values is fastest in the smallest type.
+    graded_share, named = share[graded], (answers >= 0).astype(votes.dtype)
     count = np.min_scalar_type(len(share))
-    for draw, drawn in enumerate(draws):
-        own = answers[drawn], columns
-        votes[own] += 1
-        best[own] = np.maximum(best[own], log_ratio[drawn])
-        voting += answers[drawn] >= 0
+    draws = enumerate(zip(orders.trajectories.T, places_of(answers, orders), strict=True))
+    for draw, (drawn, place) in draws:
+        votes.ravel()[place] += 1
+        best.ravel()[place] = np.maximum(best.take(place), log_ratio.take(drawn))
+        voting += named.take(drawn)
         log_odds = laws.log_odds(best[:-1], votes[:-1], draw + 1, voting)
         highest = log_odds.max(axis=0)
         # Equal odds can differ in their last digits.
         first = log_odds >= highest - 1e-9
         leading = first.sum(axis=0, dtype=count)
-        right[draw] = np.where(voting, share[graded] @ first[graded] / leading, 0.0)
+        np.divide(graded_share @ first.take(graded, axis=0), leading, out=right[draw])
+        right[draw] *= voting > 0
         top = np.maximum(highest, 0.0)
-        terms = np.exp(np.maximum(log_odds - top, _NEGLIGIBLE))
+        log_odds -= top
+        np.maximum(log_odds, _NEGLIGIBLE, out=log_odds)
+        terms = np.exp(log_odds, out=log_odds)
         # The winner's odds are left out of the sum, so that small doubts keep their digits.
-        np.copyto(terms, 0.0, where=first)
+        np.putmask(terms, first, 0.0)
         best_odds = np.exp(highest - top)
         other = terms.sum(axis=0) + np.exp(-top) + (leading - 1.0) * best_odds
-        doubt[draw] = other / (other + best_odds)
-    return doubt.T, right.T
+        np.negative(other / (other + best_odds), out=doubt[draw])
+    return highest_so_far(doubt.T, out=doubt.T), right.T
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,16 @@ from prmcal.registry.contracts.strategy import (
     most_probable,
 )
 from prmcal.registry.strategies.adaptive import target_of
-from prmcal.registry.strategies.choices import Votes, count_votes, numbered, right_if_best
-from prmcal.registry.strategies.orders import Orders, highest_so_far, mean_over_orders
+from prmcal.registry.strategies.choices import (
+    Votes,
+    count_votes,
+    numbered,
+    right_if_best,
+    right_if_most_votes,
+)
+from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
 
-__all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "first_at_least"]
+__all__ = ["Drawn", "Outcome", "SequentialRule", "TargetedRule", "first_at_least", "first_reached"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +73,34 @@ class Drawn:
         }
 
     @cached_property
-    def answers(self) -> NDArray[np.int64]:
-        """The answers as numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
-        return self.orders.of(numbered(self.pool.answers[self.question]))
+    def answers(self) -> NDArray[np.signedinteger]:
+        """The answers as small numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
+        named = numbered(self.pool.answers[self.question])
+        return self.orders.of(named.astype(np.min_scalar_type(-len(named))))
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
         """The grades of the trajectories, of shape (orders, N). A rule must not read them to decide."""
         return self.orders.of(self.pool.correct[self.question])
 
-    def first_right(self) -> NDArray[np.int32]:
+    def first_right(self) -> NDArray[np.unsignedinteger]:
         """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
         positions = self.orders.positions[self.pool.correct[self.question]]
-        return np.asarray(positions.min(axis=0, initial=self.orders.draws), dtype=np.int32)
+        return np.asarray(positions.min(axis=0, initial=self.orders.draws))
 
-    def right_if_best(self) -> NDArray[np.float64]:
+    def right_if_best(self) -> NDArray[Any]:
         """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""
         return right_if_best(self.own["scores"], self.pool.correct[self.question], self.orders)
 
     def votes(self) -> Votes:
         """Return the votes after 1, 2, ..., N draws."""
         return count_votes(self.pool.answers[self.question], self.pool.correct[self.question], self.orders)
+
+    def right_if_most_votes(self) -> NDArray[np.float64]:
+        """Return whether the most frequent answer of the first 1, 2, ..., N is right; see the function of this name."""
+        return right_if_most_votes(
+            self.pool.answers[self.question], self.pool.correct[self.question], self.orders
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,26 +109,29 @@ class Outcome:
 
     Attributes
     ----------
-    stops : ndarray of shape (points, orders), int64
+    stops : ndarray of shape (points, orders), int
         The number of trajectories that are drawn, in [1, N].
-    right : ndarray of shape (orders, N) or (points, orders, N), float64
-        Probability that the answer is right if the rule stops after 1, 2, ..., N draws.
+    right : ndarray of shape (orders, N) or (points, orders, N), float64 or int
+        Probability that the answer is right if the rule stops after 1, 2, ..., N draws. If it is 0 or 1 everywhere,
+        it may be an array of small integers, which take less memory.
     silent : ndarray of shape (points, orders), bool, or None
         Whether the rule gives no answer; None if it always gives one.
     """
 
-    stops: NDArray[np.int64]
-    right: NDArray[np.float64]
+    stops: NDArray[np.integer]
+    right: NDArray[Any]
     silent: NDArray[np.bool_] | None = None
 
-    def right_at_stops(self) -> NDArray[np.float64]:
+    def right_at_stops(self) -> NDArray[Any]:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
+        draws = self.stops.astype(np.intp) - 1
         if self.right.ndim == 3:
-            found = np.take_along_axis(self.right, self.stops[..., None] - 1, axis=2)[..., 0]
-        else:
-            orders = self.stops.shape[1]
-            found = self.right.T.ravel().take((self.stops - 1) * orders + np.arange(orders))
-        return np.asarray(found, dtype=np.float64)
+            found: NDArray[Any] = np.take_along_axis(self.right, draws[..., None], axis=2)[..., 0]
+            return found
+        orders = draws.shape[1]
+        draws *= orders
+        draws += np.arange(orders)
+        return self.right.T.ravel().take(draws)
 
 
 class SequentialRule(PoolStrategy):
@@ -176,25 +193,26 @@ class SequentialRule(PoolStrategy):
 
     def _run(self, pool: Pool, setting: Setting, points: tuple[float, ...]) -> tuple[Answered, ...]:
         orders = Orders(pool.size, setting.samples)
-        means = np.zeros((4, len(points), pool.questions))
-        error = np.zeros(means.shape[1:])
+        shape = len(points), pool.questions, len(orders.trajectories) // pool.size
+        accuracy, samples, passed, silent = (np.zeros(shape) for _ in range(4))
         answering = True
         for question in range(pool.questions):
             drawn = Drawn(pool, question, orders, self.reads)
             outcome = self.follow(drawn, points)
             right = outcome.right_at_stops()
-            silent = np.zeros(right.shape, np.bool_) if outcome.silent is None else outcome.silent
-            answering &= outcome.silent is None
-            each = np.stack(
-                [np.where(silent, 0.0, right), outcome.stops, outcome.stops > drawn.first_right(), silent]
-            )
-            means[..., question], errors = mean_over_orders(each, pool.size)
-            error[:, question] = errors[0]
+            if outcome.silent is not None:
+                answering = False
+                right = np.where(outcome.silent, 0.0, right)
+                silent[:, question] = block_means(outcome.silent, pool.size)
+            accuracy[:, question] = block_means(right, pool.size)
+            samples[:, question] = block_means(outcome.stops, pool.size)
+            passed[:, question] = block_means(outcome.stops > drawn.first_right(), pool.size)
+        means = [mean_of_blocks(each)[0] for each in (samples, passed, silent)]
         return tuple(
             Answered(
                 accuracy=a, samples=n, pass_at_samples=p, order_error=e, abstained=None if answering else s
             )
-            for a, n, p, s, e in zip(*means, error, strict=True)
+            for a, e, n, p, s in zip(*mean_of_blocks(accuracy), *means, strict=True)
         )
 
 
@@ -212,7 +230,7 @@ class TargetedRule(SequentialRule):
         return SWEPT_TARGETS
 
 
-def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.int64]:
+def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
     """Return the first draw after which a value is at least each point, or N if there is none.
 
     Parameters
@@ -223,11 +241,21 @@ def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> ND
 
     Returns
     -------
-    ndarray of shape (points, orders), int64
+    ndarray of shape (points, orders), in a small type
         In [1, N].
     """
-    highest = highest_so_far(values).T
-    draws = len(highest)
-    # The sum is fastest in the smallest type.
-    after = np.stack([(highest >= point).sum(axis=0, dtype=np.min_scalar_type(draws)) for point in points])
-    return np.asarray(np.minimum(draws + 1 - after.astype(np.int64), draws))
+    return first_reached(highest_so_far(values), points)
+
+
+def first_reached(highest: NDArray[Any], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
+    """Return what :func:`first_at_least` does, of values that do not fall from draw to draw."""
+    rows = highest.T
+    draws = len(rows)
+    # Sums and comparisons are fastest in the smallest type.
+    count = np.min_scalar_type(draws + 1)
+    reached = np.empty(rows.shape, np.bool_)
+    after = np.empty((len(points), rows.shape[1]), count)
+    for point, found in zip(points, after, strict=True):
+        np.greater_equal(rows, point, out=reached)
+        reached.sum(axis=0, dtype=count, out=found)
+    return np.asarray(np.minimum(draws + 1 - after, draws))

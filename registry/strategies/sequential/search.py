@@ -6,17 +6,20 @@ score, not at a right answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.ranges import Count, FinitePositive
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.registry.strategies.remembered import remembered
-from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_at_least
+from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_reached
 
 __all__ = ["Pandora"]
 
+_LARGE = 100.0
 _LARGEST_LOG_ODDS = 300.0
 _COSTS = tuple(float(each) for each in np.geomspace(0.3, 1e-7, 24))
 
@@ -59,50 +62,60 @@ class Pandora(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when one more sample is expected to add less utility than its cost."""
-        gains = _gains_of_one_more(drawn.own["scores"], self.first, drawn.orders)
-        return Outcome(first_at_least(-gains, points), drawn.right_if_best())
+        losses = _losses(drawn.own["scores"], self.first, drawn.orders)
+        return Outcome(first_reached(losses, points), drawn.right_if_best())
 
 
 @remembered
-def _gains_of_one_more(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[np.float64]:
-    """The expected gain in utility of one more sample after each draw, of shape (orders, N).
+def _losses(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[np.float64]:
+    """The lowest expected gain of one more sample so far, with a minus sign, of shape (orders, N).
 
     It is infinite before `least` samples are drawn. `scores` has shape (M,).
     """
     odds = np.exp(np.minimum(np.where(np.isnan(scores), -np.inf, scores), _LARGEST_LOG_ODDS))
-    draws = odds[orders.trajectories.T]
-    most, columns = draws.shape
-    median, scale, best = (np.zeros(draws.shape) for _ in range(3))
-    # The samples in hand ascend along axis 0, between -inf and inf. In each draw a value is inserted.
-    hand = np.full((most + 2, columns), np.inf)
-    hand[0] = -np.inf
-    after = hand.copy()
-    for draw, value in enumerate(draws):
+    share, x = (np.empty(orders.shape[::-1]) for _ in range(2))
+    growth = max(float(np.log(orders.draws / 5)), 0.0)
+    # Without a spread, no better sample is expected.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for draw, (median, scale, best) in enumerate(_hands(odds, orders)):
+            spread = scale > 0
+            largest = median + scale * growth
+            both = best + largest
+            share[draw] = np.where(spread, 0.5 * largest / both * np.exp(-(best - median) / scale), 0.0)
+            x[draw] = np.where(spread, both / scale, _LARGE)
+    share *= _scaled_integral(x)
+    share[: least - 1] = np.inf
+    np.negative(share, out=share)
+    return highest_so_far(share.T, out=share.T)
+
+
+def _hands(odds: NDArray[np.float64], orders: Orders) -> Iterator[tuple[NDArray[np.float64], ...]]:
+    """Yield the median of the samples in hand, the mean excess of those above it, and the best one, after each draw.
+
+    Each has the shape (orders,). `odds` has shape (M,).
+    """
+    # The samples in hand are numbers, from 1 upwards, that ascend like the odds. Small integers are sorted fastest.
+    numbers = np.empty(len(odds), np.min_scalar_type(len(odds) + 1))
+    ascending = np.argsort(odds)
+    numbers[ascending] = np.arange(1, len(odds) + 1)
+    values = np.concatenate([[0.0], odds[ascending]])
+    # They ascend along axis 0, between the lowest and the highest number. In each draw one is inserted.
+    columns, most = orders.shape
+    hand = np.full((most + 2, columns), len(odds) + 1, numbers.dtype)
+    hand[0] = 0
+    after, room = hand.copy(), np.empty((most // 2 + 1, columns))
+    for draw, drawn in enumerate(orders.trajectories.T):
         ranks = slice(1, draw + 2)
-        np.maximum(hand[: draw + 1], np.minimum(hand[ranks], value), out=after[ranks])
+        np.maximum(hand[: draw + 1], np.minimum(hand[ranks], numbers.take(drawn)), out=after[ranks])
         hand, after = after, hand
         middle = (draw + 1) // 2
-        median[draw] = (hand[draw // 2 + 1] + hand[middle + 1]) / 2
-        excess = hand[middle + 1 : draw + 2] - median[draw]
-        scale[draw] = excess.sum(axis=0) / np.maximum(np.count_nonzero(excess, axis=0), 1)
-        best[draw] = hand[draw + 1]
-    gains = np.zeros(draws.shape)
-    spread = scale > 0
-    gains[spread] = _gain(median[spread], scale[spread], best[spread], most)
-    gains[: least - 1] = np.inf
-    return gains.T
-
-
-def _gain(
-    median: NDArray[np.float64], scale: NDArray[np.float64], best: NDArray[np.float64], most: int
-) -> NDArray[np.float64]:
-    """The expected gain in utility of one more sample: the integral of u'(x) P(v > x) from the best value on.
-
-    Half of the values are above the median.
-    """
-    largest = median + scale * max(float(np.log(most / 5)), 0.0)
-    share = 0.5 * largest / (best + largest) * np.exp(-(best - median) / scale)
-    return np.asarray(share * _scaled_integral((best + largest) / scale), dtype=np.float64)
+        above = hand[middle + 1 : draw + 2]
+        excess = values.take(above, out=room[: len(above)], mode="clip")
+        best = excess[-1].copy()
+        median = (values.take(hand[draw // 2 + 1]) + excess[0]) / 2
+        excess -= median
+        positive = (excess > 0).sum(axis=0, dtype=numbers.dtype)
+        yield median, excess.sum(axis=0) / np.maximum(positive, 1), best
 
 
 def _scaled_integral(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,10 +124,10 @@ def _scaled_integral(x: NDArray[np.float64]) -> NDArray[np.float64]:
     It is a continued fraction: Abramowitz and Stegun, 5.1.22.
     """
     # The smaller x is, the more terms are needed.
-    terms = 6 + int(100 / x.min(initial=100.0))
+    terms = 6 + int(100 / x.min(initial=_LARGE))
     found = x + (2 * terms + 2)
     for k in range(terms, 0, -1):
         np.divide(k * (k + 1), found, out=found)
         np.subtract(x, found, out=found)
         found += 2 * k
-    return np.reciprocal(found)
+    return np.reciprocal(found, out=found)

@@ -15,7 +15,7 @@ from scipy.integrate import quad
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import Votes, count_votes
+from prmcal.registry.strategies.choices import Votes, count_votes, right_if_most_votes
 from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential.agreement import (
     AdaptiveConsistency,
@@ -40,12 +40,14 @@ def counts(hand: Hand) -> list[int]:
     return [n for _, n in Counter(one.answer for one in hand if one.answer >= 0).most_common()] + [0, 0]
 
 
-def votes_in(answers: Ints, weights: Floats | None = None) -> Votes:
+def votes_in(answers: Ints) -> Votes:
     """The votes in rows of answers, of which answer 1 is right."""
-    orders = Orders.these(np.arange(answers.size).reshape(answers.shape))
-    return count_votes(
-        answers.ravel(), answers.ravel() == 1, orders, None if weights is None else weights.ravel()
-    )
+    return count_votes(answers.ravel(), answers.ravel() == 1, in_rows(answers))
+
+
+def in_rows(answers: Ints) -> Orders:
+    """Orders that draw the answers of each row from left to right."""
+    return Orders.these(np.arange(answers.size).reshape(answers.shape))
 
 
 @given(arrays(np.int64, (3, 8), elements=st.integers(-1, 3)))
@@ -64,6 +66,8 @@ def test_votes_are_those_of_a_counter(answers: Ints) -> None:
             assert votes.discovered[order, draw] in places
             expected = (1 in leaders) / len(leaders) if leaders and np.any(answers == 1) else 0.0
             assert votes.right[order, draw] == pytest.approx(expected, abs=1e-12)
+    right = right_if_most_votes(answers.ravel(), answers.ravel() == 1, in_rows(answers))
+    assert np.array_equal(votes.right, right)
 
 
 @given(
@@ -71,7 +75,7 @@ def test_votes_are_those_of_a_counter(answers: Ints) -> None:
     arrays(np.float64, (2, 6), elements=st.sampled_from([0.0, 0.125, 0.25, 0.375, 1.0])),
 )
 def test_weighted_votes_are_sums_of_weights(answers: Ints, weights: Floats) -> None:
-    right = votes_in(answers, weights).right
+    right = right_if_most_votes(answers.ravel(), answers.ravel() == 1, in_rows(answers), weights.ravel())
     for order, row in enumerate(answers):
         for draw in range(len(row)):
             sums: dict[int, float] = {}

@@ -17,7 +17,7 @@ from scipy.special import expit, logit, logsumexp
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.evidence import ScoreEvidence
+from prmcal.registry.strategies.evidence import Places, ScoreEvidence
 from prmcal.registry.strategies.exact import best_of_n
 from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
@@ -136,16 +136,29 @@ def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, 
 @given(arrays(np.float64, 150, elements=st.floats(-30, 30)))
 def test_beliefs_after_many_far_scores_are_those_of_logarithms(log_ratio: Floats) -> None:
     prior = np.random.default_rng(0).dirichlet(np.ones(len(GRID)))
-    belief = believe(prior, log_ratio, Orders.these(np.arange(150)[None]))
+    beliefs = believe(prior, log_ratio, Orders.these(np.arange(150)[None]))
+    success, best, none = np.array([(each.success(), each.best(), each.none()) for each in beliefs])[..., 0].T
     each = np.logaddexp(np.log(GRID) + log_ratio[:, None], np.log1p(-GRID))
     weight = np.log(prior) + np.cumsum(each, axis=0)
     total = logsumexp(weight, axis=1, keepdims=True)
     missed = logsumexp(np.log(prior) + np.log1p(-GRID) * np.arange(1, 151)[:, None], axis=1) - total[:, 0]
     right = expit(logit(GRID) + np.maximum.accumulate(log_ratio)[:, None])
     seen = np.exp(weight - total)
-    assert belief.success[0] == pytest.approx((seen * GRID).sum(axis=1), abs=1e-12)
-    assert belief.best[0] == pytest.approx((seen * right).sum(axis=1), abs=1e-12)
-    assert belief.none[0] == pytest.approx(np.exp(missed), rel=1e-9, abs=1e-300)
+    assert success == pytest.approx((seen * GRID).sum(axis=1), abs=1e-12)
+    assert best == pytest.approx((seen * right).sum(axis=1), abs=1e-12)
+    assert none == pytest.approx(np.exp(missed), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("known", [0, 1, 5, 3000])
+@pytest.mark.parametrize("digits", [0, 12])
+def test_places_are_those_of_a_binary_search(known: int, digits: int) -> None:
+    random = np.random.default_rng(known)
+    numbers = np.sort(np.exp(np.round(random.normal(0, 4, known), digits)))
+    near = [numbers, np.nextafter(numbers, 0), np.nextafter(numbers, np.inf), numbers * 1.0001]
+    far = [np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1e-30, 1e300, np.inf])]
+    values = np.concatenate([*near, *far, np.exp(random.normal(0, 6, 500))])
+    found = Places.among(numbers).after(values)
+    assert np.array_equal(found, np.searchsorted(numbers, values, side="right"))
 
 
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
