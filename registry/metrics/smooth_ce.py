@@ -147,7 +147,10 @@ def _crossing(
             fall = np.maximum((excess_before - excess) / (scale - before), 1.0)
         if turn == 2:  # Later, the scales are so close to each other that rounding errors count.
             falls[rows] = fall
-        low[rows], high[rows] = np.where(excess > 0, (scale, high[rows]), (low[rows], scale))
+        # For the same reason, the scale that is sought is not farther away than the excess.
+        far = scale + np.ceil(excess)
+        low[rows] = np.where(excess > 0, scale, np.maximum(low[rows], far - 1))
+        high[rows] = np.where(excess > 0, np.minimum(high[rows], far), scale)
         left = high[rows] - low[rows] > 1
         if not left.any():
             break

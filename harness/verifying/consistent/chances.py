@@ -131,23 +131,20 @@ def same_chance(
     Compared or None
         None if there are no questions.
     """
-    from scipy.stats import hypergeom, norm
-
     if not len(c):
         return None
     distribution, offset = np.ones(1), 0
     for own_c, own_m, own_k, own_n in zip(c, m, k, n, strict=True):
         right = own_c + own_k
         low, high = max(0, right - own_n), min(own_m, right)
-        distribution = np.convolve(
-            distribution, hypergeom.pmf(np.arange(low, high + 1), own_m + own_n, right, own_m)
-        )
+        ways = _log_ways(own_m, np.arange(low, high + 1)) + _log_ways(own_n, right - np.arange(low, high + 1))
+        distribution = np.convolve(distribution, np.exp(ways - _log_ways(own_m + own_n, right)))
         offset += low
     place = int(c.sum()) - offset
     p_value = min(1.0, 2 * min(distribution[: place + 1].sum(), distribution[place:].sum()))
     pooled = (c + k + 1) / (m + n + 2)
     error = float(np.sqrt(np.sum(pooled * (1 - pooled) * (1 / m + 1 / n)))) / len(c)
-    found = float(norm.isf(level / 2) + norm.ppf(_POWER)) * error
+    found = _deviations(level) * error
     return Compared(float(np.mean(c / m)), float(np.mean(k / n)), float(p_value), found, len(c))
 
 
@@ -161,7 +158,7 @@ def difference_along_steps(trajectories: pd.DataFrame, counts: pd.DataFrame) -> 
     trajectories, counts : DataFrame
         The tables of a rollout and of its success counts.
     """
-    from scipy.stats import norm, t
+    from scipy.special import stdtr
 
     rates = counts.groupby(["question_id", "trajectory", "step"])[["successes", "follow_ups"]].sum()
     table = (rates["successes"] / rates["follow_ups"]).unstack("step").ffill(axis=1)
@@ -176,6 +173,21 @@ def difference_along_steps(trajectories: pd.DataFrame, counts: pd.DataFrame) -> 
         return None
     error = float(difference.std(ddof=1)) / np.sqrt(questions)
     beyond = max(abs(float(difference.mean())) - _MARGIN, 0.0)
-    p_value = 1.0 if beyond == 0 else float(2 * t.sf(beyond / error, questions - 1)) if error else 0.0
-    found = _MARGIN + float(norm.isf(LEVEL / 2) + norm.ppf(_POWER)) * error
+    p_value = 1.0 if beyond == 0 else float(2 * stdtr(questions - 1, -beyond / error)) if error else 0.0
+    found = _MARGIN + _deviations(LEVEL) * error
     return Compared(float(correct.mean()), float(by_question.mean()), min(1.0, p_value), found, questions)
+
+
+# `scipy.stats` has these distributions too, but takes a second to import.
+def _log_ways(n: int, k: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """Return ln C(n, k)."""
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1) - gammaln(np.asarray(k) + 1) - gammaln(n - np.asarray(k) + 1))
+
+
+def _deviations(level: float) -> float:
+    """Return the true difference, in standard errors, that a two-sided normal test finds with 80% power."""
+    from scipy.special import ndtri
+
+    return float(ndtri(_POWER) - ndtri(level / 2))

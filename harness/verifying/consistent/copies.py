@@ -136,7 +136,7 @@ def copied(one: pd.DataFrame, other: pd.DataFrame) -> Copied | None:
     Copied or None
         The smallest of three p values, times 3; None if they have no text in common.
     """
-    from scipy.stats import binom, poisson
+    from scipy.special import bdtrc, pdtrc  # `scipy.stats` takes a second to import.
 
     if not set(one["text_hash"]) & set(other["text_hash"]):
         return None
@@ -164,7 +164,7 @@ def copied(one: pd.DataFrame, other: pd.DataFrame) -> Copied | None:
         return None
     found = [
         Copied(
-            float(poisson.sf(same - 1, expected)),
+            float(pdtrc(same - 1, expected)) if same else 1.0,
             f"{same:,} of {samples:,} texts are the same at the same place, and {expected:,.1f} were expected",
         ),
         Copied(
@@ -172,7 +172,7 @@ def copied(one: pd.DataFrame, other: pd.DataFrame) -> Copied | None:
             f"all texts of {equal_sets} of {len(equal)} questions are the same in another order",
         ),
         Copied(
-            float(binom.sf(crossing - 1, doubles, share)),
+            float(bdtrc(crossing - 1, doubles, share)) if crossing else 1.0,
             f"{crossing:,} of {doubles:,} texts that occur twice are in both, and {doubles * share:,.1f} were expected",
         ),
     ]

@@ -16,6 +16,7 @@ from prmcal.harness.jobs.parameters import (
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.consistent.keys import references
+from prmcal.harness.verifying.consistent.questions import Place
 from prmcal.harness.verifying.findings import Flaw, concluded
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
@@ -37,10 +38,11 @@ def check_wiring(subject: Subject) -> Check:
 
     A calibrator that was fitted to test questions, and a measurement that leaves out some artifacts, is found here.
     """
+    tested = {(cell.labels.dataset, cell.labels.split) for cell in subject.plan.cells}
 
     def flaws() -> Iterator[Flaw]:
         for job in subject.plan.jobs:
-            for message in dict.fromkeys(_flaws_of(subject, job)):
+            for message in dict.fromkeys(_flaws_of(subject, job, tested)):
                 yield Flaw(f"{job}: {message}", job.refs)
         for cell in subject.plan.cells:
             for message in _flaws_of_cell(cell):
@@ -51,7 +53,7 @@ def check_wiring(subject: Subject) -> Check:
     return concluded(subject, "consistent", "which job reads what", n, flaws(), passed)
 
 
-def _flaws_of(subject: Subject, job: Job[Parameters]) -> Iterator[str]:
+def _flaws_of(subject: Subject, job: Job[Parameters], tested: set[Place]) -> Iterator[str]:
     sources = {ref: source for source in job.inputs for ref in source.refs}
     labels = job.labels
     for shard in job.shards:
@@ -70,7 +72,6 @@ def _flaws_of(subject: Subject, job: Job[Parameters]) -> Iterator[str]:
                 yield from _flaws_of_input(subject, job, role, source)
                 if not _needed(given, source) <= set(refs):
                     yield f"it leaves out some of the artifacts that it reads as '{role}'"
-    tested = {(cell.labels.dataset, cell.labels.split) for cell in subject.plan.cells}
     if isinstance(job.shards[0].parameters, FitParameters) and (labels.dataset, labels.split) in tested:
         yield f"the calibrator is fitted to {labels.dataset}/{labels.split}, on which cells are tested"
 
