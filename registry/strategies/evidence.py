@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-__all__ = ["Places", "ScoreEvidence"]
+__all__ = ["LARGEST_LOG_RATIO", "Places", "ScoreEvidence"]
 
-_LARGEST_LOG_RATIO = 30.0
+LARGEST_LOG_RATIO = 30.0
 _NEWTON_STEPS = 100
 _OTHER_BITS = 41
 """All bits of a number but its sign, its exponent and 11 bits of its fraction."""
@@ -72,7 +72,7 @@ class ScoreEvidence:
         It is clipped to [-30, 30]. A trajectory that is too long for the PRM (NaN) says nothing: 0.
         """
         ratio = self.slope * scores + (self.offset - float(logit(self.base)))
-        return np.clip(np.nan_to_num(ratio, nan=0.0), -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
+        return np.clip(np.nan_to_num(ratio, nan=0.0), -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
 
     def gain(self, success: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how much one more trajectory is expected to add to the probability of a right answer.

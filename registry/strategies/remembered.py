@@ -18,12 +18,13 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Memory", "content_digest", "remembered"]
+__all__ = ["LIMIT", "Memory", "content_digest", "remembered"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LIMIT = 384 * 2**20
+LIMIT = 384 * 2**20
+"""The bytes that all remembered results of a process may take."""
 _DIGEST_BYTES = 20
 _SMALL_BYTES = 500
 """What an entry takes besides its arrays."""
@@ -71,7 +72,7 @@ class Memory:
         return result
 
 
-_memory = Memory(_LIMIT)
+_memory = Memory(LIMIT)
 
 
 def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P, R]:

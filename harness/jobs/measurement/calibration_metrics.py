@@ -120,6 +120,5 @@ def _prefix_rows(joined: pd.DataFrame) -> PrefixRows:
 def _bins_table(bins: ReliabilityBins | SignedErrorBins) -> pd.DataFrame:
     import pandas as pd
 
-    frame = pd.DataFrame(vars(bins))
-    frame.insert(0, "bin", np.arange(len(frame), dtype=np.int32))
-    return frame.astype({"count": "int32"})
+    numbers = np.arange(len(bins.count), dtype=np.int32)
+    return pd.DataFrame({"bin": numbers, **vars(bins), "count": bins.count.astype(np.int32)})

@@ -11,10 +11,10 @@ the scores s_1, ..., s_t, with a prior w_0 of p,
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from prmcal.registry.contracts.ranges import ShareOrZero
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far
-from prmcal.registry.strategies.remembered import remembered
+from prmcal.registry.strategies.remembered import LIMIT, remembered
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior
 from prmcal.registry.strategies.sequential.rule import (
     Drawn,
@@ -39,6 +39,8 @@ __all__ = ["Bayesian", "Belief", "MarginalValue", "SequentialIAS", "believe"]
 _PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
+_TOGETHER = ("doubt", "gain")
+"""What is watched by strategies that often follow the same questions. Most of the work is shared."""
 _GAINS_TOGETHER = 8
 """Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 
@@ -77,7 +79,7 @@ class Belief:
     def best(self) -> NDArray[np.float64]:
         """Return the probability that the best-scored trajectory is right, of shape (orders,)."""
         chance = self.chance.take(self.highest, axis=0)
-        return np.asarray(np.einsum("oc,oc->o", self.weight, chance) / self.total, dtype=np.float64)
+        return np.asarray(np.vecdot(self.weight, chance) / self.total, dtype=np.float64)
 
     def none(self) -> NDArray[np.float64]:
         """Return the probability that no trajectory is right, of shape (orders,)."""
@@ -134,6 +136,8 @@ class Bayesian(SequentialRule):
 
     reads = ("scores", "question_rewards")
     tuned = True
+    watched: ClassVar[str]
+    """What it stops by: the "doubt" or the "gain" of :func:`_lowest`."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit what scores and rewards say to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
@@ -144,18 +148,13 @@ class Bayesian(SequentialRule):
         """Stop where the belief says so."""
         prior = self.prior_.cells(drawn.own["question_rewards"], drawn.levels)
         log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
-        stops = self.stops(prior, log_ratio, drawn.orders, points)
-        return Outcome(stops, drawn.right_if_best())
+        several = _TOGETHER if _have_room(drawn) else (self.watched,)
+        lowest = _lowest(prior, log_ratio, drawn.orders, self.evidence_, several)[several.index(self.watched)]
+        return Outcome(first_reached(lowest, self.bounds(points)), drawn.right_if_best())
 
-    @abstractmethod
-    def stops(
-        self,
-        prior: NDArray[np.float64],
-        log_ratio: NDArray[np.float64],
-        orders: Orders,
-        points: tuple[float, ...],
-    ) -> NDArray[np.unsignedinteger]:
-        """Return the numbers of draws, of shape (points, orders); see :func:`believe`."""
+    def bounds(self, points: tuple[float, ...]) -> tuple[float, ...]:
+        """Return what the watched probability must reach at each point. Both have a minus sign."""
+        return points
 
 
 class SequentialIAS(Bayesian, TargetedRule):
@@ -169,18 +168,11 @@ class SequentialIAS(Bayesian, TargetedRule):
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338 (Proposition 1)"
     version = "2"
+    watched = "doubt"
 
-    def stops(
-        self,
-        prior: NDArray[np.float64],
-        log_ratio: NDArray[np.float64],
-        orders: Orders,
-        points: tuple[float, ...],
-    ) -> NDArray[np.unsignedinteger]:
-        """Stop when none of the samples is right with probability 1 - C at most. It has more digits than C near 1."""
-        # A doubt has more digits than a probability near 1.
-        doubt = _doubts(prior, log_ratio, orders)
-        return first_reached(doubt, tuple(point - 1 for point in points))
+    def bounds(self, points: tuple[float, ...]) -> tuple[float, ...]:
+        """Return C - 1. A doubt has more digits than a probability near 1."""
+        return tuple(point - 1 for point in points)
 
 
 class MarginalValue(Bayesian):
@@ -201,6 +193,8 @@ class MarginalValue(Bayesian):
         The probability of a right answer that one sample must add.
     """
 
+    watched = "gain"
+
     def __init__(self, price: ShareOrZero = 0.01) -> None:
         self.price = price
 
@@ -212,38 +206,41 @@ class MarginalValue(Bayesian):
         """Return prices from .5 to 1e-7."""
         return tuple(-price for price in _PRICES)
 
-    def stops(
-        self,
-        prior: NDArray[np.float64],
-        log_ratio: NDArray[np.float64],
-        orders: Orders,
-        points: tuple[float, ...],
-    ) -> NDArray[np.unsignedinteger]:
-        """Stop when the expected gain of one more sample is the price at most."""
-        return first_reached(_losses(prior, log_ratio, orders, self.evidence_), points)
+
+def _have_room(drawn: Drawn) -> bool:
+    """Whether all that is watched can be remembered for all questions of the pool, with room for other results."""
+    orders, draws = drawn.orders.shape
+    return drawn.pool.questions * len(_TOGETHER) * orders * draws * 8 <= LIMIT / 2
 
 
 @remembered
-def _doubts(
-    prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders
-) -> NDArray[np.float64]:
-    """The lowest probability so far that no trajectory is right, with a minus sign, of shape (orders, N)."""
-    found = np.empty(orders.shape[::-1])
-    for row, belief in zip(found, believe(prior, log_ratio, orders), strict=True):
-        np.negative(belief.none(), out=row)
-    return highest_so_far(found.T, out=found.T)
+def _lowest(
+    prior: NDArray[np.float64],
+    log_ratio: NDArray[np.float64],
+    orders: Orders,
+    evidence: ScoreEvidence,
+    watched: tuple[str, ...],
+) -> tuple[NDArray[np.float64], ...]:
+    """The lowest values so far of what is watched, with a minus sign, each of shape (orders, N).
+
+    The "doubt" is the probability that no trajectory is right, and the "gain" what one more sample is expected to add.
+    """
+    doubt, success, best = (np.empty(orders.shape[::-1]) for _ in range(3))
+    for draw, belief in enumerate(believe(prior, log_ratio, orders)):
+        if "doubt" in watched:
+            np.negative(belief.none(), out=doubt[draw])
+        if "gain" in watched:
+            success[draw], best[draw] = belief.success(), belief.best()
+    found = [doubt if each == "doubt" else _losses(success, best, evidence) for each in watched]
+    return tuple(highest_so_far(each.T, out=each.T) for each in found)
 
 
-@remembered
 def _losses(
-    prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders, evidence: ScoreEvidence
+    success: NDArray[np.float64], best: NDArray[np.float64], evidence: ScoreEvidence
 ) -> NDArray[np.float64]:
-    """The lowest expected gain of one more sample so far, with a minus sign, of shape (orders, N)."""
-    success, best = (np.empty(orders.shape[::-1]) for _ in range(2))
-    for row, own, belief in zip(success, best, believe(prior, log_ratio, orders), strict=True):
-        row[:], own[:] = belief.success(), belief.best()
-    losses = np.empty(success.shape)
-    for start in range(0, len(losses), _GAINS_TOGETHER):
+    """The expected gain of one more sample with a minus sign; see :meth:`ScoreEvidence.gain`."""
+    found = np.empty(success.shape)
+    for start in range(0, len(found), _GAINS_TOGETHER):
         some = slice(start, start + _GAINS_TOGETHER)
-        np.negative(evidence.gain(success[some], best[some]), out=losses[some])
-    return highest_so_far(losses.T, out=losses.T)
+        np.negative(evidence.gain(success[some], best[some]), out=found[some])
+    return found

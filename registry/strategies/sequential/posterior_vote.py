@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -12,9 +13,9 @@ from scipy.special import betaln, gammaln
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.choices import numbered, places_of, right_of_answers
-from prmcal.registry.strategies.evidence import ScoreEvidence
-from prmcal.registry.strategies.orders import Orders, highest_so_far
+from prmcal.registry.strategies.choices import numbered, places_of, right_if_best, right_of_answers
+from prmcal.registry.strategies.evidence import LARGEST_LOG_RATIO, ScoreEvidence
+from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import beta_of
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_reached
@@ -24,6 +25,8 @@ __all__ = ["PosteriorVote", "diversity_of"]
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NEGLIGIBLE = -700.0
 """A logarithm that adds nothing to a sum of at least 1. The exponential function is slow below it."""
+_NONE = -1e6
+"""The logarithm of no evidence at all. It is finite, so that differences of two are."""
 
 
 class PosteriorVote(TargetedRule):
@@ -154,36 +157,92 @@ def _most_probable(
     (M,), and `share` has shape (answers,).
     """
     columns, most = orders.shape
-    # Trajectories without an answer, whose number is -1, have the last row. Small integers are counted fastest.
-    votes: NDArray[Any] = np.zeros((len(share) + 1, columns), np.min_scalar_type((most + 1) ** 2))
-    best = np.full(votes.shape, -np.inf)
-    voting = np.zeros_like(votes[0])
+    named, alone = answers >= 0, _alone(log_ratio, answers)
+    rows = numbered(np.where(alone, -1, answers))
+    row_share = share[np.unique(answers[rows >= 0])]
+    graded = np.flatnonzero(row_share)
+    right_alone = right_if_best(np.where(alone, log_ratio, np.nan), alone & (share[answers] > 0), orders).T
+    others_alone = _others_alone(log_ratio, alone, orders)
+    voting = sum_so_far(orders.of(named.astype(_count_type(most)))).T
     doubt, right = np.empty((most, columns)), np.empty((most, columns))
-    graded = np.flatnonzero(share)
-    graded_share, named = share[graded], (answers >= 0).astype(votes.dtype)
-    count = np.min_scalar_type(len(share))
-    draws = enumerate(zip(orders.trajectories.T, places_of(answers, orders), strict=True))
-    for draw, (drawn, place) in draws:
-        votes.ravel()[place] += 1
-        best.ravel()[place] = np.maximum(best.take(place), log_ratio.take(drawn))
-        voting += named.take(drawn)
-        log_odds = laws.log_odds(best[:-1], votes[:-1], draw + 1, voting)
+    odds = _log_odds(np.where(named, log_ratio, _NONE), rows, voting, laws, orders)
+    for draw, log_odds in enumerate(odds):
         highest = log_odds.max(axis=0)
+        log_odds -= highest
         # Equal odds can differ in their last digits.
-        first = log_odds >= highest - 1e-9
-        leading = first.sum(axis=0, dtype=count)
-        np.divide(graded_share @ first.take(graded, axis=0), leading, out=right[draw])
-        right[draw] *= voting > 0
-        top = np.maximum(highest, 0.0)
-        log_odds -= top
+        first = log_odds >= -1e-9
+        leading = first.sum(axis=0, dtype=np.min_scalar_type(len(first)))
+        leading_right = row_share[graded] @ first.take(graded, axis=0) + first[-1] * right_alone[draw]
+        np.divide(leading_right, leading, out=right[draw])
         np.maximum(log_odds, _NEGLIGIBLE, out=log_odds)
         terms = np.exp(log_odds, out=log_odds)
-        # The winner's odds are left out of the sum, so that small doubts keep their digits.
+        other = terms[-1] * others_alone[draw] + np.exp(np.minimum(-highest, -_NEGLIGIBLE))
+        # The winner's odds, which are 1 now, are left out of the sum, so that small doubts keep their digits.
         np.putmask(terms, first, 0.0)
-        best_odds = np.exp(highest - top)
-        other = terms.sum(axis=0) + np.exp(-top) + (leading - 1.0) * best_odds
-        np.negative(other / (other + best_odds), out=doubt[draw])
+        other += terms.sum(axis=0) + (leading - 1.0)
+        np.divide(other, -1.0 - other, out=doubt[draw])
+    right *= voting > 0
     return highest_so_far(doubt.T, out=doubt.T), right.T
+
+
+def _log_odds(
+    log_ratio: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    voting: NDArray[Any],
+    laws: _Laws,
+    orders: Orders,
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the log-odds of the answers after each draw, of shape (rows + 1, orders); below -1e5 without a vote.
+
+    `rows` says which row the answer of each trajectory has. Those with -1 share the last row, which always has one
+    vote: that of the best of them. `voting` is v, of shape (N, orders).
+    """
+    votes = np.zeros((int(rows.max(initial=0)) + 2, voting.shape[1]), voting.dtype)
+    best = np.full(votes.shape, _NONE)
+    draws = zip(orders.of(log_ratio).T, places_of(rows, orders), voting, strict=True)
+    for draw, (ratio, place, cast) in enumerate(draws):
+        votes.ravel()[place] += 1
+        votes[-1] = 1
+        best.ravel()[place] = np.maximum(best.take(place), ratio)
+        yield laws.log_odds(best, votes, draw + 1, cast)
+
+
+def _count_type(most: int) -> np.dtype[Any]:
+    """The type in which votes are counted and places in a table of votes are computed. Small ones are fastest."""
+    return np.min_scalar_type((most + 1) ** 2)
+
+
+def _alone(log_ratio: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a trajectory has an answer that no other one has, and a ratio that no other one has, of shape (M,).
+
+    There are many such trajectories. Their answers always have one vote, so only the best of them can be the most
+    probable answer, and the others only matter by their sum.
+    """
+    once = (_times(answers) == 1) & (_times(log_ratio) == 1)
+    return np.asarray((answers >= 0) & once, dtype=np.bool_)
+
+
+def _times(values: NDArray[Any]) -> NDArray[np.int64]:
+    """How often each value occurs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[which], dtype=np.int64)
+
+
+def _others_alone(
+    log_ratio: NDArray[np.float64], alone: NDArray[np.bool_], orders: Orders
+) -> NDArray[np.float64]:
+    """The sum of L of all trajectories that are alone but the best one, divided by L of the best, of shape (N, orders).
+
+    Nothing is ever subtracted, so small sums keep their digits.
+    """
+    drawn = orders.of(np.where(alone, np.exp(log_ratio), 0.0))
+    best = highest_so_far(drawn)
+    # Of the best one so far and the next one, the lower one joins the others.
+    np.minimum(drawn[:, 1:], best[:, :-1], out=drawn[:, 1:])
+    drawn[:, 0] = 0.0
+    others = sum_so_far(drawn)
+    others /= np.maximum(best, np.exp(-LARGEST_LOG_RATIO))
+    return others.T
 
 
 @lru_cache(maxsize=1024)

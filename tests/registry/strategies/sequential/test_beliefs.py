@@ -107,6 +107,16 @@ def test_marginal_value_in_every_order() -> None:
     assert len(np.unique(stops)) == 5
 
 
+@pytest.mark.parametrize("name", ["sequential IAS", "marginal value"])
+def test_pools_too_large_to_share_beliefs_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting, pool = Setting(16, 0.9), world(8, 5, 16)
+    rule = tuned(name, world(0, 60, 4), setting)
+    shared = rule.sweep(pool, setting)
+    monkeypatch.setattr("prmcal.registry.strategies.sequential.posterior.LIMIT", 0)
+    for one, other in zip(shared, rule.sweep(pool, setting), strict=True):
+        assert (one.samples == other.samples).all() and (one.accuracy == other.accuracy).all()
+
+
 def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, float]:
     """The probability of each answer to be right, up to a factor; -1 stands for no right one."""
     (a, b), theta, t = rule.successes_, rule.diversity_, len(hand)
@@ -162,8 +172,8 @@ def test_places_are_those_of_a_binary_search(known: int, digits: int) -> None:
 
 
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("most", [5, 70])
-def test_posterior_vote_in_every_order(agreement: float, most: int) -> None:
+@pytest.mark.parametrize(("most", "names"), [(5, 3), (70, 30), (70, 1000)])
+def test_posterior_vote_in_every_order(agreement: float, most: int, names: int) -> None:
     rule = PosteriorVote()
     rule.tune(world(0, 60, 4), Setting(4, 0.9))
     rule.agreement_ = agreement
@@ -180,7 +190,9 @@ def test_posterior_vote_in_every_order(agreement: float, most: int) -> None:
 
     pool, orders = small_pool(4), None
     if most > 5:
+        # With 1,000 names, most answers occur once.
         pool, orders = world(4, 6, most, skill=2.0), some_orders(most, 8)
+        pool.answers[~pool.correct] = np.random.default_rng(names).integers(1, names, (~pool.correct).sum())
     stops = compare(rule, pool, (0.2, 0.5, 0.8, 0.97, 1 - 1e-9, *NEAR_ONE), value, right, orders)
     assert len(np.unique(stops)) >= 5
 
