@@ -7,7 +7,10 @@ from the sums over the rows of each question.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -21,12 +24,14 @@ from prmcal.resamples import weighted_totals
 __all__ = [
     "Bootstrap",
     "Estimate",
+    "LinearisedStatistic",
     "QuestionMean",
     "Ratio",
     "RowMean",
     "Statistic",
     "counted_once",
     "estimate",
+    "intervals",
     "question_totals",
 ]
 
@@ -67,7 +72,31 @@ class Statistic(ABC):
         return percentile_interval(replicates, len(self.question_ids))
 
 
-class Ratio(Statistic):
+class LinearisedStatistic(Statistic):
+    """A statistic whose interval is that of the mean of one value for each question.
+
+    Attributes
+    ----------
+    rule : callable
+        The rule for the interval.
+    """
+
+    needs_replicates = False
+    rule: IntervalRule
+
+    @abstractmethod
+    def linearised(self) -> NDArray[np.float64]:
+        """Return one value for each question, of shape (questions,), whose mean is the statistic.
+
+        To first order, the mean under any weights is the statistic under these weights.
+        """
+
+    def interval(self, replicates: NDArray[np.float64] | None = None) -> tuple[float, float]:
+        """Return the ends of the 95% interval by the rule of the statistic, which needs no replicates."""
+        return intervals([self])[self]
+
+
+class Ratio(LinearisedStatistic):
     """The sum of S_q over the questions q, divided by the sum of c_q.
 
     Its interval is that of the mean of the linearised values (Cochran, 1977, "Sampling Techniques", section 6.3).
@@ -88,8 +117,6 @@ class Ratio(Statistic):
         If the shapes differ or a value is not finite.
     """
 
-    needs_replicates = False
-
     def __init__(
         self,
         sums: ArrayLike,
@@ -100,7 +127,7 @@ class Ratio(Statistic):
         self.question_ids = np.asarray(question_ids)
         self._sums = np.asarray(sums, dtype=np.float64)
         self._counts = np.asarray(counts, dtype=np.float64)
-        self._rule = interval
+        self.rule = interval
         self.rows = len(self.question_ids)
         shapes = {each.shape for each in (self._sums, self._counts, self.question_ids)}
         if shapes != {(self.rows,)}:
@@ -110,7 +137,8 @@ class Ratio(Statistic):
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the ratio under each row of `weights`."""
-        return weighted_totals(weights, self._sums) / weighted_totals(weights, self._counts)
+        totals = weighted_totals(weights, np.stack([self._sums, self._counts], axis=1))
+        return totals[:, 0] / totals[:, 1]
 
     def linearised(self) -> NDArray[np.float64]:
         """Return one value for each question, of shape (questions,): x_q = r + n (S_q - r c_q) / sum(c).
@@ -124,12 +152,6 @@ class Ratio(Statistic):
             return self._sums / self._counts  # Without rounding errors.
         scale = len(self.question_ids) / total
         return np.asarray(ratio + scale * (self._sums - ratio * self._counts), dtype=np.float64)
-
-    def interval(self, replicates: NDArray[np.float64] | None = None) -> tuple[float, float]:
-        """Return the ends of the 95% interval by the rule of the statistic, which needs no replicates."""
-        low, high = self._rule(self.linearised())
-        value = self.value()  # The mean of the linearised values can differ from it by rounding errors.
-        return min(float(low), value), max(float(high), value)
 
 
 class RowMean(Ratio):
@@ -166,6 +188,10 @@ class RowMean(Ratio):
         counts = question_totals(index, np.ones(len(values)), questions)
         super().__init__(question_totals(index, values, questions), counts, question_ids, interval)
         self.rows = len(values)
+
+    def value(self) -> float:
+        """Compute the mean of all rows. Like the mean of a resample, it does not depend on their order."""
+        return math.fsum(self._sums) / self.rows
 
 
 class QuestionMean(RowMean):
@@ -263,7 +289,31 @@ class Estimate:
     replicates: NDArray[np.float64]
 
 
-def estimate(statistic: Statistic, bootstrap: Bootstrap, compared: bool = True) -> Estimate:
+Interval = tuple[float, float]
+"""The ends of an interval."""
+
+
+def intervals(statistics: Iterable[Statistic]) -> dict[Statistic, Interval]:
+    """Return the ends of the 95% intervals of the statistics that are linearised.
+
+    Those by the same rule are computed at once, which takes less time.
+    """
+    alike: dict[tuple[IntervalRule, int], list[LinearisedStatistic]] = defaultdict(list)
+    for each in dict.fromkeys(statistics):
+        if isinstance(each, LinearisedStatistic):
+            alike[each.rule, len(each.question_ids)].append(each)
+    found: dict[Statistic, Interval] = {}
+    for (rule, _), group in alike.items():
+        lows, highs = rule(np.stack([each.linearised() for each in group], axis=1))
+        for each, low, high in zip(group, lows.tolist(), highs.tolist(), strict=True):
+            value = each.value()  # The mean of the linearised values can differ from it by rounding errors.
+            found[each] = min(low, value), max(high, value)
+    return found
+
+
+def estimate(
+    statistic: Statistic, bootstrap: Bootstrap, compared: bool = True, known: Interval | None = None
+) -> Estimate:
     """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
 
     Parameters
@@ -272,13 +322,15 @@ def estimate(statistic: Statistic, bootstrap: Bootstrap, compared: bool = True) 
     bootstrap : Bootstrap
     compared : bool
         Whether comparisons need the replicates. Otherwise they are drawn only if the interval needs them.
+    known : (low, high), optional
+        The ends of the interval, if they were computed before.
     """
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)
     if questions > 1:
         if compared or statistic.needs_replicates:
             replicates = statistic.values(bootstrap.weights(questions))
-        low, high = statistic.interval(replicates)
+        low, high = statistic.interval(replicates) if known is None else known
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
 
 

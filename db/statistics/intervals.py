@@ -14,13 +14,12 @@ accuracy of .99, the percentile interval contains the truth in 26% of cases, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
-
-from prmcal.db.statistics.bisection import bisected
 
 __all__ = [
     "Ends",
@@ -40,14 +39,18 @@ IntervalRule = Callable[[NDArray[np.float64]], Ends]
 
 _TAIL = 0.025
 _PSEUDO_WEIGHT = 0.5
-# The weights of the values depend on the logarithm of a number in this range. It is found to 10 digits.
+# The weights of the values depend on the logarithm of a distance in this range. The error of Newton's method is about
+# the square of its last step.
 _SMALLEST_LOG, _LARGEST_LOG = -300.0, 5.0
-_HALVINGS = 42
-_NEWTON_STEPS, _LAST_STEP, _SMALLEST_STATISTIC = 10, 1e-5, 1e-12
-_NEWTON_ACCURACY = 2e-11
+_MOST_STEPS, _LAST_STEP, _SMALLEST_STATISTIC = 60, 1e-6, 1e-12
 
 
-def bounded_interval(values: NDArray[np.float64], lower: float = 0.0, upper: float = 1.0) -> Ends:
+def bounded_interval(
+    values: NDArray[np.float64],
+    lower: float = 0.0,
+    upper: float = 1.0,
+    counted: NDArray[np.bool_] | None = None,
+) -> Ends:
     """Return the 95% interval of the mean of values that lie in a known range.
 
     It is the interval of empirical likelihood (Owen, 1988; "Empirical Likelihood", 2001), with two changes for small
@@ -62,76 +65,81 @@ def bounded_interval(values: NDArray[np.float64], lower: float = 0.0, upper: flo
         of the range.
     lower, upper : float
         The range, `lower` < `upper`.
+    counted : ndarray of the shape of `values`, bool, optional
+        The values that belong to each mean. By default, all do.
 
     Returns
     -------
     tuple of two ndarrays of shape () or (means,), float64
-        The ends, in the range. The interval contains the mean if it lies in the range. NaN for a single value.
+        The ends, in the range. The interval contains the mean if it lies in the range. NaN for less than two values.
     """
-    n, shape = len(values), values.shape[1:]
-    if n < 2:
-        return _no_interval(shape)
-    columns = values.reshape(n, -1)
-    means = columns.shape[1]
-    added = np.repeat([[lower], [upper]], means, axis=1)
-    both = np.concatenate([columns, added])
+    shape = values.shape[1:]
+    columns = values.reshape(len(values), math.prod(shape))
+    weights = np.ones(columns.shape)
+    if counted is not None:
+        weights = counted.reshape(columns.shape).astype(np.float64)
+        columns = np.where(weights > 0, columns, lower)
+    n = weights.sum(axis=0)
+    mean = (columns * weights).sum(axis=0) / np.maximum(n, 1)
+    critical = stdtrit(np.maximum(n - 1, 1), _TAIL) ** 2
+    both = np.concatenate([columns, np.repeat([[lower], [upper]], len(n), axis=1)])
+    weights = np.concatenate([weights, np.full((2, len(n)), _PSEUDO_WEIGHT)])
     # The lower end is minus the upper end of the negative values.
-    ends = _likelihood_end(np.concatenate([both, -both], axis=1), stdtrit(n - 1, _TAIL) ** 2)
-    mean = columns.mean(axis=0)
-    low = np.minimum(-ends[means:], mean)
-    high = np.maximum(ends[:means], mean)
-    return np.clip(low, lower, upper).reshape(shape), np.clip(high, lower, upper).reshape(shape)
+    ends = _likelihood_end(np.concatenate([-both, both], axis=1), np.tile(weights, 2), np.tile(critical, 2))
+    low, high = np.minimum(-ends[: len(n)], mean), np.maximum(ends[len(n) :], mean)
+    known = np.where(n < 2, np.nan, np.clip([low, high], lower, upper))
+    return known[0].reshape(shape), known[1].reshape(shape)
 
 
-def _likelihood_end(values: NDArray[np.float64], critical: float) -> NDArray[np.float64]:
+def _likelihood_end(
+    values: NDArray[np.float64], weights: NDArray[np.float64], critical: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the largest mean whose empirical likelihood ratio is not rejected: (rows, means) gives (means,).
 
-    The last two rows have the weight 1/2. The likelihood of a mean is the largest one of all distributions on the
-    values that have this mean. For the end of the interval, the probability of a value is proportional to its weight
-    divided by its distance from a point above all values. The statistic falls with the distance of this point, which
-    is found by bisection for all means at once, close to a point that Newton's method finds.
+    The likelihood of a mean is the largest one of all distributions on the values that have this mean. For the end of
+    the interval, the probability of a value is proportional to its weight divided by its distance from a point above
+    all values.
     """
-    weights = np.ones(len(values))
-    weights[-2:] = _PSEUDO_WEIGHT
-    total = weights.sum()
     top = values.max(axis=0)
     size = top - values.min(axis=0)
     gaps = (top - values) / size
-
-    def rejected(log: NDArray[np.float64]) -> NDArray[np.bool_]:
-        distances = gaps + np.exp(log)
-        mass = np.einsum("rm,r->m", 1 / distances, weights)
-        statistic = 2 * (total * np.log(mass / total) + np.einsum("rm,r->m", np.log(distances), weights))
-        return np.asarray(statistic > critical)
-
-    largest = _LARGEST_LOG + float(np.log(total))
-    guess = _likelihood_guess(gaps, weights, critical, largest)
-    _, far = bisected(rejected, _SMALLEST_LOG, largest, _HALVINGS, guess, _NEWTON_ACCURACY)
-    shares = weights[:, None] / (gaps + np.exp(far))
+    shares = weights / (gaps + np.exp(_log_distance(gaps, weights, critical)))
     ends: NDArray[np.float64] = top - size * (shares * gaps).sum(axis=0) / shares.sum(axis=0)
     return ends
 
 
-def _likelihood_guess(
-    gaps: NDArray[np.float64], weights: NDArray[np.float64], critical: float, largest: float
+def _log_distance(
+    gaps: NDArray[np.float64], weights: NDArray[np.float64], critical: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the logarithms at which the statistic has the critical value, by Newton's method for its logarithm."""
-    total = weights.sum()
-    mean = np.einsum("rm,r->m", gaps, weights) / total
-    deviation = np.sqrt(np.einsum("rm,r->m", (gaps - mean) ** 2, weights) / total)
-    log = np.log(deviation) + np.log(total / critical) / 2  # The point of a normal distribution.
-    for _ in range(_NEWTON_STEPS):
+    """Return the logarithm of the distance from the largest value at which the statistic has the critical value.
+
+    The statistic falls with the distance. Its logarithm is followed by Newton's method, for all means at once. Where a
+    step would leave the part in which the result must lie, this part is halved instead.
+    """
+
+    def summed(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.einsum("rm,rm->m", terms, weights))
+
+    total = weights.sum(axis=0)
+    deviation = np.sqrt(summed((gaps - summed(gaps) / total) ** 2) / total)
+    low, high = np.full(total.shape, _SMALLEST_LOG), _LARGEST_LOG + np.log(total)
+    # For many values with a normal distribution, this is about the result.
+    log = np.clip(np.log(deviation) + np.log(total / critical) / 2, low, high)
+    for _ in range(_MOST_STEPS):
         near = np.exp(log)
         inverse = 1 / (gaps + near)
-        mass = np.einsum("rm,r->m", inverse, weights)
-        statistic = 2 * (total * np.log(mass / total) - np.einsum("rm,r->m", np.log(inverse), weights))
+        mass = summed(inverse)
+        statistic = 2 * (total * np.log(mass / total) - summed(np.log(inverse)))
+        rejected = statistic > critical
+        low, high = np.where(rejected, log, low), np.where(rejected, high, log)
+        # The bounds keep rounding errors from changing a sign.
         statistic = np.maximum(statistic, _SMALLEST_STATISTIC)
-        slope = 2 * near * (mass - total * np.einsum("rm,r->m", inverse**2, weights) / mass)
-        step = np.divide(
-            np.log(statistic / critical) * statistic, slope, out=np.zeros_like(log), where=slope < 0
-        )
-        log = np.clip(log - step, _SMALLEST_LOG, largest)
-        if np.abs(step).max() < _LAST_STEP:
+        slope = np.minimum(2 * near * (mass - total * summed(inverse**2) / mass), -_SMALLEST_STATISTIC)
+        following = log - np.log(statistic / critical) * statistic / slope
+        following = np.where((low <= following) & (following <= high), following, (low + high) / 2)
+        step = np.abs(following - log).max(initial=0.0)
+        log = following
+        if step < _LAST_STEP:
             break
     return np.asarray(log, dtype=np.float64)
 

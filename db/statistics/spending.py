@@ -58,6 +58,10 @@ class Curve:
         cost, accuracy = (weighted_totals(weights, each) for each in (self.costs, self.accuracies))
         return cost / self.questions, accuracy / self.questions
 
+    def part(self, questions: NDArray[np.bool_]) -> Curve:
+        """Return the curve of some of the questions."""
+        return Curve(self.costs[questions], self.accuracies[questions], self.cost_rule)
+
     def joined(self, other: Curve) -> Curve:
         """Return a curve with the points of both, which have the same questions."""
         return Curve(

@@ -82,10 +82,10 @@ def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequ
     Curve
         The points of the first setting in the order of `targets`, then those of the next setting.
     """
-    settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64))
-    most = table.shape[1]
-    samples = [adaptive_samples(setting, target, most) for setting in settings for target in targets]
-    return _curve(table, np.array(samples).T, partial(bounded_interval, upper=float(most)))
+    settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
+    questions, most = table.shape
+    samples = np.stack([adaptive_samples(settings, target, most) for target in targets], axis=-1)
+    return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
 
 
 def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -> tuple[float, float, float]:

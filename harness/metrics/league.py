@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.statistics.bootstrap import Statistic
+from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.spending import Curve
 from prmcal.resamples import kept, weighted_totals
@@ -196,17 +196,23 @@ class CurveStatistic(Statistic):
         """Compute the number under each row of `weights`."""
         return self.of([_means_of(curve)(weights) for curve in self.curves])
 
+    def value(self) -> float:
+        """Compute the number with every question counted once."""
+        return self._value
+
+    @cached_property
+    def _value(self) -> float:
+        return super().value()
+
     @abstractmethod
     def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
         """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
 
 
-class SmoothStatistic(CurveStatistic):
+class SmoothStatistic(CurveStatistic, LinearisedStatistic):
     """A number of curves whose interval is that of the mean of one value for each question."""
 
-    needs_replicates = False
-    bounded = False
-    """Whether the number is an accuracy in [0, 1]. Its interval then stays in this range."""
+    rule = staticmethod(skewed_interval)
 
     @abstractmethod
     def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
@@ -219,10 +225,7 @@ class SmoothStatistic(CurveStatistic):
         """
 
     def linearised(self) -> NDArray[np.float64]:
-        """Return one value for each question, of shape (questions,), whose mean is the number.
-
-        To first order, the mean under any weights is the number under these weights.
-        """
+        """Return one value for each question, of shape (questions,), whose mean is the number."""
         return self._linearised
 
     @cached_property
@@ -238,18 +241,11 @@ class SmoothStatistic(CurveStatistic):
                 values += ((each - each.mean(axis=0))[:, order] * slope).sum(axis=1)
         return values
 
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the ends of the interval of the mean of the linearised values."""
-        rule = bounded_interval if self.bounded else skewed_interval
-        low, high = rule(self.linearised())
-        value = self.value()
-        return min(float(low), value), max(float(high), value)
-
 
 class AccuracyAt(SmoothStatistic):
     """Accuracy at a mean number of samples."""
 
-    bounded = True
+    rule = staticmethod(bounded_interval)
 
     def __init__(self, question_ids: ArrayLike, curve: Curve, budget: float) -> None:
         super().__init__(question_ids, curve)
@@ -267,7 +263,7 @@ class AccuracyAt(SmoothStatistic):
 class Area(SmoothStatistic):
     """Mean accuracy over budgets from 1 to N samples; see :func:`area_of`."""
 
-    bounded = True
+    rule = staticmethod(bounded_interval)
 
     def __init__(self, question_ids: ArrayLike, curve: Curve, maximum: int) -> None:
         super().__init__(question_ids, curve)

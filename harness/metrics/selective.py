@@ -19,6 +19,8 @@ from prmcal.db.statistics.intervals import bounded_interval
 
 __all__ = ["RiskCoverageArea", "risk_at"]
 
+_BLOCK = 2**15
+
 
 class RiskCoverageArea(Statistic):
     """The area under risk against coverage. Questions with equal rewards are answered in random order.
@@ -35,25 +37,31 @@ class RiskCoverageArea(Statistic):
     def __init__(self, rewards: ArrayLike, accuracy: ArrayLike, question_ids: ArrayLike) -> None:
         self.question_ids: NDArray[Any] = np.asarray(question_ids)
         self.rows = len(self.question_ids)
-        self.rewards = _ordered(rewards)
-        self.risk = 1.0 - np.asarray(accuracy, dtype=np.float64)
+        ordered = _ordered(rewards)
+        self.order = np.argsort(-ordered, kind="stable")
+        self.risk = 1.0 - np.asarray(accuracy, dtype=np.float64)[self.order]
+        # The end of each group of equal rewards.
+        self.ends = np.flatnonzero(np.diff(ordered[self.order], append=-2.0))
 
     def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the area under each row of `weights`."""
-        order = np.argsort(-self.rewards, kind="stable")
-        ends = np.flatnonzero(
-            np.diff(self.rewards[order], append=-2.0)
-        )  # The end of each group of equal rewards.
-        drawn = weights[:, order] / weights.sum(axis=1, keepdims=True)
-        answered = np.cumsum(drawn, axis=1)[:, ends]
-        wrong = np.cumsum(drawn * self.risk[order], axis=1)[:, ends]
-        before, lost = (np.pad(each, ((0, 0), (1, 0)))[:, :-1] for each in (answered, wrong))
-        width = answered - before
-        # Within a group of equal rewards the risk is the integral of (lost + m (c - before)) / c.
-        mean = np.divide(wrong - lost, width, out=np.zeros_like(width), where=width > 0)
-        ratio = np.divide(answered, before, out=np.ones_like(width), where=before > 0)
-        parts = (lost - mean * before) * np.log(ratio) + mean * width
-        areas: NDArray[np.float64] = parts.sum(axis=1)
+        # A block of the resamples fits the processor's cache.
+        blocks = np.array_split(weights, weights.size // _BLOCK + 1)
+        return np.concatenate([self._areas(block.T[self.order]) for block in blocks])
+
+    def _areas(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the areas of resamples, from how often they have each question: (questions, replicates)."""
+        answered = np.cumsum(drawn, axis=0)[self.ends]
+        wrong = np.cumsum(drawn * self.risk[:, None], axis=0)[self.ends]
+        # Within a group of equal rewards the risk is the integral of (lost + m (c - before)) / c, which is
+        # (lost - m before) log(answered / before) + m width. The last terms add up to all wrong answers. The first
+        # group has no other term.
+        before, lost = answered[:-1], wrong[:-1]
+        width = np.diff(answered, axis=0)
+        mean = np.diff(wrong, axis=0) / np.where(width > 0, width, 1.0)
+        logs = np.log(np.where(answered > 0, answered, 1.0))
+        parts = (lost - mean * before) * np.diff(logs, axis=0)
+        areas: NDArray[np.float64] = (parts.sum(axis=0) + wrong[-1]) / answered[-1]
         return areas
 
 
@@ -77,21 +85,16 @@ def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> d
     answered = _ordered(rewards)[:, None] >= np.asarray(thresholds, dtype=np.float64)
     wrong = 1.0 - np.asarray(accuracy, dtype=np.float64)
     coverage_low, coverage_high = bounded_interval(answered.astype(np.float64))
-    risks = [_risk(wrong[chosen]) for chosen in answered.T]
-    risk, risk_low, risk_high = np.array(risks, dtype=np.float64).reshape(-1, 3).T
+    wrong = np.broadcast_to(wrong[:, None], answered.shape)
+    risk_low, risk_high = bounded_interval(wrong, counted=answered)
     return {
         "coverage": answered.mean(axis=0),
         "coverage_low": coverage_low,
         "coverage_high": coverage_high,
-        "risk": risk,
+        "risk": np.where(answered, wrong, 0.0).sum(axis=0) / np.maximum(answered.sum(axis=0), 1),
         "risk_low": risk_low,
         "risk_high": risk_high,
     }
-
-
-def _risk(wrong: NDArray[np.float64]) -> tuple[float, float, float]:
-    low, high = bounded_interval(wrong)
-    return float(wrong.mean()) if wrong.size else 0.0, float(low), float(high)
 
 
 def _ordered(rewards: ArrayLike) -> NDArray[np.float64]:

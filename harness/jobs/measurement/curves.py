@@ -57,7 +57,7 @@ def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap)
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
     points = [
-        _points(fixed_curve(table[chosen], counts), None, [None] * len(counts), question_level)
+        _points(fixed_curve(table[chosen], counts), [None], [None] * len(counts), question_level)
         for question_level, chosen in _by_difficulty(axis)
     ]
     areas = []
@@ -80,22 +80,23 @@ def _adaptive(
     import pandas as pd
 
     most = table.shape[1]
-    points, areas, risks = [], [], []
+    curve = adaptive_curve(table, np.stack(list(rewards.values())), TARGETS)
+    points = [
+        _points(curve.part(chosen), list(rewards), TARGETS, question_level)
+        for question_level, chosen in _by_difficulty(axis)
+    ]
+    areas, risks = [], []
     for level, reward in rewards.items():
-        for question_level, chosen in _by_difficulty(axis):
-            curve = adaptive_curve(table[chosen], reward[chosen], TARGETS)
-            points.append(_points(curve, level, TARGETS, question_level))
         if most > 1:
-            curve = adaptive_curve(table, reward, SWEPT_TARGETS)
-            area = area_under(_ends(table), curve, most, bootstrap)
-            areas.append(_area("area", level, area, len(table)))
+            swept = adaptive_curve(table, reward, SWEPT_TARGETS)
+            areas.append(_area("area", level, area_under(_ends(table), swept, most, bootstrap), len(table)))
         selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
         ends = (selective.value, selective.low, selective.high)
         areas.append(_area("risk_coverage_area", level, ends, len(table)))
         answered = risk_at(_THRESHOLDS, reward, table[:, -1])
         risks.append(pd.DataFrame({"level": level, "threshold": _THRESHOLDS, **answered}))
     return {
-        "curve_points": pd.concat(points, ignore_index=True),
+        "curve_points": pd.concat(points).sort_values("level", kind="stable", ignore_index=True),
         "curve_areas": _areas(areas),
         "risk_points": pd.concat(risks, ignore_index=True).assign(questions=np.int32(len(table))),
     }
@@ -129,17 +130,19 @@ def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool
 
 
 def _points(
-    curve: Curve, level: float | None, targets: Sequence[float | None], question_level: int | None
+    curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None], question_level: int | None
 ) -> pd.DataFrame:
+    """Return the points of each target at the first level, then those at the next level."""
     import pandas as pd
 
     samples, accuracy = curve.intervals()
-    frame = pd.DataFrame(
+    points, each = len(curve.cost), np.arange(len(targets), dtype=np.int32)
+    return pd.DataFrame(
         {
-            "level": pd.array([level] * len(curve.cost), dtype="Float64"),
-            "target": pd.array(list(targets), dtype="Float64"),
-            "question_level": pd.array([question_level] * len(curve.cost), dtype="Int32"),
-            "point": np.arange(len(curve.cost), dtype=np.int32),
+            "level": pd.array(list(levels), dtype="Float64").repeat(len(targets)),
+            "target": pd.array([*targets] * len(levels), dtype="Float64"),
+            "question_level": pd.array([question_level] * points, dtype="Int32"),
+            "point": np.tile(each, len(levels)),
             "samples": curve.cost,
             "samples_low": samples[:, 0],
             "samples_high": samples[:, 1],
@@ -149,7 +152,6 @@ def _points(
             "questions": np.int32(curve.questions),
         }
     )
-    return frame
 
 
 def _area(

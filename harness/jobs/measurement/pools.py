@@ -140,7 +140,8 @@ def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
 
 def bare_rewards(rewards: pd.DataFrame, axis: QuestionAxis, level: float) -> NDArray[np.float64]:
     """Return the calibrated reward of each bare question at a level; NaN where it is too long for the PRM."""
-    return _bare(rewards[np.isclose(rewards["level"], level)], axis)
+    chosen = np.isclose(rewards["level"], level) & (rewards["step"] == 0)
+    return _by_question(rewards[chosen], "reward", axis)
 
 
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, QuestionMean, Ratio, Statistic, estimate
+from prmcal.db.statistics.bootstrap import (
+    Bootstrap,
+    Estimate,
+    QuestionMean,
+    Ratio,
+    Statistic,
+    estimate,
+    intervals,
+)
 from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.harness.jobs.context import Output, plugin_guard
 from prmcal.harness.jobs.job import Shard
@@ -65,12 +73,13 @@ def metric_tables(
 
     chosen = [name for name in metrics if compared is None or name in compared]
     groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
+    known = intervals(metric for _, group in groups for metric in group.values())
     estimates: dict[tuple[int | None, str], Estimate] = {}
     for level, group in groups:
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
                 estimates[level, name] = estimate(
-                    metric, bootstrap, compared=level is None and name in chosen
+                    metric, bootstrap, level is None and name in chosen, known.get(metric)
                 )
     results = pd.DataFrame(
         {

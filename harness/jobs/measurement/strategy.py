@@ -205,7 +205,8 @@ def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, s
         shape = np.shape(values)
         require(shape == (questions,), f"its '{name}' has the shape {shape} instead of {(questions,)}.")
         require(bool(np.isfinite(values).all()), f"its '{name}' is not finite.")
-        inside = (values >= 0) & (values <= upper + 1e-9)
-        require(bool(inside.all()), f"its '{name}' contains {values[~inside][:1]}, outside [0, {upper}].")
+        outside = values[(values < 0) | (values > upper + 1e-9)]
+        if outside.size:
+            raise PluginFailedError(f"its '{name}' contains {outside[:1]}, outside [0, {upper}].")
     budget_flaw = answered.budget_flaw()
     require(budget_flaw is None, f"{budget_flaw}")

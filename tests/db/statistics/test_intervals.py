@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import stdtrit
 
 from prmcal.db.statistics.intervals import (
     Ends,
     IntervalRule,
+    _log_distance,
     bounded_interval,
     known_interval,
     percentile_interval,
@@ -137,6 +139,32 @@ def test_several_means_at_once_have_the_intervals_of_each(rule: IntervalRule) ->
     together = np.array(rule(values))
     alone = np.array([rule(column) for column in values.T]).T
     np.testing.assert_allclose(together, alone, atol=1e-12)
+
+
+def test_only_the_counted_values_belong_to_a_mean() -> None:
+    random = np.random.default_rng(4)
+    values, counted = random.random((20, 6)), random.random((20, 6)) < 0.4
+    counted[:, 0], counted[:, 1] = True, np.arange(20) == 3
+    together = np.array(bounded_interval(values, upper=2.0, counted=counted))
+    alone = np.array([bounded_interval(values[chosen, i], upper=2.0) for i, chosen in enumerate(counted.T)]).T
+    assert np.isnan(together[:, 1]).all() and np.isfinite(np.delete(together, 1, axis=1)).all()
+    np.testing.assert_allclose(together, alone, atol=1e-12)
+
+
+@given(st.lists(st.floats(0, 1) | st.floats(0, 1e-9) | st.sampled_from([0.0, 1.0]), min_size=2, max_size=40))
+def test_the_likelihood_of_an_end_has_the_critical_value(values: list[float]) -> None:
+    """The same distance is found by another method, also for few or almost equal values."""
+    gaps = 1 - np.append(array(values), [0, 1])[:, None]
+    weights = np.append(np.ones(len(values)), [0.5, 0.5])[:, None]
+    critical, total = stdtrit(len(values) - 1, 0.025) ** 2, weights.sum()
+
+    def excess(log: float) -> float:
+        distances = gaps + np.exp(log)
+        mass = float((weights / distances).sum())
+        return float(2 * (total * np.log(mass / total) + (weights * np.log(distances)).sum()) - critical)
+
+    found = _log_distance(gaps, weights, np.array([critical]))
+    assert found[0] == pytest.approx(brentq(excess, -300, 10, xtol=1e-13, rtol=1e-14), abs=1e-9)
 
 
 def test_equal_values_are_certain_only_if_they_are_known() -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate, intervals
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
 from prmcal.registry.contracts.rows import PrefixRows
 from tests.measured import published_metrics, statistic
@@ -38,6 +39,24 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     # 3 standard errors of the simulation, and one point for the percentile method's own shortfall.
     assert abs(covered / repetitions - 0.95) < 0.01 + 3 * np.sqrt(0.95 * 0.05 / repetitions)
     assert covered_by_rows / 100 < 0.8
+
+
+def test_intervals_at_once_are_those_of_each_statistic() -> None:
+    values = np.random.default_rng(5).random((4, 30))
+    rules = (bounded_interval, bounded_interval, skewed_interval, bounded_interval)
+    means = [QuestionMean(each, interval=rule) for each, rule in zip(values, rules, strict=True)]
+    means[3] = QuestionMean(values[3, :9], interval=bounded_interval)
+    found = intervals([*means, means[0]])
+    assert list(found) == [means[0], means[1], means[2], means[3]]
+    for mean in means:
+        alone = estimate(mean, Bootstrap(10))
+        assert found[mean] == pytest.approx((alone.low, alone.high), abs=1e-12)
+        assert estimate(mean, Bootstrap(10), known=(0.25, 0.75)).low == 0.25
+
+
+def test_the_mean_does_not_depend_on_the_order_of_the_questions() -> None:
+    values = np.random.default_rng(6).exponential(size=1000)
+    assert QuestionMean(values).value() == QuestionMean(np.sort(values)).value()
 
 
 def test_interval_of_a_mean_is_that_of_the_central_limit_theorem() -> None:

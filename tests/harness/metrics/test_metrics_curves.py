@@ -148,6 +148,14 @@ def test_an_area_needs_a_range_of_budgets() -> None:
         area(table, fixed_curve(table, [1]))
 
 
+def test_many_resamples_have_the_areas_of_each() -> None:
+    random = np.random.default_rng(7)
+    metric = RiskCoverageArea(random.integers(0, 9, 50) / 9, random.random(50), np.arange(50))
+    weights = random.multinomial(50, np.full(50, 1 / 50), size=3000).astype(float)
+    alone = [metric.values(row[None])[0] for row in weights]
+    np.testing.assert_allclose(metric.values(weights), alone, rtol=1e-12)
+
+
 def risk_area(rewards: list[float], accuracy: list[float], weights: list[float] | None = None) -> float:
     metric = RiskCoverageArea(rewards, accuracy, np.arange(len(rewards)))
     if weights is None:
