@@ -1,4 +1,4 @@
-"""What is computed from questions under the weights of resamples: sums, and results that several numbers need."""
+"""Sums over questions that are weighted by a bootstrap, and a memory for results that several metrics need."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
 _TOGETHER = ("doubt", "gain")
-"""What is watched by strategies that often follow the same questions. Most of the work is shared."""
+"""Probabilities that are computed together, since they share most of the work."""
 _GAINS_TOGETHER = 8
 """Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 
@@ -208,7 +208,7 @@ class MarginalValue(Bayesian):
 
 
 def _have_room(drawn: Drawn) -> bool:
-    """Whether all that is watched can be remembered for all questions of the pool, with room for other results."""
+    """Return whether both tables of all questions fit into half of what is remembered."""
     orders, draws = drawn.orders.shape
     return drawn.pool.questions * len(_TOGETHER) * orders * draws * 8 <= LIMIT / 2
 

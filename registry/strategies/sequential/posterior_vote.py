@@ -213,7 +213,7 @@ def _count_type(most: int) -> np.dtype[Any]:
 
 
 def _alone(log_ratio: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a trajectory has an answer that no other one has, and a ratio that no other one has, of shape (M,).
+    """Return which trajectories have an answer and a ratio that no other trajectory has, of shape (M,).
 
     There are many such trajectories. Their answers always have one vote, so only the best of them can be the most
     probable answer, and the others only matter by their sum.
@@ -237,7 +237,7 @@ def _others_alone(
     """
     drawn = orders.of(np.where(alone, np.exp(log_ratio), 0.0))
     best = highest_so_far(drawn)
-    # Of the best one so far and the next one, the lower one joins the others.
+    # If the next one is better than the best so far, that one joins the others. Otherwise, the next one does.
     np.minimum(drawn[:, 1:], best[:, :-1], out=drawn[:, 1:])
     drawn[:, 0] = 0.0
     others = sum_so_far(drawn)
