@@ -123,10 +123,8 @@ def _area_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], maxim
     slope, mean_log = (
         np.divide(each, width, out=np.zeros_like(width), where=wide) for each in (high - low, left * logs)
     )
-    middle, on_line = (
-        (low + high) / 2,
-        low - slope * left,
-    )  # The accuracy that the line would have at no cost.
+    middle = (low + high) / 2
+    on_line = low - slope * left  # The accuracy that the line would have at no cost.
     by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)
     by_cost[:-1] += np.where(wide, -slope * (logs + mean_log) - on_line / left, -middle / left)
     by_cost[1:] += np.where(wide, slope * mean_log + on_line / right, middle / right)

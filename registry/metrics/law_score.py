@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.metrics.binomial import binomial
 
 __all__ = ["LawScore", "implied_law"]
 
@@ -95,8 +95,4 @@ def _nodes(follow_ups: int) -> int:
 
 def _binomial(p: NDArray[np.float64], follow_ups: int) -> NDArray[np.float64]:
     """Return the binomial probabilities of k = 0, ..., n in a last axis."""
-    k = np.arange(follow_ups + 1)
-    ways = gammaln(follow_ups + 1) - gammaln(k + 1) - gammaln(follow_ups - k + 1)
-    p = np.clip(p, 0.0, 1.0)[..., None]
-    probability: NDArray[np.float64] = np.exp(ways + xlogy(k, p) + xlog1py(follow_ups - k, -p))
-    return probability
+    return binomial(np.arange(follow_ups + 1), follow_ups, np.clip(p, 0.0, 1.0)[..., None])

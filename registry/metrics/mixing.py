@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
+
+from prmcal.registry.metrics.binomial import binomial
 
 __all__ = ["GRID", "Mixing", "fit_mixing", "share_above"]
 
@@ -95,7 +96,7 @@ def fit_mixing(
         The outcomes: k of n.
     """
     # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
-    likelihood = _likelihood(successes, follow_ups)
+    likelihood = binomial(successes[:, None], follow_ups[:, None], GRID)
     shares = mass / mass.sum(axis=1, keepdims=True)
     density = np.full((len(mass), _POINTS), 1 / _POINTS)
     steps = []
@@ -119,13 +120,3 @@ def share_above(bound: NDArray[np.float64]) -> NDArray[np.float64]:
     share: NDArray[np.float64] = np.clip((_UPPER - bound[:, None]) / width, 0, 1)
     share[:, 0], share[:, -1] = bound <= 0, bound <= 1
     return share
-
-
-def _likelihood(
-    successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
-) -> NDArray[np.float64]:
-    """Return the binomial probability of each outcome under each p, of shape (outcomes, points)."""
-    k, n = successes[:, None].astype(np.float64), follow_ups[:, None].astype(np.float64)
-    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    probability: NDArray[np.float64] = np.exp(ways + xlogy(k, GRID) + xlog1py(n - k, -GRID))
-    return probability

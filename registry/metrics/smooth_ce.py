@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
-from scipy.special import gammaln, xlog1py, xlogy
 
 from prmcal.registry.contracts.measured import Known, UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.metrics.binomial import binomial
 from prmcal.resamples import weighted_totals
 
 __all__ = ["SmoothCE", "SmoothCENull"]
@@ -94,7 +94,7 @@ class SmoothCENull(Metric):
         size = np.bincount(_points(rows.reward), minlength=_POINTS)
         point, follow_ups = cells
         reward = np.round(total[point] / size[point], 12)
-        drawn = _binomial(random, counts * follow_ups, reward) / follow_ups
+        drawn = _drawn(random, counts * follow_ups, reward) / follow_ups
         residuals = np.zeros((_DRAWS, _POINTS))
         for n in np.unique(follow_ups):  # Of each n, a point has one column.
             own = follow_ups == n
@@ -177,24 +177,17 @@ def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[
     return errors
 
 
-def _binomial(
+def _drawn(
     random: np.random.Generator, n: NDArray[np.integer[Any]], p: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Draw numbers of successes from binomial distributions with n and p of shape (cells,): (draws, cells)."""
     # The smallest k with P(K <= k) > u. This takes a part of the time of `random.binomial`.
     uniform = random.random((len(n), _DRAWS))
     drawn = [
-        np.searchsorted(_at_most(int(size), float(chance)), each, side="right")
+        np.searchsorted(np.cumsum(binomial(np.arange(size), size, chance)), each, side="right")
         for size, chance, each in zip(n, p, uniform, strict=True)
     ]
     return np.array(drawn, dtype=np.float64).T
-
-
-def _at_most(n: int, p: float) -> NDArray[np.float64]:
-    """Return the probabilities of at most 0, 1, ..., n - 1 successes of n."""
-    k = np.arange(n)
-    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return np.cumsum(np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p)))
 
 
 def _points(reward: NDArray[np.float64]) -> NDArray[np.int64]:
