@@ -38,7 +38,7 @@ class WithEngine(llms.get("synthetic-llm")):
         if not hasattr(self, "engine"):
             self.engine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
             (Path(self.folder) / str(self.engine.pid)).touch()
-        if len(list(Path(self.folder).iterdir())) <= self.times:
+        if self.chosen():
             if self.fate == "is killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.fate == "kills its actor":
@@ -49,6 +49,16 @@ class WithEngine(llms.get("synthetic-llm")):
                 print("I hang", flush=True)
                 time.sleep(3600)
         return super().generate(prefixes, n, sampling, seed)
+
+    def chosen(self):
+        # Whoever creates a file has its number, however many processes try at once.
+        for number in range(self.times):
+            try:
+                (Path(self.folder).parent / f"{{number}}.met").touch(exist_ok=False)
+                return True
+            except FileExistsError:
+                continue
+        return False
 '''
 
 
