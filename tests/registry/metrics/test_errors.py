@@ -12,6 +12,8 @@ from scipy.stats import norm
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.registry.contracts.rows import PrefixRows
 from prmcal.registry.metrics.bins import equal_width
+from prmcal.registry.metrics.smooth_ce import _fixed_point as fixed_point
+from prmcal.registry.metrics.smooth_ce import _high_quantile as high_quantile
 from prmcal.registry.plugins import metrics
 from tests.measured import statistic, value
 from tests.registry.metrics.worlds import any_rows, clustered
@@ -107,6 +109,14 @@ def test_a_calibrated_predictor_is_above_its_null_in_a_twentieth_of_cases() -> N
         rows, _ = clustered(40, seed, spread=0.0)
         above += value("smooth_ce", rows) > value("smooth_ce_null", rows)
     assert 1 <= above <= 22
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.2, 1.0, 5.0])
+def test_a_quantile_is_that_of_all_rows_also_if_the_first_ones_are_unlike_the_others(factor: float) -> None:
+    series = np.random.default_rng(3).normal(size=(400, 256)) / np.arange(1, 257) / 100
+    series[:150] *= factor
+    for level in (0.9, 0.95, 0.99):
+        assert high_quantile(series, level) == np.quantile(fixed_point(series), level)
 
 
 def test_an_error_is_above_the_null_which_is_known_without_uncertainty() -> None:
