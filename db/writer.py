@@ -36,7 +36,7 @@ from prmcal.db.tables import (
     Question,
 )
 from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.errors import DatabaseStorageError
+from prmcal.errors import DamagedDatabaseError, DatabaseStorageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,7 +158,8 @@ class Writer:
     """Writes a database file. Each file must have one writer at a time.
 
     The file is open, and locked for all other programs, only during a transaction. If it does not exist, it is created
-    together with its folder. If it is of an earlier layout, it is migrated to the current one.
+    together with its folder. If it is of an earlier layout, it is migrated to the current one. If a process that was
+    killed has left it damaged, it is replaced by the published copy, or made anew if there is none.
 
     Parameters
     ----------
@@ -190,7 +191,12 @@ class Writer:
                 leftover.unlink()
         except OSError as error:
             raise DatabaseStorageError(f"{path.parent} cannot be written: {error.strerror}.") from error
-        self._prepare()
+        try:
+            self._prepare()
+        except DamagedDatabaseError:
+            if not self._restored():
+                raise
+            self._prepare()
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -230,7 +236,7 @@ class Writer:
         Readers see either the old copy or the new one. If the process is killed, the old copy stays. The file is copied
         as it is, which takes a hundredth of the time in which DuckDB copies its tables.
         """
-        temporary = self.published.with_name(f".{self.published.name}.{os.getpid()}")
+        temporary = self._temporary()
         with self._completed():
             try:
                 temporary.unlink(missing_ok=True)
@@ -268,6 +274,32 @@ class Writer:
             from prmcal.db.migrations.files import migrate_file
 
             migrate_file(self.path, self._patience)
+
+    def _temporary(self) -> Path:
+        return self.published.with_name(f".{self.published.name}.{os.getpid()}")
+
+    def _restored(self) -> bool:
+        """Replace a file that a killed process has damaged. Return whether one did.
+
+        DuckDB changes some blocks in place, so a process that is killed meanwhile leaves a block that is half old and
+        half new. It also leaves its log, which it deletes after the last block.
+        """
+        log = self.path.with_name(f"{self.path.name}.wal")
+        if not log.exists():
+            return False
+        temporary = self._temporary()
+        try:
+            if self.published.exists():
+                shutil.copyfile(self.published, temporary)
+                temporary.replace(self.path)
+            else:
+                self.path.unlink()
+            log.unlink()
+        except OSError as error:
+            raise DatabaseStorageError(f"{self.path} cannot be written: {error.strerror}.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
 
 
 def _value(row: Base, column: sa.Column[Any]) -> Any:

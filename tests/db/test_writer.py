@@ -202,7 +202,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
         process.send_signal(signal.SIGKILL)
         written += process.communicate()[0].splitlines()
         last = max(int(line) for line in written if line.strip().isdigit())
-        for path in (published_path(tmp_path), database_path(tmp_path)):
+        for path in (published_path(tmp_path), Writer(database_path(tmp_path)).path):
             jobs = catalog.jobs(path)
             with reading(path) as connection:
                 inputs = connection.exec_driver_sql("SELECT count(*) FROM job_inputs").scalar_one()
@@ -210,6 +210,39 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
             assert len(jobs) >= last
     Writer(database_path(tmp_path)).publish()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["leaderboard.duckdb", "results.duckdb"]
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, tmp_path: Path) -> None:
+    path = database_path(tmp_path)
+    writer = Writer(path)
+    writer.record([Job(job_key="published", kind="fit", parameters={}, status="done")])
+    if published:
+        writer.publish()
+    code = """
+        import os, signal, sys
+        from pathlib import Path
+        from prmcal.db.connection import connect, engine_for
+        with connect(engine_for(Path(sys.argv[1])), Path(sys.argv[1]), 0.0) as connection:
+            connection.exec_driver_sql("UPDATE jobs SET reason = 'changed'")
+            connection.commit()
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    process = run_python(code, path)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    log = path.with_name(f"{path.name}.wal")
+    assert log.exists()
+    damaged = bytearray(path.read_bytes())
+    for place in range(3 * 4096 + 1000, len(damaged), 256 * 1024):  # DuckDB's headers, and then its blocks.
+        damaged[place] ^= 0xFF
+    path.write_bytes(damaged)
+    assert Writer(path).loaded_jobs() == ({"published"} if published else set())
+    assert not log.exists()
+    # Without the log of a killed process, it is not known what has damaged the file.
+    path.write_bytes(damaged)
+    with pytest.raises(DamagedDatabaseError, match=rf"prmcal rebuild {tmp_path}"):
+        Writer(path)
 
 
 def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
