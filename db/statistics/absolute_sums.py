@@ -84,17 +84,18 @@ def absolute_sum_interval(
         return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
 
     needed = size.sum() * (1 - 1e-12)
-    open_rows, reaching = noise, 0
+    # Resamples are in the last axis, along which processors work fast.
+    still_open, reaching = noise.T.copy(), 0
 
     def within(step: float, closer: float) -> bool:
         """Return whether enough resamples reach the measured sum, and settle those that do so at all closer steps."""
-        nonlocal open_rows, reaching
-        sums = np.abs(moved(step) + open_rows).sum(axis=1)
-        reached = sums >= needed
-        found = bool((reaching + np.count_nonzero(reached)) / len(noise) >= _TAIL)
+        nonlocal still_open, reaching
+        beyond = np.abs(moved(step)[:, None] + still_open).sum(axis=0) - needed
+        found = bool((reaching + np.count_nonzero(beyond >= 0)) / len(noise) >= _TAIL)
         # A sum changes by at most the sum of the changes of its terms.
-        settled = np.abs(sums - needed) > closer * variance.sum() * (1 + 1e-9) + 1e-9 * needed
-        open_rows, reaching = open_rows[~settled], reaching + int(np.count_nonzero(reached & settled))
+        change = closer * variance.sum() * (1 + 1e-9) + 1e-9 * needed
+        reaching += int(np.count_nonzero(beyond > change))
+        still_open = still_open.compress(np.abs(beyond) <= change, axis=1)
         return found
 
     least, most = 0.0, float(np.max(size / np.where(variance > 0, variance, np.inf), initial=0.0))

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
-from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
+from numpy.typing import NDArray
+
+from prmcal.errors import DataError, NoAnswerError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.storage.keys import content_key
@@ -35,6 +37,7 @@ Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
 
 _MADE_BYTES = 64 * 2**20
+_PREFIX, _COUNTS = ["question_id", "trajectory", "step", "terminal"], ["successes", "follow_ups"]
 
 
 @dataclass
@@ -201,10 +204,23 @@ class Context:
 
 
 def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
-    """Return the success counts that a shard reads, with the blocks of follow-ups of one prefix added up."""
-    counts = context.table(shard, "success", "successes")
-    keys = ["question_id", "trajectory", "step", "terminal"]
-    return counts.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
+    """Return the success counts that a shard reads, with the blocks of follow-ups of one prefix added up.
+
+    Each prefix has one row.
+    """
+    import pandas as pd
+
+    columns = context.made_of(shard, "success", "successes", _added_up)
+    return pd.DataFrame(dict(zip((*_PREFIX, *_COUNTS), columns, strict=True)))
+
+
+def _added_up(counts: pd.DataFrame) -> tuple[NDArray[Any], ...]:
+    added = counts.groupby(_PREFIX, as_index=False, sort=False)[_COUNTS].sum()
+    if added.duplicated(_PREFIX[:-1]).any():
+        raise DataError(
+            "Some success counts of a prefix are terminal, and others are not. Run their job again."
+        )
+    return tuple(added[name].to_numpy() for name in (*_PREFIX, *_COUNTS))
 
 
 def require(condition: bool, message: str) -> None:

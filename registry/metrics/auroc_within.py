@@ -39,11 +39,7 @@ class AUROCWithin(Metric):
 
     def measure(self, rows: PrefixRows) -> QuestionRatio | None:
         """Return the area of each question, or None if no question has two prefixes and both outcomes."""
-        ranked, pairs = np.zeros(len(rows.question_ids)), np.zeros(len(rows.question_ids))
-        order = np.argsort(rows.question_index, kind="stable")
-        ends = np.searchsorted(rows.question_index[order], np.arange(1, len(pairs)))
-        for question, own in enumerate(np.split(order, ends)):
-            ranked[question], pairs[question] = _pairs(rows.reward[own], rows.success_rate[own])
+        ranked, pairs = _pairs(rows)
         mixed = pairs > 0
         if not mixed.any():
             return None
@@ -51,13 +47,22 @@ class AUROCWithin(Metric):
         return QuestionRatio(areas, mixed.astype(np.float64), bounds=(0.0, 1.0))
 
 
-def _pairs(reward: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the sums of y_i (1 - y_j) [r_i > r_j, or 1/2 if equal] and of y_i (1 - y_j) over pairs i != j."""
-    # The weight of the rows below each row, and half of that of the rows with the same reward.
-    distinct = np.unique(reward, return_inverse=True)[1]
-    failures = np.bincount(distinct, weights=1 - y)
-    below = np.cumsum(failures) - failures
-    within = y * (1 - y)  # Pairs of a row with itself, which count as equal.
-    ranked = (y * (below + failures / 2)[distinct]).sum() - within.sum() / 2
-    pairs = y.sum() * (1 - y).sum() - within.sum()
-    return (float(ranked), float(pairs)) if pairs > 1e-12 else (0.0, 0.0)
+def _pairs(rows: PrefixRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sums of y_i (1 - y_j) [r_i > r_j, or 1/2 if equal] and of y_i (1 - y_j) over pairs i != j.
+
+    Both have shape (questions,). A sum of pairs that is a rounding error is 0.
+    """
+    y, question = rows.success_rate, rows.question_index
+    order = np.lexsort((rows.reward, question))
+    # Rows of one question with equal rewards are a group.
+    new = (np.diff(question[order], prepend=-1) > 0) | (np.diff(rows.reward[order], prepend=-1.0) != 0)
+    group = np.empty(len(order), np.intp)
+    group[order] = np.cumsum(new) - 1
+    # The weight of the rows of the question below each row, and half of that of the rows with the same reward.
+    failures = np.bincount(group, weights=1 - y)
+    all_failures = rows.totals(1 - y)
+    before = np.cumsum(all_failures) - all_failures
+    below = (np.cumsum(failures) - failures / 2)[group] - before[question]
+    within = rows.totals(y * (1 - y))  # Pairs of a row with itself, which count as equal.
+    pairs = rows.totals(y) * all_failures - within
+    return rows.totals(y * below) - within / 2, np.where(pairs > 1e-12, pairs, 0.0)

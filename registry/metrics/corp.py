@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.measured import UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.strategies.remembered import Memory, content_digest
 from prmcal.resamples import kept, weighted_totals
 
 __all__ = ["Discrimination", "Miscalibration", "Uncertainty"]
 
 _CITATION = "Dimitriadis, Gneiting and Jordan (2021), PNAS 118"
+# Rewards of calibrators that keep the order are recalibrated to the same, so the results are remembered.
+_remembered, _digest_of = Memory(8 * 2**20), kept(content_digest)
 _ELEMENTS = 40_000
 """Resamples times rewards that are recalibrated at once. They fit into a processor's cache."""
 
@@ -105,6 +108,7 @@ class _Scores:
             np.bincount(cell, weights=each, minlength=questions * runs).reshape(questions, runs)
             for each in (n, k)
         ]
+        self._of_what = content_digest(run, rows.question_index, rows.successes, rows.follow_ups)
         self.isotonic = kept(self._isotonic)
 
     def of_rewards(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -122,7 +126,10 @@ class _Scores:
         """Compute S(isotonic) under each row of `weights`."""
         together = max(1, _ELEMENTS // self._of_runs[0].shape[1])
         parts = [weights[first : first + together] for first in range(0, len(weights), together)]
-        explained = np.concatenate([self._explained(part) for part in parts])
+        explained = _remembered.recall(
+            (self._of_what, _digest_of(weights)),
+            lambda: np.concatenate([self._explained(part) for part in parts]),
+        )
         n, _, squares, _ = self._under(weights)
         scores: NDArray[np.float64] = np.maximum(squares - explained, 0.0) / n
         return scores

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.measured import QuestionRatio
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.mixing import fit_mixing, share_above
+from prmcal.registry.metrics.mixing import divided_point, fit_mixing
 
 __all__ = ["Coverage"]
 
@@ -79,14 +79,19 @@ def _covered(
     mass = np.bincount(group * kinds + outcome, weights=weight, minlength=groups * kinds).astype(np.float64)
     mixing = fit_mixing(mass.reshape(groups, kinds), outcomes % base, outcomes // base)
 
-    above, relative = share_above(reward), mixing.relative[group, outcome]
-    posterior: NDArray[np.float64] = (above * relative * mixing.density[group]).sum(axis=1)
+    point, share = divided_point(reward)
+    by_point = mixing.relative * mixing.density[:, None]
+    later = by_point[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] - by_point
+    posterior = later[group, outcome, point] + share * by_point[group, outcome, point]
     # The derivative of the weighted sum of posteriors by the density of a group, and by the mass of an outcome.
-    change = weight[:, None] * relative * (above - posterior[:, None])
-    order = np.argsort(group, kind="stable")
-    by_density = np.add.reduceat(
-        change[order], np.searchsorted(group, np.arange(groups), sorter=order), axis=0
+    shape = by_point.shape
+    place = np.ravel_multi_index((group, outcome, point), shape)
+    reached, within, summed = (
+        np.bincount(place, weights=each, minlength=by_point.size).reshape(shape)
+        for each in (weight, weight * share, weight * posterior)
     )
+    above = reached.cumsum(axis=2) - reached + within
+    by_density = (mixing.relative * (above - summed.sum(axis=2, keepdims=True))).sum(axis=1)
     covered[unknown] = posterior + mixing.by_mass(by_density)[group, outcome]
     return covered
 

@@ -36,51 +36,61 @@ class EqualMass:
         self._blocks = [slice(*each) for each in pairwise([*starts.tolist(), len(order)])]
         block = np.searchsorted(starts, np.arange(len(order)), side="right")
         questions, ends = len(rows.question_ids), len(starts) + 1
-        each = [
+        self._mass_up_to_blocks, self._error_up_to_blocks = (
             np.bincount(self._question * ends + block, weights=values, minlength=questions * ends)
+            .reshape(questions, ends)
+            .cumsum(axis=1)
             for values in (np.ones(len(order)), self._error)
-        ]
-        self._up_to_blocks = np.stack(each, axis=1).reshape(questions, ends, 2).cumsum(axis=1)
+        )
 
     def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of r - y over each bin, divided by the mass. Its shape is (resamples, bins)."""
-        up_to_blocks = weighted_totals(weights, self._up_to_blocks)
-        mass, error = np.moveaxis(up_to_blocks, 2, 0)
-        wanted = self._inner_cuts * mass[:, -1:]
-        block = np.count_nonzero(mass[:, 1:, None] <= wanted[:, None], axis=1)
+        # Resamples are in the last axis, along which processors work fast. Whole numbers have exact sums in any order.
+        mass = (weights @ self._mass_up_to_blocks).T.copy()
+        error = weighted_totals(weights, self._error_up_to_blocks).T.copy()
+        wanted = self._inner_cuts[:, None] * mass[-1]
+        block = (mass[1:, None] <= wanted).sum(axis=0)
         by_block = np.argsort(block, axis=None, kind="stable")
         ends_of_blocks = np.bincount(block.ravel(), minlength=len(self._blocks)).cumsum()[:-1]
-        at_cuts = np.empty(wanted.shape)
+        at_ends = np.zeros((len(wanted) + 2, len(weights)))
+        at_ends[-1] = error[-1]
+        counts, questions = weights.ravel(), weights.shape[1]
         for number, places in enumerate(np.split(by_block, ends_of_blocks)):
             if not len(places):
                 continue
-            rows, resample, cut = self._blocks[number], *np.divmod(places, wanted.shape[1])
-            both = up_to_blocks[resample, number : number + 2]
-            if self._group[rows.start] < self._group[rows.stop - 1]:  # It has several groups.
-                own = weights.take(resample, axis=0).take(self._question[rows], axis=1)
-                both = both[:, :1] + weighted_totals(own, self._up_to_groups(rows))
-            x, y = np.moveaxis(both, 2, 0)
-            at_cuts[resample, cut] = _interpolated(x, y, wanted[resample, cut])
-        ends = np.concatenate([np.zeros((len(weights), 1)), at_cuts, error[:, -1:]], axis=1)
-        return np.asarray(np.diff(ends, axis=1) / mass[:, -1:], dtype=np.float64)
-
-    def _up_to_groups(self, rows: slice) -> NDArray[np.float64]:
-        """Return what each row of a block adds to mass and error up to each group: (rows, groups + 1, 2)."""
-        group = self._group[rows]
-        adds = (group[:, None] < np.arange(group[0], group[-1] + 2)).astype(np.float64)
-        return np.stack([adds, adds * self._error[rows, None]], axis=2)
+            rows, cut, resample = self._blocks[number], *np.divmod(places, len(weights))
+            group = self._group[rows] - self._group[rows.start]
+            if group[-1] > 0:  # It has several groups.
+                masses = counts.take(self._question[rows, None] + resample * questions)
+                errors = masses * self._error[rows, None]
+            else:
+                group = group[:1]
+                masses, errors = (
+                    np.diff(each[number : number + 2, resample], axis=0) for each in (mass, error)
+                )
+            below = _share_below(masses, group, wanted[cut, resample] - mass[number, resample])
+            at_ends[cut + 1, resample] = error[number, resample] + (errors * below).sum(axis=0)
+        return np.asarray((np.diff(at_ends, axis=0) / mass[-1]).T, dtype=np.float64)
 
 
-def _interpolated(
-    x: NDArray[np.float64], y: NDArray[np.float64], wanted: NDArray[np.float64]
+def _share_below(
+    masses: NDArray[np.float64], group: NDArray[np.intp], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the function through the points of each row of x and y, of shape (rows, points), at the wanted x.
+    """Return the share of each row that lies below a cut, of the shape of `masses`.
 
-    x does not descend. The wanted x, of shape (rows,), is at least the first one and below the last one.
+    Parameters
+    ----------
+    masses : ndarray of shape (rows, resamples), float64
+        The mass of each row: whole numbers.
+    group : ndarray of shape (rows,), int
+        The group of each row, from 0, ascending.
+    wanted : ndarray of shape (resamples,), float64
+        The mass below the cut, at least 0 and less than the mass of all rows.
     """
-    row = np.arange(len(x))
-    above = (x <= wanted[:, None]).sum(axis=1)
-    left, right = x[row, above - 1], x[row, above]
-    share = (wanted - left) / (right - left)
-    low, high = y[row, above - 1], y[row, above]
-    return np.asarray(low + share * (high - low), dtype=np.float64)
+    up_to_groups = (group < np.arange(group[-1] + 2)[:, None]).astype(np.float64) @ masses
+    whole = (up_to_groups[1:] <= wanted).sum(axis=0)  # Groups that lie below the cut entirely.
+    resample = np.arange(len(wanted))
+    left, right = up_to_groups[whole, resample], up_to_groups[whole + 1, resample]
+    groups_below = whole + (wanted - left) / (right - left)
+    share: NDArray[np.float64] = np.clip(groups_below - group[:, None], 0.0, 1.0)
+    return share

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prmcal.registry.metrics.binomial import binomial
 
-__all__ = ["GRID", "Mixing", "fit_mixing", "share_above"]
+__all__ = ["GRID", "Mixing", "divided_point", "fit_mixing"]
 
 _ITERATIONS = 50
 _POINTS = 51
@@ -114,9 +114,11 @@ def fit_mixing(
     return Mixing(density, inverse_of(density)[:, :, None] * likelihood, mass, likelihood, steps)
 
 
-def share_above(bound: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of the values behind each grid point that is at least a bound: (rows,) gives (rows, points)."""
-    width = np.where(_UPPER > _LOWER, _UPPER - _LOWER, 1)
-    share: NDArray[np.float64] = np.clip((_UPPER - bound[:, None]) / width, 0, 1)
-    share[:, 0], share[:, -1] = bound <= 0, bound <= 1
-    return share
+def divided_point(bound: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the grid point whose values each bound divides, and the share of these values that is at least the bound.
+
+    Bounds are above 0 and at most 1. All values behind later points are at least the bound.
+    """
+    point = np.searchsorted(_UPPER[1:-2], bound) + 1
+    share: NDArray[np.float64] = (_UPPER[point] - bound) / (_UPPER - _LOWER)[point]
+    return point, share

@@ -36,7 +36,7 @@ def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -
     ndarray of shape (resamples, ...), float64
     """
     columns = totals.reshape(len(totals), -1)
-    most = float((weights @ np.ones(len(totals))).max(initial=0.0))
+    most = _most(weights)
     with np.errstate(invalid="ignore"):  # What is not finite is refused by those who check a result.
         high = _rounded(columns, most)
         low = columns - high
@@ -73,3 +73,9 @@ def kept(function: Callable[[NDArray[np.float64]], Result]) -> Callable[[NDArray
         return result
 
     return called
+
+
+@kept
+def _most(weights: NDArray[np.float64]) -> float:
+    """Return the largest sum of the weights of a resample."""
+    return float((weights @ np.ones(weights.shape[1])).max(initial=0.0))

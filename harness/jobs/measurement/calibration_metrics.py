@@ -40,17 +40,19 @@ def compute(shard: Shard[CalibrationMetricsParameters], context: Context) -> Out
     of their own.
     """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
-    joined = rewards.merge(successes_of(context, shard), on=PREFIX, validate="many_to_one")
-    require_prefixes(joined, "measurement")
-    if not (joined["level"] == _MEDIAN).any():
+    require_prefixes(rewards, "measurement")
+    levels = np.unique(rewards["level"]).tolist()
+    if _MEDIAN not in levels:
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
+    joined = _by_level(rewards, levels).merge(successes_of(context, shard), on=PREFIX)
+    require_prefixes(joined, "measurement")
     parameters, bootstrap = shard.parameters, bootstrap_of(shard)
-    chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"))
+    chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"), levels)
     measured = _measured(parameters.metrics, chosen, bootstrap)
     if not parameters.terminal:
-        everything = _measured(parameters.metrics, _prefix_rows(joined), bootstrap)
+        everything = _measured(parameters.metrics, _prefix_rows(joined, levels), bootstrap)
         measured |= {with_terminal(name): statistic for name, statistic in everything.items()}
     results, replicates = metric_tables(measured, bootstrap)
     return Output(
@@ -98,22 +100,31 @@ def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _prefix_rows(joined: pd.DataFrame) -> PrefixRows:
-    """Return the prefixes with the rewards of all levels, which have one row per prefix and level."""
-    levels = [float(level) for level in np.unique(joined["level"])]
-    tables = {level: joined[joined["level"] == level] for level in levels}
-    median = tables[_MEDIAN]
-    prefixes = median[PREFIX].reset_index(drop=True)
-    if not all(prefixes.equals(table[PREFIX].reset_index(drop=True)) for table in tables.values()):
+def _by_level(rewards: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame:
+    """Return one row per prefix, with a column for the reward of each level. They have one row per prefix and level."""
+    tables = [rewards[rewards["level"] == level].reset_index(drop=True) for level in levels]
+    prefixes = tables[0][PREFIX]
+    if not all(prefixes.equals(table[PREFIX]) for table in tables[1:]):
         raise DataError("The calibrator predicts other prefixes at one level than at another. Run it again.")
+    return prefixes.assign(
+        **{_column(level): table["reward"] for level, table in zip(levels, tables, strict=True)}
+    )
+
+
+def _column(level: float) -> str:
+    return f"reward {level}"
+
+
+def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
+    """Return the prefixes with their success counts and the rewards of all levels."""
     return PrefixRows(
-        median["reward"].to_numpy(np.float64),
-        median["successes"].to_numpy(np.int64),
-        median["follow_ups"].to_numpy(np.int64),
-        median["question_id"].to_numpy(),
-        median["terminal"].to_numpy(bool),
+        joined[_column(_MEDIAN)].to_numpy(np.float64),
+        joined["successes"].to_numpy(np.int64),
+        joined["follow_ups"].to_numpy(np.int64),
+        joined["question_id"].to_numpy(),
+        joined["terminal"].to_numpy(bool),
         tuple(levels),
-        np.stack([table["reward"].to_numpy(np.float64) for table in tables.values()], axis=1),
+        joined[[_column(level) for level in levels]].to_numpy(np.float64),
     )
 
 

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.registry.contracts.rows import PrefixRows
 from prmcal.registry.metrics.coverage import Coverage
-from prmcal.registry.metrics.mixing import GRID, fit_mixing, share_above
+from prmcal.registry.metrics.mixing import GRID, divided_point, fit_mixing
 from prmcal.registry.plugins import metrics
 from tests.arrays import Bools, Floats, Ints
 from tests.measured import statistic, value
@@ -221,10 +221,8 @@ def test_the_distribution_of_p_explains_the_counts_and_its_derivatives_by_counts
             np.testing.assert_allclose(slope, by_mass[group, outcome], atol=1e-6 * np.abs(by_mass).max())
 
 
-def test_what_a_point_of_the_grid_stands_for_is_shared_by_the_bound() -> None:
-    share = share_above(np.array([0.0, 0.5, 0.505, 1.0]))
-    assert share.shape == (4, len(GRID))
-    assert (share[0] == 1).all() and share[3].sum() == 1 and share[3, -1] == 1
+def test_a_bound_divides_the_values_that_a_point_of_the_grid_stands_for() -> None:
+    point, share = divided_point(np.array([1e-9, 0.009, 0.5, 0.505, 1.0]))
     middle = len(GRID) // 2
-    np.testing.assert_allclose(share[1, middle - 1 : middle + 2], [0, 0.5, 1])
-    assert 0 < share[2, middle] < 0.5
+    np.testing.assert_array_equal(point, [1, 1, middle, middle, len(GRID) - 2])
+    np.testing.assert_allclose(share, [1, 0.7, 0.5, 0.25, 0], atol=1e-6)

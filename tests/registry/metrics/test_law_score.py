@@ -76,3 +76,11 @@ def test_prefixes_with_other_numbers_of_follow_ups_count_the_same() -> None:
         PrefixRows(np.array([0.5]), np.array([k]), np.array([n]), np.arange(1)) for k, n in ((1, 2), (3, 4))
     ]
     assert value("law_score", both) == pytest.approx(np.mean([value("law_score", each) for each in alone]))
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("follow_ups", [1, 8, 1000, 1500])
+def test_a_point_estimate_implies_the_binomial_distribution(quantile: float, follow_ups: int) -> None:
+    law = implied_law(np.array([[quantile]]), (0.5,), follow_ups)[0]
+    expected = binom.pmf(np.arange(follow_ups + 1), follow_ups, quantile)
+    np.testing.assert_allclose(law, expected, rtol=1e-10, atol=1e-15)
