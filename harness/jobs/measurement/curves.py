@@ -22,13 +22,13 @@ from prmcal.harness.jobs.measurement.trajectories import QuestionAxis, graded_tr
 from prmcal.harness.jobs.parameters import CurvesParameters
 from prmcal.harness.metrics.curves import (
     TARGETS,
-    accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
 )
 from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS
+from prmcal.registry.strategies.exact import best_of_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 def compute(shard: Shard[CurvesParameters], context: Context) -> Output:
     """Return points overall and by difficulty, areas, and the risk against coverage of each level."""
     trajectories = graded_trajectories(shard, context)
-    table = accuracy_table(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
+    table = best_of_each(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
         return Output(_fixed(trajectories, table, bootstrap_of(shard)))
     calibrated = context.table(shard, "calibrated", "calibrated_rewards")
