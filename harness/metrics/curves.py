@@ -77,7 +77,7 @@ def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequ
     """
     settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
     questions, most = table.shape
-    samples = np.stack([adaptive_samples(settings, target, most) for target in targets], axis=-1)
+    samples = adaptive_samples(settings[..., None], targets, most)
     return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
 
 
