@@ -46,8 +46,8 @@ def compute(shard: Shard[CurvesParameters], context: Context) -> Output:
         return Output(_fixed(trajectories, table, bootstrap_of(shard)))
     source = shard, "calibrated", "calibrated_rewards"
     at_levels = context.made_of(*source, bare_rewards, trajectories.question_ids)
-    rewards = dict(zip(context.made_of(*source, levels_of), at_levels.T, strict=True))
-    return Output(_adaptive(trajectories, table, rewards, bootstrap_of(shard)))
+    levels = context.made_of(*source, levels_of)
+    return Output(_adaptive(trajectories, table, levels, at_levels, bootstrap_of(shard)))
 
 
 def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
@@ -67,27 +67,33 @@ def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap)
 def _adaptive(
     axis: QuestionAxis,
     table: NDArray[np.float64],
-    rewards: dict[float, NDArray[np.float64]],
+    levels: Sequence[float],
+    rewards: NDArray[np.float64],
     bootstrap: Bootstrap,
 ) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     most = table.shape[1]
-    curve = adaptive_curve(table, np.stack(list(rewards.values())), TARGETS)
-    areas, risks = [], []
-    for level, reward in rewards.items():
+    areas = []
+    for level, reward in zip(levels, rewards.T, strict=True):
         if most > 1:
             swept = adaptive_curve(table, reward, SWEPT_TARGETS)
             areas.append(_area("area", level, area_under(_ends(table), swept, most, bootstrap), len(table)))
         selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
         ends = (selective.value, selective.low, selective.high)
         areas.append(_area("risk_coverage_area", level, ends, len(table)))
-        answered = risk_at(_THRESHOLDS, reward, table[:, -1])
-        risks.append(pd.DataFrame({"level": level, "threshold": _THRESHOLDS, **answered}))
+    risks = risk_at(_THRESHOLDS, rewards, table[:, -1])
     return {
-        "curve_points": _points(axis, curve, list(rewards), TARGETS),
+        "curve_points": _points(axis, adaptive_curve(table, rewards.T, TARGETS), levels, TARGETS),
         "curve_areas": _areas(areas),
-        "risk_points": pd.concat(risks, ignore_index=True).assign(questions=np.int32(len(table))),
+        "risk_points": pd.DataFrame(
+            {
+                "level": np.repeat(levels, len(_THRESHOLDS)),
+                "threshold": np.tile(_THRESHOLDS, len(levels)),
+                **{name: values.ravel() for name, values in risks.items()},
+                "questions": np.int32(len(table)),
+            }
+        ),
     }
 
 
