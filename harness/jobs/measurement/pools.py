@@ -128,8 +128,9 @@ def pool_of(
     if "rewards" in reads and level is not None:
         at_levels = table("calibrated", "calibrated_rewards", bare_rewards, trajectories.question_ids)
         known = table("calibrated", "calibrated_rewards", levels_of)
-        (place,) = np.flatnonzero(np.isclose(known, level))
-        found["rewards"] = at_levels[:, place]
+        own = at_levels[:, np.isclose(known, level)]
+        # Without any prefix that the PRM can read, there is no level either.
+        found["rewards"] = own[:, 0] if own.size else np.full(len(own), np.nan)
     of_pool = [name for name in _AT_LEVELS if name in reads]
     role = "pool_rewards" if of_pool else "calibrated"
     if of_pool or "question_rewards" in reads:
@@ -159,7 +160,8 @@ def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[n
     """
     bare = rewards[rewards["step"] == 0]
     first = bare.groupby(["question_id", "level"])["reward"].first().unstack()
-    found: NDArray[np.float64] = first.reindex(index=question_ids, columns=levels_of(rewards)).to_numpy()
+    every = first.reindex(index=question_ids, columns=levels_of(rewards))
+    found: NDArray[np.float64] = every.to_numpy(np.float64)
     return found
 
 
