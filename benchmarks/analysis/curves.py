@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.harness.metrics.curves import (
     TARGETS,
-    accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
 )
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS
 from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.exact import best_of_each
 
 QUESTIONS, POOL, LEVELS, CALIBRATORS, TRIALS = 500, 64, 3, 6, 100
 
@@ -49,7 +49,7 @@ def main() -> None:
 
     bootstrap = Bootstrap(replicates=2000)
     begun = time.perf_counter()
-    table = accuracy_table(scores, correct, POOL)
+    table = best_of_each(scores, correct, POOL)
     ends = fixed_curve(table, [1, POOL])
     curves = [adaptive_curve(table, reward, TARGETS) for reward in rewards]
     for curve in curves:

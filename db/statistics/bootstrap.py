@@ -175,14 +175,7 @@ class RowMean(Ratio):
     def __init__(
         self, quantity: ArrayLike, question: ArrayLike, interval: IntervalRule = skewed_interval
     ) -> None:
-        values = np.asarray(quantity, dtype=np.float64)
-        identifiers = np.asarray(question)
-        if values.shape != identifiers.shape or values.ndim != 1:
-            raise ValueError(
-                f"Each row needs one value and one question. Got the shapes {values.shape} and {identifiers.shape}."
-            )
-        if not values.size:
-            raise ValueError("There are no rows to average. Measure at least one question.")
+        values, identifiers = _rows_of(quantity, question)
         question_ids, index = np.unique(identifiers, return_inverse=True)
         questions = len(question_ids)
         counts = question_totals(index, np.ones(len(values)), questions)
@@ -194,7 +187,19 @@ class RowMean(Ratio):
         return math.fsum(self._sums) / self.rows
 
 
-class QuestionMean(RowMean):
+def _rows_of(quantity: ArrayLike, question: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return the value and the question of each row. Raise a ValueError unless each row has both."""
+    values, identifiers = np.asarray(quantity, dtype=np.float64), np.asarray(question)
+    if values.shape != identifiers.shape or values.ndim != 1:
+        raise ValueError(
+            f"Each row needs one value and one question. Got the shapes {values.shape} and {identifiers.shape}."
+        )
+    if not values.size:
+        raise ValueError("There are no rows to average. Measure at least one question.")
+    return values, identifiers
+
+
+class QuestionMean(Ratio):
     """Mean of one value per question, such as accuracy or the budget ratio.
 
     Parameters
@@ -218,10 +223,21 @@ class QuestionMean(RowMean):
         question_ids: ArrayLike | None = None,
         interval: IntervalRule = skewed_interval,
     ) -> None:
-        values = np.asarray(quantity, dtype=np.float64)
-        super().__init__(values, np.arange(values.size) if question_ids is None else question_ids, interval)
-        if len(self.question_ids) != self.rows:
+        ids = np.arange(np.size(quantity)) if question_ids is None else question_ids
+        values, identifiers = _rows_of(quantity, ids)
+        order = np.argsort(identifiers, kind="stable")
+        identifiers = identifiers[order]
+        if (identifiers[1:] == identifiers[:-1]).any():
             raise ValueError("A question occurs twice. Give one value per question.")
+        super().__init__(values[order], np.ones(len(values)), identifiers, interval)
+
+    def linearised(self) -> NDArray[np.float64]:
+        """Return the value of each question, of shape (questions,)."""
+        return self._sums
+
+    def value(self) -> float:
+        """Compute the mean of all questions. Like the mean of a resample, it does not depend on their order."""
+        return math.fsum(self._sums) / self.rows
 
 
 @dataclass(frozen=True)

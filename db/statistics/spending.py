@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +38,12 @@ class Curve:
         """The number of questions."""
         return len(self.costs)
 
-    @property
+    @cached_property
     def cost(self) -> NDArray[np.float64]:
         """The mean cost of each point, of shape (points,)."""
         return np.asarray(self.costs.mean(axis=0), dtype=np.float64)
 
-    @property
+    @cached_property
     def accuracy(self) -> NDArray[np.float64]:
         """The mean accuracy of each point, of shape (points,)."""
         return np.asarray(self.accuracies.mean(axis=0), dtype=np.float64)

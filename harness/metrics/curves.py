@@ -32,11 +32,9 @@ from prmcal.db.statistics.intervals import (
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.league import area_of
 from prmcal.registry.strategies.budgets import adaptive_samples
-from prmcal.registry.strategies.exact import best_of_n
 
 __all__ = [
     "TARGETS",
-    "accuracy_table",
     "adaptive_curve",
     "area_under",
     "fixed_curve",
@@ -46,18 +44,13 @@ TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 
 """The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
 
 
-def accuracy_table(scores: NDArray[np.float64], correct: ArrayLike, maximum: int) -> NDArray[np.float64]:
-    """Return the expected accuracy of best-of-n for every n from 1 to N, of shape (questions, N)."""
-    return best_of_n(scores, correct, np.arange(1, maximum + 1))
-
-
 def fixed_curve(table: NDArray[np.float64], counts: Sequence[int] | NDArray[np.int64]) -> Curve:
     """Return the curve of best-of-n with the same n for every question.
 
     Parameters
     ----------
     table : ndarray of shape (questions, N)
-        ``best_of_n(scores, correct, 1..N)``.
+        ``best_of_each(scores, correct, N)``.
     counts : sequence of int
         The values of n, each in [1, N].
     """
@@ -71,7 +64,7 @@ def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequ
     Parameters
     ----------
     table : ndarray of shape (questions, N)
-        ``best_of_n(scores, correct, 1..N)``. It is the same for all calibrators and levels.
+        ``best_of_each(scores, correct, N)``. It is the same for all calibrators and levels.
     rewards : array-like of shape (questions,) or (settings, questions)
         Calibrated rewards of the bare questions, for one setting (a calibrator and a level) or for several.
     targets : sequence of float
@@ -84,7 +77,7 @@ def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequ
     """
     settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
     questions, most = table.shape
-    samples = np.stack([adaptive_samples(settings, target, most) for target in targets], axis=-1)
+    samples = adaptive_samples(settings[..., None], targets, most)
     return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
 
 

@@ -175,6 +175,14 @@ def _means_of(curve: Curve) -> Callable[[NDArray[np.float64]], Means]:
     return kept(means)
 
 
+@lru_cache(maxsize=4)
+def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
+    """Return the mean costs, ascending, and accuracies, and how far each question is from them, in the same order."""
+    order = np.argsort(curve.cost, kind="stable")
+    means = curve.cost[order], curve.accuracy[order]
+    return means, (curve.costs[:, order] - means[0], curve.accuracies[:, order] - means[1])
+
+
 class CurveStatistic(Statistic):
     """A number of one or several curves over the same questions.
 
@@ -229,14 +237,10 @@ class SmoothStatistic(CurveStatistic, LinearisedStatistic):
     @cached_property
     def _linearised(self) -> NDArray[np.float64]:
         values = np.full(len(self.question_ids), self.value())
-        orders = [np.argsort(curve.cost, kind="stable") for curve in self.curves]
-        means = [
-            (curve.cost[order], curve.accuracy[order])
-            for curve, order in zip(self.curves, orders, strict=True)
-        ]
-        for curve, order, slopes in zip(self.curves, orders, self.slopes(means), strict=True):
-            for each, slope in zip((curve.costs, curve.accuracies), slopes, strict=True):
-                values += ((each - each.mean(axis=0))[:, order] * slope).sum(axis=1)
+        means, apart = zip(*map(_sorted, self.curves), strict=True)
+        for distances, slopes in zip(apart, self.slopes(means), strict=True):
+            for each, slope in zip(distances, slopes, strict=True):
+                values += (each * slope).sum(axis=1)
         return values
 
 

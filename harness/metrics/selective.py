@@ -72,20 +72,22 @@ def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> d
     ----------
     thresholds : array-like of shape (thresholds,)
         In [0, 1].
-    rewards, accuracy : array-like of shape (questions,)
+    rewards : array-like of shape (questions, ...)
+        As for :class:`RiskCoverageArea`, such as those of each level.
+    accuracy : array-like of shape (questions,)
         As for :class:`RiskCoverageArea`.
 
     Returns
     -------
-    dict of str to ndarray of shape (thresholds,)
+    dict of str to ndarray of shape (..., thresholds)
         coverage and risk, each with the ends of its 95% interval: coverage_low, coverage_high, and so on. The risk is
         that of the answered questions, and so is its interval. It is 0 if no question is answered. With fewer than two
         answered questions it has no interval (NaN).
     """
-    answered = _ordered(rewards)[:, None] >= np.asarray(thresholds, dtype=np.float64)
-    wrong = 1.0 - np.asarray(accuracy, dtype=np.float64)
+    answered = _ordered(rewards)[..., None] >= np.asarray(thresholds, dtype=np.float64)
     coverage_low, coverage_high = bounded_interval(answered.astype(np.float64))
-    wrong = np.broadcast_to(wrong[:, None], answered.shape)
+    # The questions are the first axis of `answered`, and the last one of its transpose.
+    wrong = np.broadcast_to(1.0 - np.asarray(accuracy, dtype=np.float64), answered.T.shape).T
     risk_low, risk_high = bounded_interval(wrong, counted=answered)
     return {
         "coverage": answered.mean(axis=0),

@@ -16,12 +16,12 @@ from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
 from prmcal.harness.jobs.measurement.strategy import check_answered
 from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories, scores_of_whole
-from prmcal.harness.metrics.curves import accuracy_table
 from prmcal.harness.recommending.calibration import quantity
 from prmcal.harness.recommending.candidates import FIXED, Candidate
 from prmcal.harness.recommending.folds import KnownPools
 from prmcal.harness.recommending.types import Choice, Tested
 from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.strategies.exact import best_of_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +100,7 @@ def tested(choice: Choice, candidate: Candidate, found: Answers, recommended: An
     tokens = samples * trajectories.tokens.mean(axis=1)
     to_fixed = None
     if candidate.reference.plugin != FIXED:
-        table = accuracy_table(scores_of_whole(pool.scores, most), trajectories.correct, most)
+        table = best_of_each(scores_of_whole(pool.scores, most), trajectories.correct, most)
         values = against_fixed(accuracy[:, None], samples[:, None], table)[:, 0]
         to_fixed = quantity(values, skewed_interval)
     return Tested(

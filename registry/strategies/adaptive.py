@@ -13,7 +13,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.aggregation import RanksByScore
 from prmcal.registry.strategies.budgets import adaptive_samples
-from prmcal.registry.strategies.exact import best_of_n, pass_at_n
+from prmcal.registry.strategies.exact import best_of_each, best_of_n, pass_at_each, pass_at_n
 
 __all__ = ["BestOfNWithIAS", "FixedOfEqualCost", "OracleIAS", "RandomBudget", "target_of"]
 
@@ -32,7 +32,7 @@ class BestOfNWithIAS(RanksByScore):
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
-        return _best_of_own(pool, samples, self.scores_of(pool))
+        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
 
 
 class OracleIAS(RanksByScore):
@@ -54,7 +54,7 @@ class OracleIAS(RanksByScore):
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.success, target_of(setting), setting.samples)
-        return _best_of_own(pool, samples, self.scores_of(pool))
+        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
 
 
 class _OfEqualCost(RanksByScore):
@@ -115,23 +115,24 @@ def target_of(setting: Setting) -> float:
     return setting.target
 
 
-def _best_of_own(pool: Pool, samples: NDArray[np.int64], scores: NDArray[np.float64]) -> Answered:
+def _best_of_own(pool: Pool, samples: NDArray[np.int64], scores: NDArray[np.float64], most: int) -> Answered:
     """Answer each question with the best-scored of its own number of samples.
 
     Parameters
     ----------
     pool : Pool
     samples : ndarray of shape (questions,), int64
-        The number of samples of each question, in [1, M].
+        The number of samples of each question, in [1, N].
     scores : ndarray of shape (questions, M), float64
         What trajectories are ranked by.
+    most : int
+        N.
     """
-    counts, which = np.unique(samples, return_inverse=True)
-    own = (np.arange(len(samples)), which)
+    own = (np.arange(len(samples)), samples - 1)
     return Answered(
-        accuracy=best_of_n(scores, pool.correct, counts)[own],
+        accuracy=best_of_each(scores, pool.correct, most)[own],
         samples=samples.astype(np.float64),
-        pass_at_samples=pass_at_n(pool.correct, counts)[own],
+        pass_at_samples=pass_at_each(pool.correct, most)[own],
     )
 
 

@@ -12,7 +12,7 @@ _SMALLEST_CHANCE = 1e-4
 _CEILING_TOLERANCE = 1e-9
 
 
-def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]:
+def samples_needed(probability: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
     """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1).
 
     With so many samples, at least one is right with probability C.
@@ -21,12 +21,12 @@ def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]
     ----------
     probability : array-like of any shape
         Success probability p of one sample, in [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
-    target : float
-        Target probability C in (0, 1).
+    target : array-like
+        Target probability C in (0, 1), or several, of a shape that is broadcast with that of `probability`.
 
     Returns
     -------
-    ndarray of the shape of `probability`, float64
+    ndarray, float64
         Above 0, not rounded.
 
     Raises
@@ -34,18 +34,18 @@ def samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]
     ValueError
         If a value is out of range.
     """
-    p = np.asarray(probability, dtype=np.float64)
-    if not 0 < target < 1:
-        raise ValueError(f"The target probability C must be in (0, 1). Got {target}.")
+    p, wanted = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    if not ((wanted > 0) & (wanted < 1)).all():
+        raise ValueError(f"The target probability C must be in (0, 1). Got {wanted}.")
     if np.any((p < 0) | (p > 1)):
         raise ValueError("Success probabilities must be in [0, 1].")
-    needed: NDArray[np.float64] = np.log1p(-target) / np.log1p(
+    needed: NDArray[np.float64] = np.log1p(-wanted) / np.log1p(
         -np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     )
     return needed
 
 
-def adaptive_samples(probability: ArrayLike, target: float, maximum: int) -> NDArray[np.int64]:
+def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> NDArray[np.int64]:
     """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
     if maximum < 1:
         raise ValueError(f"The largest number of samples must be an int in [1, inf). Got {maximum} instead.")

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["best_of_n", "pass_at_1", "pass_at_n", "rank_chances", "ranked"]
+from prmcal.registry.strategies.remembered import remembered
+
+__all__ = ["best_of_each", "best_of_n", "pass_at_1", "pass_at_each", "pass_at_n", "rank_chances", "ranked"]
 
 
 def best_of_n(
@@ -55,6 +57,20 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
     graded = _graded_pool(correct)
     right_first = np.flip(np.sort(graded, axis=1), axis=1)
     return _expected(right_first, rank_chances(graded.shape[1], counts))
+
+
+@remembered
+def best_of_each(
+    scores: NDArray[np.floating[Any]], correct: NDArray[np.bool_], most: int
+) -> NDArray[np.float64]:
+    """Return :func:`best_of_n` for every n from 1 to `most`, which all strategies of an LLM and a PRM share."""
+    return best_of_n(scores, correct, np.arange(1, most + 1))
+
+
+@remembered
+def pass_at_each(correct: NDArray[np.bool_], most: int) -> NDArray[np.float64]:
+    """Return :func:`pass_at_n` for every n from 1 to `most`, which all strategies of an LLM share."""
+    return pass_at_n(correct, np.arange(1, most + 1))
 
 
 def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:

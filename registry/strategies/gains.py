@@ -9,7 +9,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.ranges import FinitePositive
 from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.aggregation import Aggregate, RanksByScore
-from prmcal.registry.strategies.exact import best_of_n, pass_at_n
+from prmcal.registry.strategies.exact import best_of_each, pass_at_each
 
 __all__ = ["MarginalGains", "allocated"]
 
@@ -54,53 +54,55 @@ class MarginalGains(RanksByScore):
         return self._results(pool, setting.samples, np.geomspace(1, setting.samples, 24))
 
     def _results(self, pool: Pool, most: int, means: NDArray[np.float64]) -> tuple[Answered, ...]:
-        counts = np.arange(1, most + 1)
-        best = best_of_n(self.scores_of(pool), pool.correct, counts)
-        passed = pass_at_n(pool.correct, counts)
-        results = []
-        for mean in means:
-            samples = allocated(pool.rewards, float(mean), most)
-            results.append(Answered(_between(best, samples), samples, _between(passed, samples)))
-        return tuple(results)
+        samples = allocated(pool.rewards, means, most)
+        accuracy = _between(best_of_each(self.scores_of(pool), pool.correct, most), samples)
+        passed = _between(pass_at_each(pool.correct, most), samples)
+        return tuple(map(Answered, accuracy, samples, passed))
 
 
-def allocated(rewards: NDArray[np.float64], mean: float, most: int) -> NDArray[np.float64]:
-    """Return the expected number of samples of each question.
+def allocated(rewards: NDArray[np.float64], means: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return the expected number of samples of each question, for each mean.
 
     Parameters
     ----------
     rewards : ndarray of shape (questions,), float64
         Success probabilities in [0, 1]; NaN where nothing is known.
-    mean : float
+    means : ndarray of shape (means,), float64
         The mean number of samples of all questions, at least 1.
     most : int
         N, the largest number of samples of a question.
 
     Returns
     -------
-    ndarray of shape (questions,), float64
+    ndarray of shape (means, questions), float64
         In [1, N]. With the fraction x above a whole number b, a question gets b + 1 samples with probability x and b
         otherwise.
     """
-    samples = np.full(len(rewards), min(mean, float(most)))
+    samples = np.repeat(np.minimum(means, most)[:, None], len(rewards), axis=1)
     read = np.isfinite(rewards)
-    if not read.any() or mean >= most:
+    if not read.any():
         return samples
     chance = np.clip(rewards[read], _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
-    gains = np.log(chance)[:, None] + np.log1p(-chance)[:, None] * np.arange(1, most)
-    left = (mean - 1) * len(chance)
-    levels, sizes = np.unique(-gains, return_counts=True)
+    # The negative logarithms of the gains, so that the first ones are drawn first.
+    places = -(np.log(chance)[:, None] + np.log1p(-chance)[:, None] * np.arange(1, most))
+    levels, sizes = np.unique(places, return_counts=True)
     end = np.cumsum(sizes)
-    level = int(np.searchsorted(end, left))
-    before = end[level] - sizes[level]
-    above = (-gains < levels[level]).sum(axis=1)
-    tied = (-gains == levels[level]).sum(axis=1)
-    samples[read] = 1 + above + tied * (left - before) / sizes[level]
+    for own, mean in zip(samples, means, strict=True):
+        if mean < most:
+            left = (mean - 1) * len(chance)
+            level = int(np.searchsorted(end, left))
+            before = end[level] - sizes[level]
+            above = (places < levels[level]).sum(axis=1)
+            tied = (places == levels[level]).sum(axis=1)
+            own[read] = 1 + above + tied * (left - before) / sizes[level]
     return samples
 
 
 def _between(values: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The value at a number of samples that is between two whole numbers, in each row. Column 0 is that of 1 sample."""
+    """The values of questions at numbers of samples that are between two whole numbers.
+
+    Column 0 of `values`, of shape (questions, N), is that of 1 sample. `samples` has shape (means, questions).
+    """
     below = np.clip(np.floor(samples).astype(np.int64), 1, values.shape[1])
     share = samples - below
     rows = np.arange(len(values))

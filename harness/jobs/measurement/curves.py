@@ -10,25 +10,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.pools import bare_rewards
+from prmcal.harness.jobs.measurement.pools import bare_rewards, levels_of
 from prmcal.harness.jobs.measurement.results import bootstrap_of
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis, graded_trajectories, last_scores
 from prmcal.harness.jobs.parameters import CurvesParameters
 from prmcal.harness.metrics.curves import (
     TARGETS,
-    accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
 )
 from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS
+from prmcal.registry.strategies.exact import best_of_each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,31 +41,24 @@ _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 def compute(shard: Shard[CurvesParameters], context: Context) -> Output:
     """Return points overall and by difficulty, areas, and the risk against coverage of each level."""
     trajectories = graded_trajectories(shard, context)
-    table = accuracy_table(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
+    table = best_of_each(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
         return Output(_fixed(trajectories, table, bootstrap_of(shard)))
-    calibrated = context.table(shard, "calibrated", "calibrated_rewards")
-    rewards = {
-        level: bare_rewards(calibrated, trajectories, level) for level in np.unique(calibrated["level"])
-    }
-    return Output(_adaptive(trajectories, table, rewards, bootstrap_of(shard)))
+    source = shard, "calibrated", "calibrated_rewards"
+    at_levels = context.made_of(*source, bare_rewards, trajectories.question_ids)
+    levels = context.made_of(*source, levels_of)
+    return Output(_adaptive(trajectories, table, levels, at_levels, bootstrap_of(shard)))
 
 
 def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
-    import pandas as pd
-
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
-    points = [
-        _points(fixed_curve(table[chosen], counts), [None], [None] * len(counts), question_level)
-        for question_level, chosen in _by_difficulty(axis)
-    ]
     areas = []
     if most > 1:
         every = fixed_curve(table, range(1, most + 1))
         areas = [_area("area", None, area_under(_ends(table), every, most, bootstrap), len(table))]
     return {
-        "curve_points": pd.concat(points, ignore_index=True),
+        "curve_points": _points(axis, fixed_curve(table, counts), [None], [None] * len(counts)),
         "curve_areas": _areas(areas),
         "sample_accuracies": _by_question(axis, table),
     }
@@ -74,31 +67,33 @@ def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap)
 def _adaptive(
     axis: QuestionAxis,
     table: NDArray[np.float64],
-    rewards: dict[float, NDArray[np.float64]],
+    levels: Sequence[float],
+    rewards: NDArray[np.float64],
     bootstrap: Bootstrap,
 ) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     most = table.shape[1]
-    curve = adaptive_curve(table, np.stack(list(rewards.values())), TARGETS)
-    points = [
-        _points(curve.part(chosen), list(rewards), TARGETS, question_level)
-        for question_level, chosen in _by_difficulty(axis)
-    ]
-    areas, risks = [], []
-    for level, reward in rewards.items():
+    areas = []
+    for level, reward in zip(levels, rewards.T, strict=True):
         if most > 1:
             swept = adaptive_curve(table, reward, SWEPT_TARGETS)
             areas.append(_area("area", level, area_under(_ends(table), swept, most, bootstrap), len(table)))
         selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
         ends = (selective.value, selective.low, selective.high)
         areas.append(_area("risk_coverage_area", level, ends, len(table)))
-        answered = risk_at(_THRESHOLDS, reward, table[:, -1])
-        risks.append(pd.DataFrame({"level": level, "threshold": _THRESHOLDS, **answered}))
+    risks = risk_at(_THRESHOLDS, rewards, table[:, -1])
     return {
-        "curve_points": pd.concat(points).sort_values("level", kind="stable", ignore_index=True),
+        "curve_points": _points(axis, adaptive_curve(table, rewards.T, TARGETS), levels, TARGETS),
         "curve_areas": _areas(areas),
-        "risk_points": pd.concat(risks, ignore_index=True).assign(questions=np.int32(len(table))),
+        "risk_points": pd.DataFrame(
+            {
+                "level": np.repeat(levels, len(_THRESHOLDS)),
+                "threshold": np.tile(_THRESHOLDS, len(levels)),
+                **{name: values.ravel() for name, values in risks.items()},
+                "questions": np.int32(len(table)),
+            }
+        ),
     }
 
 
@@ -130,26 +125,39 @@ def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool
 
 
 def _points(
-    curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None], question_level: int | None
+    axis: QuestionAxis, curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None]
 ) -> pd.DataFrame:
-    """Return the points of each target at the first level, then those at the next level."""
+    """Return the points of all questions and of each difficulty, by level, difficulty and target.
+
+    The curve has the points of each target at the first level, then those at the next level.
+    """
     import pandas as pd
 
-    samples, accuracy = curve.intervals()
-    points, each = len(curve.cost), np.arange(len(targets), dtype=np.int32)
+    difficulties, chosen = zip(*_by_difficulty(axis), strict=True)
+    parts = [curve.part(questions) for questions in chosen]
+    samples, accuracy = map(np.stack, zip(*(part.intervals() for part in parts), strict=True))
+    shape = len(parts), len(levels), len(targets)
+
+    def ordered(values: Any, dtype: type = np.float64) -> NDArray[Any]:
+        """Order values by level, difficulty and target. They are given by difficulty, level and target."""
+        return np.broadcast_to(np.asarray(values, dtype), shape).swapaxes(0, 1).ravel()
+
+    def of_points(values: ArrayLike) -> NDArray[np.float64]:
+        return ordered(np.reshape(values, shape))
+
     return pd.DataFrame(
         {
-            "level": pd.array(list(levels), dtype="Float64").repeat(len(targets)),
-            "target": pd.array([*targets] * len(levels), dtype="Float64"),
-            "question_level": pd.array([question_level] * points, dtype="Int32"),
-            "point": np.tile(each, len(levels)),
-            "samples": curve.cost,
-            "samples_low": samples[:, 0],
-            "samples_high": samples[:, 1],
-            "accuracy": curve.accuracy,
-            "accuracy_low": accuracy[:, 0],
-            "accuracy_high": accuracy[:, 1],
-            "questions": np.int32(curve.questions),
+            "level": pd.array(ordered([[each] for each in levels]), dtype="Float64"),
+            "target": pd.array(ordered(targets), dtype="Float64"),
+            "question_level": pd.array(ordered([[[each]] for each in difficulties])).astype("Int32"),
+            "point": ordered(np.arange(len(targets)), np.int32),
+            "samples": of_points([part.cost for part in parts]),
+            "samples_low": of_points(samples[..., 0]),
+            "samples_high": of_points(samples[..., 1]),
+            "accuracy": of_points([part.accuracy for part in parts]),
+            "accuracy_low": of_points(accuracy[..., 0]),
+            "accuracy_high": of_points(accuracy[..., 1]),
+            "questions": ordered([[[part.questions]] for part in parts], np.int32),
         }
     )
 

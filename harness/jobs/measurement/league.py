@@ -23,7 +23,7 @@ from prmcal.harness.jobs.measurement.trajectories import (
     last_scores,
 )
 from prmcal.harness.jobs.parameters import LeagueParameters
-from prmcal.harness.metrics.curves import accuracy_table, fixed_curve
+from prmcal.harness.metrics.curves import fixed_curve
 from prmcal.harness.metrics.league import (
     AccuracyAt,
     Area,
@@ -35,6 +35,7 @@ from prmcal.harness.metrics.league import (
 )
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.exact import best_of_each
 from prmcal.registry.strategies.fixed import curve_counts
 from prmcal.registry.strategies.remembered import remembered
 
@@ -90,7 +91,7 @@ def _curve(first: NDArray[np.float64], swept: Sequence[Answered], most: int) -> 
 @remembered
 def _fixed(scores: NDArray[np.float64], correct: NDArray[np.bool_], most: int) -> Curve:
     """Return the curve of best-of-n with a fixed n, with which all strategies of an LLM and a PRM are compared."""
-    return fixed_curve(accuracy_table(scores, correct, most), curve_counts(most))
+    return fixed_curve(best_of_each(scores, correct, most), curve_counts(most))
 
 
 def _metrics(

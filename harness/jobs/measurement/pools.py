@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,16 @@ from prmcal.registry.contracts.pool import Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Tables", "bare_rewards", "pool_of", "success_rates", "tables_from", "test_pool", "tuning_pool"]
+__all__ = [
+    "Tables",
+    "bare_rewards",
+    "levels_of",
+    "pool_of",
+    "success_rates",
+    "tables_from",
+    "test_pool",
+    "tuning_pool",
+]
 
 R = TypeVar("R")
 
@@ -117,12 +126,18 @@ def pool_of(
     if "step_scores" in reads:
         found["step_scores"] = table("score", "rewards", _arranged, "logit", trajectories)
     if "rewards" in reads and level is not None:
-        found["rewards"] = table("calibrated", "calibrated_rewards", bare_rewards, trajectories, level)
-    at_levels = [name for name in _AT_LEVELS if name in reads]
-    role = "pool_rewards" if set(at_levels) - {"question_rewards"} else "calibrated"
-    if at_levels:
-        levels = table(role, "calibrated_rewards", _levels)
-    for name in at_levels:
+        at_levels = table("calibrated", "calibrated_rewards", bare_rewards, trajectories.question_ids)
+        known = table("calibrated", "calibrated_rewards", levels_of)
+        own = at_levels[:, np.isclose(known, level)]
+        # Without any prefix that the PRM can read, there is no level either.
+        found["rewards"] = own[:, 0] if own.size else np.full(len(own), np.nan)
+    of_pool = [name for name in _AT_LEVELS if name in reads]
+    role = "pool_rewards" if of_pool else "calibrated"
+    if of_pool or "question_rewards" in reads:
+        levels = table(role, "calibrated_rewards", levels_of)
+    if "question_rewards" in reads:
+        found["question_rewards"] = table(role, "calibrated_rewards", bare_rewards, trajectories.question_ids)
+    for name in of_pool:
         found[name] = table(role, "calibrated_rewards", _at_levels, name, trajectories)
     if "success" in reads:
         found["success"] = table("success", "successes", success_rates, trajectories)
@@ -138,10 +153,16 @@ def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
     return made_of
 
 
-def bare_rewards(rewards: pd.DataFrame, axis: QuestionAxis, level: float) -> NDArray[np.float64]:
-    """Return the calibrated reward of each bare question at a level; NaN where it is too long for the PRM."""
-    chosen = np.isclose(rewards["level"], level) & (rewards["step"] == 0)
-    return _by_question(rewards[chosen], "reward", axis)
+def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the calibrated reward of each bare question at each level, of shape (questions, levels).
+
+    Levels ascend. A reward is NaN where the question is too long for the PRM.
+    """
+    bare = rewards[rewards["step"] == 0]
+    first = bare.groupby(["question_id", "level"])["reward"].first().unstack()
+    every = first.reindex(index=question_ids, columns=levels_of(rewards))
+    found: NDArray[np.float64] = every.to_numpy(np.float64)
+    return found
 
 
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
@@ -163,24 +184,15 @@ def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.flo
     return rates
 
 
-def _by_question(table: pd.DataFrame, column: str, axis: QuestionAxis) -> NDArray[np.float64]:
-    first = table.groupby("question_id")[column].first()
-    values: NDArray[np.float64] = first.reindex(axis.question_ids).to_numpy(np.float64)
-    return values
-
-
-def _levels(rewards: pd.DataFrame) -> tuple[float, ...]:
+def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
+    """Return the levels of a table of calibrated rewards, ascending."""
     return tuple(float(level) for level in np.unique(rewards["level"]))
 
 
 def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
     """Return the rewards at all levels, ascending, that `reads` calls by this name."""
-    levels = (rewards[rewards["level"] == level] for level in _levels(rewards))
+    levels = (rewards[rewards["level"] == level] for level in levels_of(rewards))
     return np.stack([_AT_LEVELS[name](table, trajectories) for table in levels], axis=-1)
-
-
-def _bare(table: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
-    return _by_question(table[table["step"] == 0], "reward", axis)
 
 
 def _steps(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.float64]:
@@ -207,7 +219,6 @@ def _last(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.f
 
 
 _AT_LEVELS: dict[str, Callable[[pd.DataFrame, GradedTrajectories], NDArray[np.float64]]] = {
-    "question_rewards": _bare,
     "trajectory_rewards": _last,
     "step_rewards": _steps,
 }

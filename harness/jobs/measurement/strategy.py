@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
-from prmcal.db.statistics.intervals import bounded_interval, known_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.job import Shard, of_other
@@ -73,13 +73,18 @@ def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> 
     shared = answered.estimated_from
 
     def budget(unit: float) -> MetricOf:
-        rule = known_interval if answered.fixed else partial(bounded_interval, upper=most / unit)
+        rule = known_interval if answered.fixed else _between_0_and(most / unit)
         if shared is None:
             return mean_of(axis, answered.samples / unit, rule)
         whole = QuestionMean(shared / unit, axis.question_ids, rule)
         return lambda chosen: whole
 
     return {"budget_ratio": budget(float(samples)), "samples": budget(1.0)}
+
+
+def _between_0_and(upper: float) -> IntervalRule:
+    # Intervals by the same rule are computed at once.
+    return bounded_interval if upper == 1 else partial(bounded_interval, upper=upper)
 
 
 def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:

@@ -148,12 +148,12 @@ def scored_tokens(
 
     Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
     """
-    return context.made_of(shard, role, "scored_tokens", _mean_tokens, axis)
+    return context.made_of(shard, role, "scored_tokens", _mean_tokens, axis.question_ids)
 
 
-def _mean_tokens(read: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
+def _mean_tokens(read: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
     means = read.groupby("question_id")["tokens"].mean()
-    tokens: NDArray[np.float64] = means.reindex(axis.question_ids).to_numpy(np.float64)
+    tokens: NDArray[np.float64] = means.reindex(question_ids).to_numpy(np.float64)
     return tokens
 
 

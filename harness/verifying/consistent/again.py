@@ -125,7 +125,9 @@ def _flaws(shard: Shard[Parameters], store: Store, tables: Mapping[str, pd.DataF
             yield excerpt(str(error), 200)
             continue
         # `Table.from_pandas` takes twice as long, since it also describes the columns for pandas.
-        computed = {column: pa.array(values, from_pandas=True) for column, values in tables[name].items()}
+        computed = {
+            column: pa.array(values.values, from_pandas=True) for column, values in tables[name].items()
+        }
         yield from table_flaws(name, table, pa.table(computed))
 
 

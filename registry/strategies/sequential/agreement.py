@@ -83,7 +83,7 @@ class EarlyStoppingSelfConsistency(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop after a window that agrees."""
         stops = [_after_agreement(drawn.answers, int(point)) for point in points]
-        return Outcome(np.stack(stops), drawn.right_if_most_votes())
+        return Outcome(np.stack(stops), drawn.votes().right)
 
 
 class CertifiedSelfConsistency(SequentialRule):

@@ -25,7 +25,6 @@ from prmcal.registry.strategies.choices import (
     count_votes,
     numbered,
     right_if_best,
-    right_if_most_votes,
 )
 from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
 
@@ -95,12 +94,6 @@ class Drawn:
     def votes(self) -> Votes:
         """Return the votes after 1, 2, ..., N draws."""
         return count_votes(self.pool.answers[self.question], self.pool.correct[self.question], self.orders)
-
-    def right_if_most_votes(self) -> NDArray[np.float64]:
-        """Return whether the most frequent answer of the first 1, 2, ..., N is right; see the function of this name."""
-        return right_if_most_votes(
-            self.pool.answers[self.question], self.pool.correct[self.question], self.orders
-        )
 
 
 @dataclass(frozen=True, eq=False)

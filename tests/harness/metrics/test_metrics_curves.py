@@ -11,7 +11,6 @@ from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.curves import (
     TARGETS,
-    accuracy_table,
     adaptive_curve,
     area_under,
     fixed_curve,
@@ -20,6 +19,7 @@ from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.exact import best_of_each
 from tests.registry.create import create_as
 
 BOOTSTRAP = Bootstrap(replicates=200, seed=1)
@@ -44,7 +44,7 @@ def test_the_targets_are_those_of_the_paper() -> None:
 def test_every_point_is_what_the_strategy_says() -> None:
     scores, correct, chance = world()
     settings = [chance, np.clip(chance + 0.2, 0, 1), np.append(np.nan, chance[1:])]
-    curve = adaptive_curve(accuracy_table(scores, correct, N), settings, TARGETS)
+    curve = adaptive_curve(best_of_each(scores, correct, N), settings, TARGETS)
     ias = create_as(PoolStrategy, strategies, "best-of-n + IAS")
     points = [(rewards, target) for rewards in settings for target in TARGETS]
     for place, (rewards, target) in enumerate(points):
@@ -56,7 +56,7 @@ def test_every_point_is_what_the_strategy_says() -> None:
 
 def test_a_curve_is_within_the_error_of_drawing() -> None:
     scores, correct, chance = world()
-    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, [0.5, 0.9])
+    curve = adaptive_curve(best_of_each(scores, correct, N), chance, [0.5, 0.9])
     random = np.random.default_rng(2)
     for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.cost, strict=True):
         pool = Pool(correct, np.where(correct, 0, 1), scores, chance)
@@ -75,7 +75,7 @@ def test_a_curve_is_within_the_error_of_drawing() -> None:
 
 def test_intervals_hold_the_value() -> None:
     scores, correct, chance = world()
-    curve = adaptive_curve(accuracy_table(scores, correct, N), chance, TARGETS)
+    curve = adaptive_curve(best_of_each(scores, correct, N), chance, TARGETS)
     samples, accuracy = curve.intervals()
     assert np.all((samples[:, 0] <= curve.cost) & (curve.cost <= samples[:, 1]))
     assert np.all((accuracy[:, 0] < curve.accuracy) & (curve.accuracy < accuracy[:, 1]))
@@ -117,7 +117,7 @@ def test_accuracy_that_grows_with_each_doubling_has_half_its_height() -> None:
 @given(st.integers(0, 1000))
 def test_the_area_is_the_integral(seed: int) -> None:
     scores, correct, chance = world(questions=12, seed=seed)
-    table = accuracy_table(scores, correct, N)
+    table = best_of_each(scores, correct, N)
     curve = adaptive_curve(table, chance, TARGETS)
     order = np.argsort(curve.cost, kind="stable")
     cost = np.concatenate([[1.0], curve.cost[order], [float(N)]])
@@ -129,7 +129,7 @@ def test_the_area_is_the_integral(seed: int) -> None:
 
 def test_knowing_the_success_rate_has_the_larger_area() -> None:
     _, correct, chance = world(questions=400)
-    table = accuracy_table(correct.astype(float), correct, N)
+    table = best_of_each(correct.astype(float), correct, N)
     knowing = area(table, adaptive_curve(table, chance, TARGETS))
     guessing = np.random.default_rng(3).permutation(chance)
     assert knowing[1] > area(table, adaptive_curve(table, guessing, TARGETS))[0]

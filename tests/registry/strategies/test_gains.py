@@ -23,7 +23,7 @@ from tests.registry.strategies.sequential.every_order import world
 
 @given(arrays(np.float64, 4, elements=st.floats(0.001, 0.999)), st.integers(4, 16))
 def test_no_other_allocation_of_as_many_samples_solves_more(rewards: Floats, total: int) -> None:
-    samples = allocated(rewards, total / 4, 4)
+    samples = allocated(rewards, np.array([total / 4]), 4)[0]
     assert samples.sum() == pytest.approx(total) and samples.min() >= 1 and samples.max() <= 4
     low, share = np.floor(samples), samples % 1
 
@@ -36,24 +36,25 @@ def test_no_other_allocation_of_as_many_samples_solves_more(rewards: Floats, tot
 
 
 def test_equal_rewards_share_what_is_left() -> None:
-    assert allocated(np.array([0.5, 0.5, 0.5, 0.1]), 1.5, 8) == pytest.approx([1 + 2 / 3] * 3 + [1.0])
+    (samples,) = allocated(np.array([0.5, 0.5, 0.5, 0.1]), np.array([1.5]), 8)
+    assert samples == pytest.approx([1 + 2 / 3] * 3 + [1.0])
 
 
 def test_a_question_without_hope_comes_last() -> None:
-    assert allocated(np.array([0.0, 0.1]), 4.0, 8).tolist() == [1.0, 7.0]
-    assert allocated(np.array([0.0, 0.1]), 6.0, 8).tolist() == [4.0, 8.0]
+    samples = allocated(np.array([0.0, 0.1]), np.array([4.0, 6.0]), 8)
+    assert samples.tolist() == [[1.0, 7.0], [4.0, 8.0]]
 
 
 def test_a_question_that_was_not_read_gets_the_mean() -> None:
-    samples = allocated(np.array([np.nan, 0.2, 0.9]), 3.5, 16)
+    (samples,) = allocated(np.array([np.nan, 0.2, 0.9]), np.array([3.5]), 16)
     assert samples[0] == 3.5 and samples.mean() == pytest.approx(3.5)
-    assert allocated(np.array([np.nan, np.nan]), 3.5, 2).tolist() == [2.0, 2.0]
+    assert allocated(np.array([np.nan, np.nan]), np.array([3.5]), 2).tolist() == [[2.0, 2.0]]
 
 
 def test_results_are_those_of_the_samples() -> None:
     pool = world(1, 15, 16)
     result = create_as(PoolStrategy, strategies, "marginal gains", mean_samples=4.6).answer(pool, Setting(16))
-    samples = allocated(pool.rewards, 4.6, 16)
+    (samples,) = allocated(pool.rewards, np.array([4.6]), 16)
     assert result.samples == pytest.approx(samples) and result.samples.mean() == pytest.approx(4.6)
     below, share = np.floor(samples).astype(int), samples % 1
     for question in range(15):
