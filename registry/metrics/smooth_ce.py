@@ -188,7 +188,8 @@ def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[
     kept = min(_POINTS, 1 + int(_FARTHEST / (np.pi * scale.min())))
     kernel = np.exp(-((np.pi * np.arange(kept) * scale[:, None]) ** 2) / 2)
     even, odd = (
-        np.abs((series[:, part] * kernel[:, part]) @ _COSINES[part]) for part in (slice(0, kept, 2), slice(1, kept, 2))
+        np.abs((series[:, part] * kernel[:, part]) @ _COSINES[part])
+        for part in (slice(0, kept, 2), slice(1, kept, 2))
     )
     # At point i the series is even + odd, and at the point opposite to it even - odd: |a + b| + |a - b| is twice the
     # larger of |a| and |b|.
