@@ -1,13 +1,14 @@
 """The cells of a merged leaderboard that were verified at a tier.
 
-The tiers themselves are :data:`prmcal.db.tables.TIERS`.
+The tiers themselves are :data:`prmcal.db.tier_names.TIERS`.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prmcal.db.tables import TIERS, Cell
+from prmcal.db.tables import Cell
+from prmcal.db.tier_names import TIERS
 
 __all__ = ["at_least"]
 

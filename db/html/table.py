@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from prmcal.db.cell_names import cell_number
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.statistics.standings import last_places, merit
-from prmcal.db.tables import TIERS
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
@@ -22,6 +21,7 @@ from prmcal.db.text.presentation import (
 )
 from prmcal.db.text.provenance import PROVENANCE_LEGEND, VERIFIED, renewal, tier_choice, verified_text
 from prmcal.db.text.readable import missing
+from prmcal.db.tier_names import TIERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -54,8 +54,8 @@ def measurements(
         Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
         baseline for every PRM.
     tier : str, optional
-        Keep only cells that were verified at this tier of :data:`prmcal.db.tables.TIERS` or at a higher one. Standings
-        are those among all cells.
+        Keep only cells that were verified at this tier of :data:`prmcal.db.tier_names.TIERS` or at a higher one.
+        Standings are those among all cells.
     question_level : int, optional
         Return values over the questions of this difficulty instead of all. They have no standing.
 

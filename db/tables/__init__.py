@@ -15,12 +15,11 @@ from prmcal.db.tables.runs import (
     Run,
     SchemaVersion,
 )
-from prmcal.db.tables.submissions import TIERS, CellSubmission, SeedSpread, Submission, Tier, Verification
+from prmcal.db.tables.submissions import CellSubmission, SeedSpread, Submission, Verification
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [
     "SCHEMA_VERSION",
-    "TIERS",
     "Base",
     "CalibratedReward",
     "Cell",
@@ -48,7 +47,6 @@ __all__ = [
     "SignedErrorBin",
     "Submission",
     "SuccessCount",
-    "Tier",
     "Trajectory",
     "Verification",
 ]

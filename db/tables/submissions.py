@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base
+from prmcal.db.tier_names import TIERS
 
-__all__ = ["TIERS", "CellSubmission", "SeedSpread", "Submission", "Tier", "Verification"]
-
-Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
-"""A tier of a verification. Each includes those before it."""
-
-TIERS: tuple[Tier, ...] = get_args(Tier)
-"""The tiers in their order."""
+__all__ = ["CellSubmission", "SeedSpread", "Submission", "Verification"]
 
 
 class Submission(Base):

@@ -18,10 +18,11 @@ from prmcal.registry.contracts.data import Question
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["VerifyingContext"]
+__all__ = ["TEXT", "VerifyingContext"]
 
 _KEPT = 64
-_TEXT = "text"
+TEXT = "text"
+"""The column with the texts of trajectories, which no result is computed from."""
 
 
 class VerifyingContext(Context):
@@ -63,7 +64,7 @@ class VerifyingContext(Context):
             if len(self._kept) == _KEPT:
                 self._kept.popitem(last=False)
             frames = [
-                self.store.read(ref.kind, ref.key, table, leave_out=_TEXT).to_pandas(use_threads=False)
+                self.store.read(ref.kind, ref.key, table, leave_out=TEXT).to_pandas(use_threads=False)
                 for ref in refs
             ]
             self._kept[key] = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from prmcal.db.tables import TIERS, Tier
 from prmcal.db.text.formats import counted, duration
+from prmcal.db.tier_names import TIERS, Tier
 from prmcal.errors import PrmcalError
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table

@@ -29,7 +29,10 @@ from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.excerpts import excerpt, message_of
 
-__all__ = ["Examined", "check_artifacts", "examine", "examined"]
+__all__ = ["Examined", "check_artifacts", "examine", "examining"]
+
+_Group = Sequence[tuple[Shard[Parameters], bool]]
+"""Artifacts that a process examines one after another, and whether each is computed again."""
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
@@ -79,15 +82,18 @@ def _contents(shard: Shard[Parameters], context: VerifyingContext) -> tuple[int,
         return 0, [f"its tables cannot be read as those of a run ({excerpt(message_of(error), 150)})"]
 
 
-def examined(
+@contextmanager
+def examining(
     subject: Subject,
     workers: int,
     plugin_files: Sequence[Path],
     report: Callable[[int, int], None],
     share: float = 1.0,
     seed: int = 0,
-) -> dict[ArtifactRef, Examined]:
-    """Examine all artifacts that are here with everything that they read.
+) -> Iterator[Callable[[], dict[ArtifactRef, Examined]]]:
+    """Examine all artifacts that are here with everything that they read, while this process does something else.
+
+    It yields a function that waits for the end and returns what was found. With 1 worker, all is examined in this call.
 
     Parameters
     ----------
@@ -111,31 +117,38 @@ def examined(
     chosen = _drawn(subject, share, seed)
     groups = [[(shard, shard.ref in chosen) for shard in group] for group in neighbours(subject)]
     total = sum(map(len, groups))
-    found: dict[ArtifactRef, Examined] = {}
-    if workers == 1:
-        context = VerifyingContext(subject.store, subject.plan.datasets)
-        results: Iterator[list[Examined]] = (
-            [examine(shard, context, again) for shard, again in group] for group in groups
-        )
-        for part in results:
-            found |= {each.ref: each for each in part}
-            report(len(found), total)
-        return found
-    given = subject.directory, subject.plan.datasets, list(plugin_files)
-    try:
-        with (
-            _one_thread_each(),
-            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, given) as pool,
-        ):
-            for part in pool.map(_examine_group, groups):
+    with _examined_groups(subject, groups, workers, plugin_files) as parts:
+
+        def wait() -> dict[ArtifactRef, Examined]:
+            found: dict[ArtifactRef, Examined] = {}
+            for part in parts:
                 found |= {each.ref: each for each in part}
                 report(len(found), total)
-    except BrokenProcessPool as error:
-        raise RunError(
-            "A process of the verification died, perhaps because there was no memory left. Run it again with fewer "
-            "--workers."
-        ) from error
-    return found
+            return found
+
+        yield wait
+
+
+@contextmanager
+def _examined_groups(
+    subject: Subject, groups: Sequence[_Group], workers: int, plugin_files: Sequence[Path]
+) -> Iterator[Iterator[list[Examined]]]:
+    if workers == 1:
+        context = VerifyingContext(subject.store, subject.plan.datasets)
+        yield ([examine(shard, context, again) for shard, again in group] for group in groups)
+        return
+    given = subject.directory, subject.plan.datasets, list(plugin_files)
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, given)
+        try:
+            yield pool.map(_examine_group, groups)
+        except BrokenProcessPool as error:
+            raise RunError(
+                "A process of the verification died, perhaps because there was no memory left. Run it again with fewer "
+                "--workers."
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Iterator[Check]:
@@ -221,7 +234,7 @@ def _begin(directory: Path, datasets: Sequence[PlannedQuestions], plugin_files: 
     _context = VerifyingContext(Store(directory), datasets)
 
 
-def _examine_group(group: Sequence[tuple[Shard[Parameters], bool]]) -> list[Examined]:
+def _examine_group(group: _Group) -> list[Examined]:
     assert _context is not None
     return [examine(shard, _context, again) for shard, again in group]
 

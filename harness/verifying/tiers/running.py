@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from prmcal import __version__
-from prmcal.db.tables import TIERS, Tier
+from prmcal.db.tier_names import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.verifying.consistent.answers import check_answers
 from prmcal.harness.verifying.consistent.chances import check_chances
 from prmcal.harness.verifying.consistent.copies import check_copies
-from prmcal.harness.verifying.consistent.examining import check_artifacts, examined
+from prmcal.harness.verifying.consistent.examining import check_artifacts, examining
 from prmcal.harness.verifying.consistent.keys import check_identities, check_keys
 from prmcal.harness.verifying.consistent.questions import check_disjoint, check_questions, known_questions
 from prmcal.harness.verifying.consistent.wiring import check_wiring
@@ -139,7 +139,7 @@ def _prepared(subject: Subject, supplied: Supplied) -> Iterator[_Run]:
 
         def run(tier: Tier, asked: Asked, seed: int, told: Told) -> Sequence[Check]:
             if tier == "consistent":
-                return list(_consistent(subject, asked, supplied, seed, told))
+                return _consistent(subject, asked, supplied, seed, told)
             texts, context = models()
             if tier == "graded again":
                 return list(check_grades(subject, texts))
@@ -166,18 +166,17 @@ def _texts_of(supplied: Supplied) -> Iterator[list[Subject]]:
         yield [subject]
 
 
-def _consistent(subject: Subject, asked: Asked, supplied: Supplied, seed: int, told: Told) -> Iterator[Check]:
-    yield _origin(subject)
-    yield check_keys(subject)
-    yield check_identities(subject)
-    yield check_wiring(subject)
-    yield from _guarded("questions of the data sets", lambda: check_questions(subject))
-    yield from _guarded("test and calibration questions", lambda: [check_disjoint(subject)])
-    found = examined(subject, asked.workers, supplied.plugin_files, told.examined, asked.results, seed)
-    yield from check_artifacts(subject, found)
-    yield from _guarded("one grade for an answer", lambda: [check_answers(subject)])
-    yield from _guarded("copied trajectories", lambda: [check_copies(subject, supplied.against)])
-    yield from _guarded("chances of success", lambda: check_chances(subject))
+def _consistent(subject: Subject, asked: Asked, supplied: Supplied, seed: int, told: Told) -> list[Check]:
+    with examining(
+        subject, asked.workers, supplied.plugin_files, told.examined, asked.results, seed
+    ) as examined:
+        before = [_origin(subject), check_keys(subject), check_identities(subject), check_wiring(subject)]
+        before += _guarded("questions of the data sets", lambda: check_questions(subject))
+        before += _guarded("test and calibration questions", lambda: [check_disjoint(subject)])
+        after = _guarded("one grade for an answer", lambda: [check_answers(subject)])
+        after += _guarded("copied trajectories", lambda: [check_copies(subject, supplied.against)])
+        after += _guarded("chances of success", lambda: check_chances(subject))
+        return [*before, *check_artifacts(subject, examined()), *after]
 
 
 def _guarded(name: str, make: Callable[[], Iterable[Check]]) -> list[Check]:

@@ -21,7 +21,7 @@ _FIRST = 3
 _LEADS = np.linspace(0.0, 8.0, 81)
 _LOG_COSTS = np.linspace(np.log(1e-6), np.log(30.0), 70)
 _NODES = 48
-_DRAWS_TOGETHER = 8
+_DRAWS_TOGETHER = 16
 """Draws whose costs are computed together. What is needed for them stays in the cache of the processor."""
 
 

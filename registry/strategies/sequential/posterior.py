@@ -11,7 +11,6 @@ the scores s_1, ..., s_t, with a prior w_0 of p,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -34,61 +33,38 @@ from prmcal.registry.strategies.sequential.rule import (
     first_reached,
 )
 
-__all__ = ["Bayesian", "Belief", "MarginalValue", "SequentialIAS", "believe"]
+__all__ = ["Bayesian", "Beliefs", "MarginalValue", "SequentialIAS", "believe"]
 
 _PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
 _TOGETHER = ("doubt", "gain")
 """Probabilities that are computed together, since they share most of the work."""
-_GAINS_TOGETHER = 8
+_GAINS_TOGETHER = 32
 """Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
-    """What is known of a question after some draws, in many orders.
+class Beliefs:
+    """What is known of a question after 1, 2, ..., N draws, in many orders. All arrays have shape (N, orders).
 
     Attributes
     ----------
-    weight : ndarray of shape (orders, cells), float64
-        What the probabilities of the success probabilities in ``GRID`` are proportional to.
-    total : ndarray of shape (orders,), float64
-        The sums of the weights.
-    chance : ndarray of shape (M, cells), float64
-        The probability that a trajectory is right, for each success probability.
-    highest : ndarray of shape (orders,), int64
-        The number of the best-scored trajectory, in `chance`.
-    wrong : ndarray of shape (orders,), float64
-        The likelihood of the scores if all trajectories are wrong, in the units of `weight`.
-    prior_none : float
-        The probability that no trajectory is right, before their scores are known.
+    success : ndarray of float64
+        The mean of p, which is the probability that the next trajectory is right.
+    best : ndarray of float64
+        The probability that the best-scored trajectory is right.
+    none : ndarray of float64
+        The probability that no trajectory is right.
     """
 
-    weight: NDArray[np.float64]
-    total: NDArray[np.float64]
-    chance: NDArray[np.float64]
-    highest: NDArray[np.int64]
-    wrong: NDArray[np.float64]
-    prior_none: float
-
-    def success(self) -> NDArray[np.float64]:
-        """Return the mean of p, which is the probability that the next trajectory is right, of shape (orders,)."""
-        return np.asarray(self.weight @ GRID / self.total, dtype=np.float64)
-
-    def best(self) -> NDArray[np.float64]:
-        """Return the probability that the best-scored trajectory is right, of shape (orders,)."""
-        chance = self.chance.take(self.highest, axis=0)
-        return np.asarray(np.vecdot(self.weight, chance) / self.total, dtype=np.float64)
-
-    def none(self) -> NDArray[np.float64]:
-        """Return the probability that no trajectory is right, of shape (orders,)."""
-        found = self.wrong * self.prior_none / self.total
-        return np.asarray(np.minimum(np.maximum(found, 0.0), 1.0), dtype=np.float64)
+    success: NDArray[np.float64]
+    best: NDArray[np.float64]
+    none: NDArray[np.float64]
 
 
-def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Iterator[Belief]:
-    """Yield what is known after 1, 2, ..., N draws. It is overwritten by the next draw.
+def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Beliefs:
+    """Return what is known after each draw.
 
     Parameters
     ----------
@@ -105,22 +81,29 @@ def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: 
     scale = np.exp(-np.maximum(ratio, 0.0))
     right = GRID * np.exp(np.minimum(ratio, 0.0))[:, None]
     either = right + (1 - GRID) * scale[:, None]
-    chance, every = right / either, np.ones(len(GRID))
-    draws = orders.trajectories.T
-    weight, wrong = np.tile(prior, (draws.shape[1], 1)), np.ones(draws.shape[1])
-    factor, highest = np.empty_like(weight), np.zeros(draws.shape[1], np.int64)
-    prior_none = np.sum(prior * _all_wrong(orders.draws), axis=1)
-    for draw, drawn in enumerate(map(numbers.take, draws)):
+    chance = right / either
+    drawn = numbers.take(orders.trajectories.T)
+    highest = highest_so_far(drawn.T).T
+    # All of these are divided by the sums of the weights at last.
+    success, best, none = (np.empty(drawn.shape) for _ in range(3))
+    total, wrong = np.empty(drawn.shape), np.ones(drawn.shape[1])
+    weight, factor = np.tile(prior, (drawn.shape[1], 1)), np.empty((drawn.shape[1], len(GRID)))
+    sums = np.stack([np.ones(len(GRID)), GRID], axis=1)
+    for draw, own in enumerate(drawn):
         # With "clip", `take` needs no buffer.
-        weight *= either.take(drawn, axis=0, out=factor, mode="clip")
-        wrong *= scale.take(drawn)
-        np.maximum(highest, drawn, out=highest)
+        weight *= either.take(own, axis=0, out=factor, mode="clip")
+        wrong *= scale.take(own)
+        none[draw] = wrong
         # The order of additions in `@` depends on the processor, but numbers of draws do not show last digits.
-        total = weight @ every
-        yield Belief(weight, total, chance, highest, wrong, float(prior_none[draw]))
+        total[draw], success[draw] = (weight @ sums).T
+        np.vecdot(weight, chance.take(highest[draw], axis=0, out=factor, mode="clip"), out=best[draw])
         if (draw + 1) % _DRAWS_TOGETHER == 0:
-            weight /= total[:, None]
-            wrong /= total
+            weight /= total[draw][:, None]
+            wrong /= total[draw]
+    none *= np.sum(prior * _all_wrong(orders.draws), axis=1)[:, None]
+    for each in (success, best, none):
+        each /= total
+    return Beliefs(success, best, np.minimum(none, 1.0, out=none))
 
 
 @lru_cache(maxsize=8)
@@ -225,13 +208,11 @@ def _lowest(
 
     The "doubt" is the probability that no trajectory is right, and the "gain" what one more sample is expected to add.
     """
-    doubt, success, best = (np.empty(orders.shape[::-1]) for _ in range(3))
-    for draw, belief in enumerate(believe(prior, log_ratio, orders)):
-        if "doubt" in watched:
-            np.negative(belief.none(), out=doubt[draw])
-        if "gain" in watched:
-            success[draw], best[draw] = belief.success(), belief.best()
-    found = [doubt if each == "doubt" else _losses(success, best, evidence) for each in watched]
+    beliefs = believe(prior, log_ratio, orders)
+    found = [
+        -beliefs.none if each == "doubt" else _losses(beliefs.success, beliefs.best, evidence)
+        for each in watched
+    ]
     return tuple(highest_so_far(each.T, out=each.T) for each in found)
 
 

@@ -25,6 +25,8 @@ __all__ = ["PosteriorVote", "diversity_of"]
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NEGLIGIBLE = -700.0
 """A logarithm that adds nothing to a sum of at least 1. The exponential function is slow below it."""
+_DRAWS_TOGETHER = 8
+"""Draws whose probabilities are computed together. What is needed for them stays in the cache of the processor."""
 _NONE = -1e6
 """The logarithm of no evidence at all. It is finite, so that differences of two are."""
 
@@ -166,21 +168,21 @@ def _most_probable(
     voting = sum_so_far(orders.of(named.astype(_count_type(most)))).T
     doubt, right = np.empty((most, columns)), np.empty((most, columns))
     odds = _log_odds(np.where(named, log_ratio, _NONE), rows, voting, laws, orders)
-    for draw, log_odds in enumerate(odds):
-        highest = log_odds.max(axis=0)
-        log_odds -= highest
+    for some, log_odds in odds:
+        highest = log_odds.max(axis=1)
+        log_odds -= highest[:, None]
         # Equal odds can differ in their last digits.
         first = log_odds >= -1e-9
-        leading = first.sum(axis=0, dtype=np.min_scalar_type(len(first)))
-        leading_right = row_share[graded] @ first.take(graded, axis=0) + first[-1] * right_alone[draw]
-        np.divide(leading_right, leading, out=right[draw])
+        leading = first.sum(axis=1, dtype=np.min_scalar_type(first.shape[1]))
+        leading_right = row_share[graded] @ first.take(graded, axis=1) + first[:, -1] * right_alone[some]
+        np.divide(leading_right, leading, out=right[some])
         np.maximum(log_odds, _NEGLIGIBLE, out=log_odds)
         terms = np.exp(log_odds, out=log_odds)
-        other = terms[-1] * others_alone[draw] + np.exp(np.minimum(-highest, -_NEGLIGIBLE))
+        other = terms[:, -1] * others_alone[some] + np.exp(np.minimum(-highest, -_NEGLIGIBLE))
         # The winner's odds, which are 1 now, are left out of the sum, so that small doubts keep their digits.
         np.putmask(terms, first, 0.0)
-        other += terms.sum(axis=0) + (leading - 1.0)
-        np.divide(other, -1.0 - other, out=doubt[draw])
+        other += terms.sum(axis=1) + (leading - 1.0)
+        np.divide(other, -1.0 - other, out=doubt[some])
     right *= voting > 0
     return highest_so_far(doubt.T, out=doubt.T), right.T
 
@@ -191,20 +193,26 @@ def _log_odds(
     voting: NDArray[Any],
     laws: _Laws,
     orders: Orders,
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the log-odds of the answers after each draw, of shape (rows + 1, orders); below -1e5 without a vote.
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield some draws, and the log-odds of the answers after each of them; below -1e5 without a vote.
+
+    They have the shape (draws, rows + 1, orders), and are overwritten by the next ones.
 
     `rows` says which row the answer of each trajectory has. Those with -1 share the last row, which always has one
     vote: that of the best of them. `voting` is v, of shape (N, orders).
     """
     votes = np.zeros((int(rows.max(initial=0)) + 2, voting.shape[1]), voting.dtype)
     best = np.full(votes.shape, _NONE)
+    room = np.empty((_DRAWS_TOGETHER, *votes.shape))
     draws = zip(orders.of(log_ratio).T, places_of(rows, orders), voting, strict=True)
     for draw, (ratio, place, cast) in enumerate(draws):
         votes.ravel()[place] += 1
         votes[-1] = 1
         best.ravel()[place] = np.maximum(best.take(place), ratio)
-        yield laws.log_odds(best, votes, draw + 1, cast)
+        filled = draw % _DRAWS_TOGETHER + 1
+        room[filled - 1] = laws.log_odds(best, votes, draw + 1, cast)
+        if filled == len(room) or draw + 1 == len(voting):
+            yield slice(draw + 1 - filled, draw + 1), room[:filled]
 
 
 def _count_type(most: int) -> np.dtype[Any]:

@@ -6,8 +6,6 @@ score, not at a right answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +18,8 @@ from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, Sequentia
 __all__ = ["Pandora"]
 
 _LARGE = 100.0
+_DRAWS_TOGETHER = 16
+"""Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 _LARGEST_LOG_ODDS = 300.0
 _COSTS = tuple(float(each) for each in np.geomspace(0.3, 1e-7, 24))
 
@@ -73,37 +73,44 @@ def _losses(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[
     It is infinite before `least` samples are drawn. `scores` has shape (M,).
     """
     odds = np.exp(np.minimum(np.where(np.isnan(scores), -np.inf, scores), _LARGEST_LOG_ODDS))
-    share, x = (np.empty(orders.shape[::-1]) for _ in range(2))
-    growth = max(float(np.log(orders.draws / 5)), 0.0)
+    median, scale, best = _hands(odds, orders)
+    found = np.empty(orders.shape[::-1])
+    for first in range(0, len(found), _DRAWS_TOGETHER):
+        some = slice(first, first + _DRAWS_TOGETHER)
+        np.negative(_gain(median[some], scale[some], best[some], orders.draws), out=found[some])
+    found[: least - 1] = -np.inf
+    return highest_so_far(found.T, out=found.T)
+
+
+def _gain(
+    median: NDArray[np.float64], scale: NDArray[np.float64], best: NDArray[np.float64], draws: int
+) -> NDArray[np.float64]:
+    """The expected gain in utility of one more sample, for what :func:`_hands` returns, of N = `draws` samples."""
     # Without a spread, no better sample is expected.
+    spread = scale > 0
+    largest = median + scale * max(float(np.log(draws / 5)), 0.0)
+    both = best + largest
     with np.errstate(divide="ignore", invalid="ignore"):
-        for draw, (median, scale, best) in enumerate(_hands(odds, orders)):
-            spread = scale > 0
-            largest = median + scale * growth
-            both = best + largest
-            share[draw] = np.where(spread, 0.5 * largest / both * np.exp(-(best - median) / scale), 0.0)
-            x[draw] = np.where(spread, both / scale, _LARGE)
-    share *= _scaled_integral(x)
-    share[: least - 1] = np.inf
-    np.negative(share, out=share)
-    return highest_so_far(share.T, out=share.T)
+        share = np.where(spread, 0.5 * largest / both * np.exp(-(best - median) / scale), 0.0)
+        share *= _scaled_integral(np.where(spread, both / scale, _LARGE))
+    return share
 
 
-def _hands(odds: NDArray[np.float64], orders: Orders) -> Iterator[tuple[NDArray[np.float64], ...]]:
-    """Yield the median of the samples in hand, the mean excess of those above it, and the best one, after each draw.
+def _hands(odds: NDArray[np.float64], orders: Orders) -> tuple[NDArray[np.float64], ...]:
+    """Return the median of the samples in hand, the mean excess of those above it, and the best one, after each draw.
 
-    Each has the shape (orders,). `odds` has shape (M,).
+    Each has the shape (N, orders). `odds` has shape (M,).
     """
     # The samples in hand are numbers, from 1 upwards, that ascend like the odds. Small integers are sorted fastest.
-    numbers = np.empty(len(odds), np.min_scalar_type(len(odds) + 1))
-    ascending = np.argsort(odds)
-    numbers[ascending] = np.arange(1, len(odds) + 1)
-    values = np.concatenate([[0.0], odds[ascending]])
+    different, which = np.unique(odds, return_inverse=True)
+    numbers = (which + 1).astype(np.min_scalar_type(len(odds) + 1))
+    values = np.concatenate([[0.0], different])
     # They ascend along axis 0, between the lowest and the highest number. In each draw one is inserted.
     columns, most = orders.shape
     hand = np.full((most + 2, columns), len(odds) + 1, numbers.dtype)
     hand[0] = 0
     after, room = hand.copy(), np.empty((most // 2 + 1, columns))
+    median, scale, best = (np.empty((most, columns)) for _ in range(3))
     for draw, drawn in enumerate(orders.trajectories.T):
         ranks = slice(1, draw + 2)
         np.maximum(hand[: draw + 1], np.minimum(hand[ranks], numbers.take(drawn)), out=after[ranks])
@@ -111,11 +118,14 @@ def _hands(odds: NDArray[np.float64], orders: Orders) -> Iterator[tuple[NDArray[
         middle = (draw + 1) // 2
         above = hand[middle + 1 : draw + 2]
         excess = values.take(above, out=room[: len(above)], mode="clip")
-        best = excess[-1].copy()
-        median = (values.take(hand[draw // 2 + 1]) + excess[0]) / 2
-        excess -= median
-        positive = (excess > 0).sum(axis=0, dtype=numbers.dtype)
-        yield median, excess.sum(axis=0) / np.maximum(positive, 1), best
+        # The median is the mean of two samples, or both are the same one. Those above it are above the lower one.
+        lower = hand[draw // 2 + 1]
+        best[draw] = excess[-1]
+        median[draw] = (values.take(lower) + excess[0]) / 2
+        excess -= median[draw]
+        count = (above > lower).sum(axis=0, dtype=numbers.dtype)
+        np.divide(excess.sum(axis=0), np.maximum(count, 1), out=scale[draw])
+    return median, scale, best
 
 
 def _scaled_integral(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -147,7 +147,7 @@ def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, 
 def test_beliefs_after_many_far_scores_are_those_of_logarithms(log_ratio: Floats) -> None:
     prior = np.random.default_rng(0).dirichlet(np.ones(len(GRID)))
     beliefs = believe(prior, log_ratio, Orders.these(np.arange(150)[None]))
-    success, best, none = np.array([(each.success(), each.best(), each.none()) for each in beliefs])[..., 0].T
+    success, best, none = (each[:, 0] for each in (beliefs.success, beliefs.best, beliefs.none))
     each = np.logaddexp(np.log(GRID) + log_ratio[:, None], np.log1p(-GRID))
     weight = np.log(prior) + np.cumsum(each, axis=0)
     total = logsumexp(weight, axis=1, keepdims=True)
