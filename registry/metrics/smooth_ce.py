@@ -24,10 +24,12 @@ __all__ = ["SmoothCE", "SmoothCENull"]
 _CITATION = "Blasiok and Nakkiran (2023), arXiv:2309.12236"
 _POINTS = 256
 """Points of the grid over [0, 1], at which residuals are added up."""
-_STEPS = 2**20
-"""Steps between 0 and 1, to which a scale is found."""
+_TOLERANCE = 3e-5
+"""The width of the bracket at which a search ends. The line through the last two points leads much closer."""
 _SERIES_STEPS = 2.0**40
 """Steps between 0 and 1, to which a cosine series is rounded."""
+_LEAST = 1e-9
+"""The smallest scale, which is not 0, since a kernel needs a width."""
 _FIRST_FALL = 1.6
 """A guess of how fast the error minus the scale falls where a search begins."""
 _FARTHEST = 9.0
@@ -65,8 +67,9 @@ class SmoothCE(Metric):
         counts = rows.counts
 
         def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            size = weighted_totals(weights, counts)[:, None]
-            return _fixed_point(weighted_totals(weights, series) / size)
+            totals = weighted_totals(weights, series)
+            totals /= weighted_totals(weights, counts)[:, None]
+            return _fixed_point(totals)
 
         return UnderWeights(values, above_zero=True)
 
@@ -121,25 +124,25 @@ def _cosine_series(rows: PrefixRows, residuals: NDArray[np.float64]) -> NDArray[
 def _fixed_point(series: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the scale that equals the error at this scale, for each row: (resamples, points) gives (resamples,).
 
-    The error falls with the scale, so there is one such scale. It is rounded down to a multiple of 2^-20.
+    The error falls with the scale, so there is one such scale. It is exact to about 1e-6.
     """
     found, falls = np.empty(len(series)), np.empty(len(series))
     for first in range(0, len(series), _TOGETHER):
         part, own = series[first : first + _TOGETHER], slice(first, first + _TOGETHER)
         # At every scale, the error is at least the mean residual.
-        near, fall = _STEPS * np.sqrt(_POINTS) * np.abs(part[:, 0]), _FIRST_FALL
+        near, fall = np.sqrt(_POINTS) * np.abs(part[:, 0]), _FIRST_FALL
         if first:  # Resamples are similar, so a search begins where the one before has ended.
             before = slice(first - _TOGETHER, first)
             near, fall = np.full(len(part), np.median(found[before])), float(np.median(falls[before]))
         found[own], falls[own] = _crossing(part, near, fall)
-    return found / _STEPS
+    return found
 
 
 def _high_quantile(series: NDArray[np.float64], level: float) -> float:
     """Return a high quantile of :func:`_fixed_point` of all rows. Values far below it are not computed."""
     # The error falls with the scale. So a row whose error at some scale is above the scale has a value above it.
     some = np.quantile(_fixed_point(series[:_TOGETHER]), level - _MARGIN, method="lower", keepdims=True)
-    scale = np.maximum(some, 1 / _STEPS)
+    scale = np.maximum(some, _LEAST)
     above = _errors(series, scale) > scale
     values = np.where(above, 1.0, scale)
     if np.quantile(values, level, method="lower") == scale:  # The first rows do not tell enough.
@@ -151,35 +154,33 @@ def _high_quantile(series: NDArray[np.float64], level: float) -> float:
 def _crossing(
     series: NDArray[np.float64], near: NDArray[np.float64], first_fall: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return :func:`_fixed_point` of a few rows in steps of 2^-20, and how fast the error minus the scale falls there.
+    """Return :func:`_fixed_point` of a few rows, and how fast the error minus the scale falls there.
 
-    The search begins at `near`, and takes the fall to be `first_fall` until it is known. Each row has a bracket of two
-    steps: the error is above the scale at the lower one, and not at the upper one. The next step is where the line
-    through the last two points reaches 0. It narrows the bracket until no step is left.
+    The search begins at `near`, and takes the fall to be `first_fall` until it is known. Each row has a bracket: the
+    error is above the scale at its lower end, and not at its upper end. The next scale is where the line through the
+    last two points reaches 0.
     """
     rows = np.arange(len(series))
-    low, high = np.zeros(len(rows)), np.full(len(rows), float(_STEPS))
-    falls = np.full(len(rows), first_fall)
-    fall, before, excess_before = falls, low, low
-    scale = np.clip(np.floor(near), 1.0, _STEPS - 1.0)
+    low, high = np.zeros(len(rows)), np.ones(len(rows))
+    found, falls = np.empty(len(rows)), np.full(len(rows), first_fall)
+    before, excess_before = low, low
+    scale = np.clip(near, _LEAST, 1.0)
     for turn in count(1):
-        excess = _STEPS * _errors(series[rows], scale / _STEPS) - scale
+        excess = _errors(series[rows], scale) - scale
         if turn > 1:  # The error falls, so the excess falls by at least the growth of the scale.
-            fall = np.maximum((excess_before - excess) / (scale - before), 1.0)
-        if turn == 2:  # Later, the scales are so close to each other that rounding errors count.
-            falls[rows] = fall
+            falls[rows] = np.maximum((excess_before - excess) / (scale - before), 1.0)
         # For the same reason, the scale that is sought is not farther away than the excess.
-        far = scale + np.ceil(excess)
-        low[rows] = np.where(excess > 0, scale, np.maximum(low[rows], far - 1))
-        high[rows] = np.where(excess > 0, np.minimum(high[rows], far), scale)
-        left = high[rows] - low[rows] > 1
+        low[rows] = np.maximum(low[rows], np.minimum(scale, scale + excess))
+        high[rows] = np.minimum(high[rows], np.maximum(scale, scale + excess))
+        found[rows] = np.clip(scale + excess / falls[rows], low[rows], high[rows])
+        left = high[rows] - low[rows] > _TOLERANCE
         if not left.any():
             break
-        rows, fall, before, excess_before = rows[left], fall[left], scale[left], excess[left]
+        rows, before, excess_before = rows[left], scale[left], excess[left]
+        inside = (low[rows] < found[rows]) & (found[rows] < high[rows])
         # Halving now and then keeps the number of turns small for any function.
-        guess = before + excess_before / fall if turn % 8 else (low[rows] + high[rows]) / 2
-        scale = np.clip(np.floor(guess), low[rows] + 1, high[rows] - 1)
-    return low, falls
+        scale = np.where(inside & (turn % 8 > 0), found[rows], (low[rows] + high[rows]) / 2)
+    return found, falls
 
 
 def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
