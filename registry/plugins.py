@@ -79,6 +79,7 @@ class Registry(Generic[P]):
         self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = dict(builtin)
         self._registered: dict[str, type[P]] = {}
+        self._importable: dict[str, str] = {}
         # Cached, since a grid creates the same few classes hundreds of times.
         self._models: dict[type[P], type[BaseModel]] = {}
 
@@ -129,6 +130,7 @@ class Registry(Generic[P]):
                     f"The {self.kind} name '{point.name}' belongs to {found[point.name]} and to {point.value} of the "
                     f"package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
                 )
+        self._importable = dict(found)
         found |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
         return dict(sorted(found.items()))
 
@@ -144,7 +146,8 @@ class Registry(Generic[P]):
         """
         if name in self._registered:
             return self._registered[name]
-        known = self.names()
+        # Entry points are read again for an unknown name only, since that takes a while.
+        known = self._importable if name in self._importable else self.names()
         if name not in known:
             raise UnknownPluginError(self._unknown(name, list(known)))
         cls: type[P] = self._import(name, known[name])

@@ -203,12 +203,13 @@ def _drawn(
 ) -> NDArray[np.float64]:
     """Draw numbers of successes from binomial distributions with n and p of shape (cells,): (draws, cells)."""
     # The smallest k with P(K <= k) > u. This takes a part of the time of `random.binomial`.
-    uniform = random.random((len(n), _DRAWS))
-    drawn = [
-        np.searchsorted(np.cumsum(binomial(np.arange(size), size, chance)), each, side="right")
-        for size, chance, each in zip(n, p, uniform, strict=True)
-    ]
-    return np.array(drawn, dtype=np.float64).T
+    uniform, drawn = random.random((len(n), _DRAWS)), np.empty((len(n), _DRAWS))
+    for size in np.unique(n):
+        own = np.flatnonzero(n == size)
+        up_to = np.cumsum(binomial(np.arange(size), size, p[own, None]), axis=1)
+        for cell, each in zip(own, up_to, strict=True):
+            drawn[cell] = np.searchsorted(each, uniform[cell], side="right")
+    return drawn.T
 
 
 def _points(reward: NDArray[np.float64]) -> NDArray[np.int64]:
