@@ -1,18 +1,13 @@
-"""The cells of a merged leaderboard that were verified at a tier.
-
-The tiers themselves are :data:`prmcal.db.tier_names.TIERS`.
-"""
+"""The tiers of a verification. They are apart from the tables of the database, which take a while to import."""
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import Literal, get_args
 
-from prmcal.db.tables import Cell
-from prmcal.db.tier_names import TIERS
+__all__ = ["TIERS", "Tier"]
 
-__all__ = ["at_least"]
+Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
+"""A tier of a verification. Each includes those before it."""
 
-
-def at_least(tier: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a cell was verified at this tier or at a higher one."""
-    return Cell.tier.in_(TIERS[TIERS.index(tier) :])
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""The tiers in their order."""

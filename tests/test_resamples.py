@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.resamples import kept, weighted_totals
+from prmcal.resamples import weighted_totals
 
 
 @given(
@@ -51,19 +51,3 @@ def test_totals_may_have_any_shape(shape: tuple[int, ...]) -> None:
 def test_what_is_not_finite_stays_so() -> None:
     found = weighted_totals(np.ones((1, 2)), np.array([[1.0, np.inf, np.nan], [2.0, 1.0, 1.0]]))
     assert found[0, 0] == 3.0 and not np.isfinite(found[0, 1:]).any()
-
-
-def test_a_result_is_computed_once_for_weights_that_cannot_change() -> None:
-    calls = []
-
-    def size(weights: np.ndarray) -> float:
-        calls.append(weights)
-        return float(weights.sum())
-
-    total = kept(size)
-    weights = Bootstrap(3, seed=0).weights(4)
-    assert total(weights) == total(weights) == 12.0 and len(calls) == 1
-    changing = weights.copy()
-    total(changing)
-    changing[:] = 0
-    assert total(changing) == 0.0 and len(calls) == 3

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 import prmcal
-from prmcal.db.tier_names import TIERS
+from prmcal.db.tiers import TIERS
 from prmcal.harness.verifying.record import Verification
 from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked

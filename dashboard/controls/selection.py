@@ -13,7 +13,7 @@ from prmcal.dashboard.data import ask
 from prmcal.db.html.table import FILTERS, TIER
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.provenance import VERIFIED, tier_choice
-from prmcal.db.tier_names import TIERS
+from prmcal.db.tiers import TIERS
 
 __all__ = ["KINDS", "GridNames", "choose_tier", "filter_by", "grid_names"]
 

@@ -21,7 +21,7 @@ from prmcal.db.text.presentation import (
 )
 from prmcal.db.text.provenance import PROVENANCE_LEGEND, VERIFIED, renewal, tier_choice, verified_text
 from prmcal.db.text.readable import missing
-from prmcal.db.tier_names import TIERS
+from prmcal.db.tiers import TIERS
 
 if TYPE_CHECKING:
     import pandas as pd

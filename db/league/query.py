@@ -18,7 +18,6 @@ from prmcal.db.roles import with_role
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, QuestionResult, Result
-from prmcal.db.tiers import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +155,7 @@ def _cells(
     ]
     query = sa.select(*columns).where(Cell.leaderboard == "league").order_by(Cell.cell_id)
     if tier is not None:
-        query = query.where(at_least(tier))
+        query = query.where(Cell.at_tier(tier))
     found = frame(connection, query)
     for name, values in chosen.items():
         if values is not None:

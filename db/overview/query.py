@@ -20,7 +20,6 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.standings import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
-from prmcal.db.tiers import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +113,7 @@ def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
     columns = [getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status")]
     query = sa.select(*columns, numbers.c.number).join(numbers, numbers.c.cell_id == Cell.cell_id)
     if tier is not None:
-        query = query.where(at_least(tier))
+        query = query.where(Cell.at_tier(tier))
     return frame(connection, query.order_by(numbers.c.number))
 
 

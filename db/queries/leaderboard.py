@@ -19,7 +19,6 @@ from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.standings import standings
 from prmcal.db.tables import Cell, Comparison, Result
-from prmcal.db.tiers import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +53,7 @@ def measurements(
         Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
         baseline for every PRM.
     tier : str, optional
-        Keep only cells that were verified at this tier of :data:`prmcal.db.tier_names.TIERS` or at a higher one.
+        Keep only cells that were verified at this tier of :data:`prmcal.db.tiers.TIERS` or at a higher one.
         Standings are those among all cells.
     question_level : int, optional
         Return values over the questions of this difficulty instead of all. They have no standing.
@@ -92,7 +91,9 @@ def measurements(
         compared = frame(connection, _comparisons(table)) if question_level is None else None
         provenance = cell_provenance(connection) if is_merged(connection) else None
         verified = (
-            None if tier is None else set(connection.scalars(sa.select(Cell.cell_id).where(at_least(tier))))
+            None
+            if tier is None
+            else set(connection.scalars(sa.select(Cell.cell_id).where(Cell.at_tier(tier))))
         )
     better = {name: described.better(name) for name in described}
     standing = None if compared is None else standings(found, compared, better)

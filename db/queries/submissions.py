@@ -14,7 +14,7 @@ from prmcal.db.cell_names import cell_numbers
 from prmcal.db.metrics import COORDINATES
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
-from prmcal.db.tier_names import TIERS
+from prmcal.db.tiers import TIERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base, identified_by
+from prmcal.db.tiers import TIERS
 
 __all__ = ["Cell", "Comparison", "QuestionResult", "ReliabilityBin", "Result", "SignedErrorBin"]
 
@@ -64,6 +65,11 @@ class Cell(Base):
         comment="Who verified it at this tier; null if nobody did"
     )
     verified_at: Mapped[datetime | None] = mapped_column(comment="When, UTC; null if nobody did")
+
+    @classmethod
+    def at_tier(cls, tier: str) -> sa.ColumnElement[bool]:
+        """Return the condition that a cell was verified at this tier or at a higher one."""
+        return cls.tier.in_(TIERS[TIERS.index(tier) :])
 
 
 class Result(Base):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.base import Base
-from prmcal.db.tier_names import TIERS
+from prmcal.db.tiers import TIERS
 
 __all__ = ["CellSubmission", "SeedSpread", "Submission", "Verification"]
 

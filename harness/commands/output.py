@@ -12,7 +12,7 @@ from prmcal.errors import PrmcalError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.tier_names import Tier
+    from prmcal.db.tiers import Tier
     from prmcal.harness.costs.estimate import Work
     from prmcal.harness.terminal.tables import Column
 
@@ -41,7 +41,7 @@ def tier_named(name: str) -> Tier:
     PrmcalError
         If there is none.
     """
-    from prmcal.db.tier_names import TIERS
+    from prmcal.db.tiers import TIERS
 
     short = {tier.split()[0]: tier for tier in TIERS}
     for tier in TIERS:

@@ -26,7 +26,7 @@ from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.excerpts import message_of, shown
 from prmcal.registry.grading.verdict import Verdict
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
-from prmcal.registry.strategies.remembered import Memory, content_digest
+from prmcal.remembered import Memory, content_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,7 +218,8 @@ def _added_up(counts: pd.DataFrame) -> tuple[NDArray[Any], ...]:
     added = counts.groupby(_PREFIX, as_index=False, sort=False)[_COUNTS].sum()
     if added.duplicated(_PREFIX[:-1]).any():
         raise DataError(
-            "Some success counts of a prefix are terminal, and others are not. Run their job again."
+            "Some success counts of a prefix are terminal, and others are not. Delete artifacts/success in the folder "
+            "of the run, and run the grid again."
         )
     return tuple(added[name].to_numpy() for name in (*_PREFIX, *_COUNTS))
 

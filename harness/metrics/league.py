@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.spending import Curve
-from prmcal.resamples import kept, weighted_totals
+from prmcal.remembered import kept
+from prmcal.resamples import weighted_totals
 
 __all__ = [
     "AccuracyAt",

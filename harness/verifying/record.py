@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.tier_names import TIERS, Tier
+from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import DataError
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.excerpts import excerpt

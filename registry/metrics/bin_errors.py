@@ -24,7 +24,7 @@ from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.rows import PrefixRows
 from prmcal.registry.metrics.bins import bin_totals
 from prmcal.registry.metrics.equal_mass import EqualMass
-from prmcal.resamples import kept
+from prmcal.remembered import kept
 
 __all__ = [
     "ECE",

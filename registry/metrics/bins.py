@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.resamples import kept, weighted_totals
+from prmcal.remembered import kept
+from prmcal.resamples import weighted_totals
 
 __all__ = ["BinTotals", "bin_totals", "equal_width"]
 

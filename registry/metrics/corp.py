@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.measured import UnderWeights
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.strategies.remembered import Memory, content_digest
-from prmcal.resamples import kept, weighted_totals
+from prmcal.remembered import Memory, content_digest, kept
+from prmcal.resamples import weighted_totals
 
 __all__ = ["Discrimination", "Miscalibration", "Uncertainty"]
 

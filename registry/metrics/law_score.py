@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.binomial import binomial
+from prmcal.registry.metrics.binomial import every_outcome
 
 __all__ = ["LawScore", "implied_law"]
 
 _ELEMENTS = 100_000
 """Probabilities that are computed at once. They fit into a processor's cache."""
-_MOST_POWERS = 1000
-"""The follow-ups up to which the number of their combinations is not too large for a float."""
 
 
 class LawScore(Metric):
@@ -80,7 +77,7 @@ def implied_law(
     ndarray of shape (rows, n + 1), float64
     """
     if levels == (0.5,):
-        return _binomial(quantiles[:, 0], follow_ups).T
+        return every_outcome(follow_ups, quantiles[:, 0]).T
     rows = len(quantiles)
     ends = np.concatenate([np.zeros((rows, 1)), quantiles, np.ones((rows, 1))], axis=1)
     shares = np.diff(np.array([0.0, *levels, 1.0]))
@@ -88,7 +85,7 @@ def implied_law(
     nodes, weights = np.polynomial.legendre.leggauss(_nodes(follow_ups))
     p = ends[:, :-1, None] + np.diff(ends, axis=1)[:, :, None] * ((nodes + 1) / 2)
     law: NDArray[np.float64] = np.einsum(
-        "krp,p->rk", _binomial(p.reshape(rows, -1), follow_ups), np.outer(shares, weights / 2).ravel()
+        "krp,p->rk", every_outcome(follow_ups, p.reshape(rows, -1)), np.outer(shares, weights / 2).ravel()
     )
     return law
 
@@ -96,16 +93,3 @@ def implied_law(
 def _nodes(follow_ups: int) -> int:
     """Return how many nodes integrate a polynomial of degree n exactly."""
     return follow_ups // 2 + 1
-
-
-def _binomial(p: NDArray[np.float64], follow_ups: int) -> NDArray[np.float64]:
-    """Return the binomial probabilities of k = 0, ..., n in a first axis."""
-    p, k = np.clip(p, 0.0, 1.0), np.arange(follow_ups + 1).reshape(-1, *[1] * p.ndim)
-    if follow_ups > _MOST_POWERS:
-        return binomial(k, follow_ups, p)
-    # Powers take a part of the time of logarithms.
-    successes, failures = np.ones((2, len(k), *p.shape))
-    for power in range(follow_ups):
-        successes[power + 1] = successes[power] * p
-        failures[follow_ups - power - 1] = failures[follow_ups - power] * (1 - p)
-    return np.asarray(comb(follow_ups, k) * successes * failures, dtype=np.float64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.remembered import remembered
+from prmcal.remembered import remembered
 
 __all__ = [
     "Votes",

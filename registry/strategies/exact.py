@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.registry.strategies.remembered import remembered
+from prmcal.remembered import remembered
 
 __all__ = ["best_of_each", "best_of_n", "pass_at_1", "pass_at_each", "pass_at_n", "rank_chances", "ranked"]
 

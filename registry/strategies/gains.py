@@ -83,17 +83,17 @@ def allocated(rewards: NDArray[np.float64], means: NDArray[np.float64], most: in
     if not read.any():
         return samples
     chance = np.clip(rewards[read], _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
-    # The negative logarithms of the gains, so that the first ones are drawn first.
-    places = -(np.log(chance)[:, None] + np.log1p(-chance)[:, None] * np.arange(1, most))
-    levels, sizes = np.unique(places, return_counts=True)
+    # Logarithms, negated so that they ascend from the sample that helps most.
+    negated_gains = -(np.log(chance)[:, None] + np.log1p(-chance)[:, None] * np.arange(1, most))
+    levels, sizes = np.unique(negated_gains, return_counts=True)
     end = np.cumsum(sizes)
     for own, mean in zip(samples, means, strict=True):
         if mean < most:
             left = (mean - 1) * len(chance)
             level = int(np.searchsorted(end, left))
             before = end[level] - sizes[level]
-            above = (places < levels[level]).sum(axis=1)
-            tied = (places == levels[level]).sum(axis=1)
+            above = (negated_gains < levels[level]).sum(axis=1)
+            tied = (negated_gains == levels[level]).sum(axis=1)
             own[read] = 1 + above + tied * (left - before) / sizes[level]
     return samples
 

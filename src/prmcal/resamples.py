@@ -1,21 +1,16 @@
-"""Sums over questions that are weighted by a bootstrap, and a memory for results that several metrics need."""
+"""Sums over questions that are weighted by a bootstrap."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["kept", "weighted_totals"]
+from prmcal.remembered import kept
 
-Result = TypeVar("Result")
+__all__ = ["weighted_totals"]
 
 _BITS = 52
 """The bits of the sums of one part. A float64 has 53."""
-_KEPT = 3
-"""Results that a function keeps at most, such as those for a bootstrap and for ones."""
 
 
 def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,26 +48,6 @@ def _rounded(columns: NDArray[np.float64], most: float) -> NDArray[np.float64]:
     unit = np.ldexp(1.0, np.maximum(exponent, -1000))
     rounded: NDArray[np.float64] = np.rint(columns / unit) * unit
     return rounded
-
-
-def kept(function: Callable[[NDArray[np.float64]], Result]) -> Callable[[NDArray[np.float64]], Result]:
-    """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
-
-    All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
-    its corrected form, or two parts of a decomposition, compute what they share once. A result must not be changed.
-    """
-    last: list[tuple[NDArray[np.float64], Result]] = []
-
-    def called(weights: NDArray[np.float64]) -> Result:
-        for given, result in last:
-            if given is weights:
-                return result
-        result = function(weights)
-        if not weights.flags.writeable:
-            last[:] = [*last[1 - _KEPT :], (weights, result)]
-        return result
-
-    return called
 
 
 @kept

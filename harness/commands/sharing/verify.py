@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from prmcal.db.text.formats import counted, duration
-from prmcal.db.tier_names import TIERS, Tier
+from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import PrmcalError
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table

@@ -37,7 +37,7 @@ from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.exact import best_of_each
 from prmcal.registry.strategies.fixed import curve_counts
-from prmcal.registry.strategies.remembered import remembered
+from prmcal.remembered import remembered
 
 if TYPE_CHECKING:
     import pandas as pd

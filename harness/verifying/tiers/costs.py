@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prmcal.db.text.formats import amount, counted, duration
-from prmcal.db.tier_names import Tier
+from prmcal.db.tiers import Tier
 from prmcal.harness.jobs.parameters import SuccessParameters
 from prmcal.harness.verifying.consistent.again import is_recomputed
 from prmcal.harness.verifying.repeated.fits import fits_of

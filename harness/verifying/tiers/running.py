@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from prmcal import __version__
-from prmcal.db.tier_names import TIERS, Tier
+from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.verifying.consistent.answers import check_answers
 from prmcal.harness.verifying.consistent.chances import check_chances

@@ -11,8 +11,8 @@ from scipy.special import gammaln, stdtr, stdtrit
 from prmcal.registry.contracts.ranges import FinitePositive
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_reached
+from prmcal.remembered import remembered
 
 __all__ = ["Beacon", "one_step_gain", "reservation_costs"]
 

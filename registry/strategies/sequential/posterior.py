@@ -23,7 +23,6 @@ from prmcal.registry.contracts.ranges import ShareOrZero
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far
-from prmcal.registry.strategies.remembered import LIMIT, remembered
 from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior
 from prmcal.registry.strategies.sequential.rule import (
     Drawn,
@@ -32,6 +31,7 @@ from prmcal.registry.strategies.sequential.rule import (
     TargetedRule,
     first_reached,
 )
+from prmcal.remembered import LIMIT, remembered
 
 __all__ = ["Bayesian", "Beliefs", "MarginalValue", "SequentialIAS", "believe"]
 

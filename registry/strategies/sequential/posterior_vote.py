@@ -16,9 +16,9 @@ from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.choices import numbered, places_of, right_if_best, right_of_answers
 from prmcal.registry.strategies.evidence import LARGEST_LOG_RATIO, ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.prior import beta_of
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, TargetedRule, first_reached
+from prmcal.remembered import remembered
 
 __all__ = ["PosteriorVote", "diversity_of"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.ranges import Count, FinitePositive
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import Orders, highest_so_far
-from prmcal.registry.strategies.remembered import remembered
 from prmcal.registry.strategies.sequential.rule import Drawn, Outcome, SequentialRule, first_reached
+from prmcal.remembered import remembered
 
 __all__ = ["Pandora"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import StorageError
+from prmcal.harness.storage import store as store_module
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
 
@@ -24,6 +25,22 @@ def test_what_was_written_is_found_with_its_costs(tmp_path: Path) -> None:
     assert store.manifest("rollout", "k1") is not None
     assert (written.seconds, written.samples) == (1.5, 3)
     assert store.manifest("rollout", "k2") is None
+
+
+@pytest.mark.parametrize("fast", [0.0, 1e9])
+def test_many_manifests_are_read_alike_on_slow_and_fast_disks(
+    fast: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_FAST", fast)
+    monkeypatch.setattr(store_module, "_READ_TOGETHER", 2)
+    store = Store(tmp_path)
+    written = {
+        ArtifactRef("rollout", f"k{i}"): store.write("rollout", f"k{i}", fill, FIGURES) for i in range(7)
+    }
+    (store.folder("rollout", "k4") / "table.parquet").unlink()
+    expected = {ref: manifest for ref, manifest in written.items() if ref.key != "k4"}
+    assert store.manifests([*written, ArtifactRef("rollout", "absent")]) == expected
+    assert store.manifests([]) == {}
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "delete", "manifest"])

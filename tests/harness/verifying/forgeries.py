@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 from scipy.special import logit
 
 from prmcal.db.run_folder import PLAN_FILE
-from prmcal.db.tier_names import Tier
+from prmcal.db.tiers import Tier
 from prmcal.harness.bundles.digests import HASHES, text_hashes
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard

@@ -1,8 +1,11 @@
-"""Results of functions of arrays, remembered by content, so that strategies that need the same compute it once.
+"""Results of functions of arrays, so that strategies and metrics that need the same compute it once.
 
-Strategies of one LLM and PRM share most of their work. Votes are counted alike by all rules that answer with the most
-frequent answer, and the curve of a rule follows the same draws as the rule itself. The functions that do this work get
-the values of one question, which are small. Their results are large, and are kept as long as there is room.
+:func:`remembered` compares arguments by content. Strategies of one LLM and PRM share most of their work: votes are
+counted alike by all rules that answer with the most frequent answer, and the curve of a rule follows the same draws as
+the rule itself. The functions that do this work get the values of one question, which are small. Their results are
+large, and are kept as long as there is room.
+
+:func:`kept` compares the weights of a bootstrap by identity. Metrics of the same questions are given the same ones.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LIMIT", "Memory", "content_digest", "remembered"]
+__all__ = ["LIMIT", "Memory", "content_digest", "kept", "remembered"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,6 +31,8 @@ LIMIT = 384 * 2**20
 _DIGEST_BYTES = 20
 _SMALL_BYTES = 500
 """What an entry takes besides its arrays."""
+_KEPT = 3
+"""Results that a function keeps at most, such as those for a bootstrap and for ones."""
 
 
 class Memory:
@@ -101,6 +106,26 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
         return memory.recall(key, lambda: function(*args, **kwargs))
 
     return known
+
+
+def kept(function: Callable[[NDArray[np.float64]], R]) -> Callable[[NDArray[np.float64]], R]:
+    """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
+
+    All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
+    its corrected form, or two parts of a decomposition, compute what they share once. A result must not be changed.
+    """
+    last: list[tuple[NDArray[np.float64], R]] = []
+
+    def called(weights: NDArray[np.float64]) -> R:
+        for given, result in last:
+            if given is weights:
+                return result
+        result = function(weights)
+        if not weights.flags.writeable:
+            last[:] = [*last[1 - _KEPT :], (weights, result)]
+        return result
+
+    return called
 
 
 def content_digest(*values: object) -> bytes:

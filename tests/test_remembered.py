@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from prmcal.registry.strategies.remembered import Memory, remembered
+from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.remembered import Memory, kept, remembered
 from tests.arrays import Floats
 
 
@@ -135,3 +136,19 @@ def test_threads_share_results() -> None:
 def test_an_argument_that_cannot_be_compared_is_an_error() -> None:
     with pytest.raises(TypeError, match="type list"):
         Doubling().of([1.0])
+
+
+def test_a_result_is_computed_once_for_weights_that_cannot_change() -> None:
+    calls = []
+
+    def size(weights: np.ndarray) -> float:
+        calls.append(weights)
+        return float(weights.sum())
+
+    total = kept(size)
+    weights = Bootstrap(3, seed=0).weights(4)
+    assert total(weights) == total(weights) == 12.0 and len(calls) == 1
+    changing = weights.copy()
+    total(changing)
+    changing[:] = 0
+    assert total(changing) == 0.0 and len(calls) == 3
