@@ -27,22 +27,6 @@ def test_what_was_written_is_found_with_its_costs(tmp_path: Path) -> None:
     assert store.manifest("rollout", "k2") is None
 
 
-@pytest.mark.parametrize("fast", [0.0, 1e9])
-def test_many_manifests_are_read_alike_on_slow_and_fast_disks(
-    fast: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "_FAST", fast)
-    monkeypatch.setattr(store_module, "_READ_TOGETHER", 2)
-    store = Store(tmp_path)
-    written = {
-        ArtifactRef("rollout", f"k{i}"): store.write("rollout", f"k{i}", fill, FIGURES) for i in range(7)
-    }
-    (store.folder("rollout", "k4") / "table.parquet").unlink()
-    expected = {ref: manifest for ref, manifest in written.items() if ref.key != "k4"}
-    assert store.manifests([*written, ArtifactRef("rollout", "absent")]) == expected
-    assert store.manifests([]) == {}
-
-
 @pytest.mark.parametrize("damage", ["truncate", "flip", "delete", "manifest"])
 def test_a_damaged_artifact_counts_as_absent_and_can_be_written_again(tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path)
@@ -94,7 +78,11 @@ def test_leftovers_of_a_killed_worker_are_removed(tmp_path: Path) -> None:
     assert store.manifest("rollout", "k") is not None
 
 
-def test_manifests_are_read_together_and_only_of_whole_artifacts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fast", [0.0, 1e9])
+def test_manifests_are_read_together_and_only_of_whole_artifacts(
+    fast: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_FAST", fast)
     store = Store(tmp_path)
     refs = [ArtifactRef(kind, f"k{number:03}") for kind in ("rollout", "score") for number in range(150)]
     written = {
