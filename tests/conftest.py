@@ -22,6 +22,7 @@ PLUGINS = ROOT / "tests" / "plugins"
 # Files that take minutes begin first, so that no core is idle while the last one runs.
 LONGEST = (
     "test_nano_grid.py",
+    "test_folders.py",
     "test_run.py",
     "test_nano_models.py",
     "test_pages.py",

@@ -46,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
         "execution",
     },
     "bundles": {"storage", "jobs", "planning", "scheduling"},
-    "verifying": {"bundles", "storage", "jobs", "planning", "costs", "scheduling"},
+    "verifying": {"bundles", "storage", "jobs", "planning", "costs", "scheduling", "executors"},
     "merging": {"storage", "jobs", "planning", "scheduling", "execution", "bundles", "verifying"},
     "report": {"storage"},
     "site": {"storage", "report"},

@@ -5,12 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 
+from prmcal.harness.executors.environment import ONE_THREAD, starting_with
 from prmcal.harness.executors.messages import MessageError, read_message
 from prmcal.harness.executors.worker import serve
 from prmcal.harness.jobs.job import Shard
@@ -19,12 +18,7 @@ from prmcal.harness.scheduling.schedule import Outcome
 
 __all__ = ["WorkerDiedError", "WorkerProcess"]
 
-# Each worker has one thread, so that results do not depend on the number of cores and busy machines stay responsive.
-_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "passive",
-    "TOKENIZERS_PARALLELISM": "false",
-}
+_ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
 _LAST_LINES = 20
 _BYTES_OF_LAST_LINES = 8192
 _SECONDS_TO_END = 5.0
@@ -72,27 +66,20 @@ class WorkerProcess:
         output.write_bytes(b"")  # An earlier process may have written it.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        # A worker needs nothing of the program that started it. It would import it again, and with it a script that
-        # runs a grid would run the grid again.
-        before, program = dict(os.environ), sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        os.environ.update(_ENVIRONMENT | dict(variables or {}))
         # The coordinator handles Ctrl-C: it records what is done and then stops the workers. Workers start with SIGINT
         # blocked, because a worker that is still starting would print a traceback.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self._process = context.Process(
-                target=serve,
-                args=(theirs, directory, tuple(plugin_files), output),
-                name="prmcal-worker",
-                daemon=True,
-            )
-            self._process.start()
+            with starting_with({**_ENVIRONMENT, **(variables or {})}):
+                self._process = context.Process(
+                    target=serve,
+                    args=(theirs, directory, tuple(plugin_files), output),
+                    name="prmcal-worker",
+                    daemon=True,
+                )
+                self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-            sys.modules["__main__"] = program
-            os.environ.clear()
-            os.environ.update(before)
         theirs.close()
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.executors.environment import ONE_THREAD, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import PlannedQuestions
@@ -33,8 +33,6 @@ __all__ = ["Examined", "check_artifacts", "examine", "examining"]
 
 _Group = Sequence[tuple[Shard[Parameters], bool]]
 """Artifacts that a process examines one after another, and whether each is computed again."""
-
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +136,18 @@ def _examined_groups(
         yield ([examine(shard, context, again) for shard, again in group] for group in groups)
         return
     given = subject.directory, subject.plan.datasets, list(plugin_files)
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, given)
-        try:
-            yield pool.map(_examine_group, groups)
-        except BrokenProcessPool as error:
-            raise RunError(
-                "A process of the verification died, perhaps because there was no memory left. Run it again with fewer "
-                "--workers."
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, given)
+    try:
+        with starting_with(ONE_THREAD):
+            parts = pool.map(_examine_group, groups)  # It starts all processes.
+        yield parts
+    except BrokenProcessPool as error:
+        raise RunError(
+            "A process of the verification died, perhaps because there was no memory left. Run it again with fewer "
+            "--workers."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Iterator[Check]:
@@ -237,17 +236,3 @@ def _begin(directory: Path, datasets: Sequence[PlannedQuestions], plugin_files: 
 def _examine_group(group: _Group) -> list[Examined]:
     assert _context is not None
     return [examine(shard, _context, again) for shard, again in group]
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes that are started meanwhile use one thread, so that they do not disturb each other."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(_ONE_THREAD)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from prmcal.harness.commands.results.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS
 
 SYNTHETIC = PLUGINS / "synthetic.py"
@@ -27,3 +28,8 @@ def grid(folder: Path, **changes: Any) -> Path:
 
 def run_arguments(path: Path, out: Path, workers: int = 1) -> list[object]:
     return ["run", path, "--out", out, "--workers", workers, "--plugin", SYNTHETIC]
+
+
+def exported(out: Path) -> str:
+    """What `prmcal leaderboard --format csv` prints of both tables."""
+    return "".join(render_leaderboard(out, table, "csv") for table in ("calibration", "scaling"))
