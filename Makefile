@@ -35,13 +35,13 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist load
 test: install
 	$(PYTEST) --ignore tests/cluster --ignore tests/postgresql $(SLOW:%=--ignore %)
 
-# Tests that take long and seldom fail: training, the documentation, whole grids, the wheel, processes and servers that
-# die, and walks through all pages.
+# Tests that take long and seldom fail: training, the documentation, whole grids, the wheel, reports and sites, processes
+# and servers that die, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/test_accessibility.py \
-	tests/dashboard/test_context.py tests/dashboard/pages/test_try_it.py tests/harness/serving \
-	tests/harness/publishing/test_recipe.py tests/harness/verifying/test_forgeries.py \
-	tests/harness/verifying/test_command.py tests/harness/merging tests/harness/executors \
-	tests/harness/execution/test_interrupted.py tests/test_wheel.py
+	tests/dashboard/test_context.py tests/dashboard/test_site.py tests/dashboard/pages/test_try_it.py \
+	tests/harness/serving tests/harness/report tests/harness/publishing/test_recipe.py \
+	tests/harness/verifying/test_forgeries.py tests/harness/verifying/test_command.py tests/harness/merging \
+	tests/harness/executors tests/harness/execution/test_interrupted.py tests/test_wheel.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)

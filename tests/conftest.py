@@ -31,6 +31,7 @@ LONGEST = (
     "test_context.py",
     "test_table.py",
     "test_report.py",
+    "test_site.py",
     "test_documentation.py",
 )
 

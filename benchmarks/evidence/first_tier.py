@@ -2,7 +2,8 @@
 
     python -m benchmarks.evidence.first_tier runs/nano [--workers N]
 
-It verifies a finished run twice, each time in processes of its own, and writes docs/nano/first_tier.csv.
+It verifies a finished run twice, each time in processes of its own, and writes docs/nano/first_tier.csv. A loop of
+additions says how fast a core of the machine is.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["cost"]
+__all__ = ["cost", "loop_seconds"]
 
 _OUT = Path(__file__).parents[2] / "docs" / "nano" / "first_tier.csv"
 
@@ -46,6 +48,11 @@ def cost(run: Path, share: float, workers: int) -> dict[str, str]:
     }
 
 
+def loop_seconds() -> float:
+    """Return what `python -m timeit -n 1 -s "s = 0" "for i in range(10**7): s += i"` prints, in seconds."""
+    return min(timeit.repeat("for i in range(10**7): s += i", "s = 0", repeat=5, number=1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("run", type=Path)
@@ -53,7 +60,8 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     for share in (1.0, 0.1):
-        rows.append(cost(given.run, share, given.workers))
+        loop = loop_seconds()
+        rows.append(cost(given.run, share, given.workers) | {"loop, s": f"{loop:.2f}"})
         print(rows[-1], flush=True)
     pd.DataFrame(rows).to_csv(_OUT, index=False, lineterminator="\n")
 
