@@ -14,7 +14,7 @@ from prmcal.db.overview.types import Gain, Quantity
 from prmcal.db.reader import frame
 from prmcal.db.roles import Role, with_role
 from prmcal.db.statistics.equal_cost import equal_cost_values
-from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, skewed_interval
 from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Gains:
     ----------
     target : float or None
         The target C; None if no cell of best-of-n + IAS is done.
-    most : int or None
-        N, the samples per question of best-of-N; None if it is not known.
+    budgets : tuple of int
+        N, the samples per question of best-of-N: each once, in increasing order. Places can have different ones.
     by_calibrator : dict of str to Gain
     """
 
     target: float | None
-    most: int | None
+    budgets: tuple[int, ...]
     by_calibrator: dict[str, Gain]
 
 
@@ -53,38 +53,37 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     adaptive = _cells(connection, "recomputed", places)
     adaptive = adaptive[adaptive["target"].notna()]
     if adaptive.empty:
-        return Gains(None, None, {})
+        return Gains(None, (), {})
     target = float(adaptive["target"].max())
     adaptive = adaptive[adaptive["target"] == target]
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
     full = _cells(connection, "full budget", places)
     values = _values(connection, [*adaptive["cell_id"], *full["cell_id"]])
-    full, most = _with_most_samples(full, values)
-    fixed = None if most is None else _of_cells(full, values["accuracy"])
+    full = _with_most_samples(full, values["samples"])
+    budgets = tuple(sorted(set(full["most"])))
+    fixed = _of_cells(full, values["accuracy"]) if budgets else None
     spent = _of_cells(adaptive, values["samples"])
     right = _of_cells(adaptive, values["accuracy"])
     equal = against_equal_cost(spent, _accuracies(connection, spent))
     # Without N, the samples have no known upper end.
-    rule = skewed_interval if most is None else partial(bounded_interval, upper=float(most))
+    rule = partial(bounded_interval, upper=float(max(budgets))) if budgets else skewed_interval
     found = {}
     for calibrator, own in adaptive.groupby("calibrator", sort=False):
         here = right[right["calibrator"] == calibrator]
         if here.empty:
             continue
-        samples = mean_over_places(spent[spent["calibrator"] == calibrator], rule)
+        own_spent = spent[spent["calibrator"] == calibrator]
         found[str(calibrator)] = Gain(
             level=float(own["level"].iloc[0]),
             accuracy=mean_over_places(here, bounded_interval),
-            samples=samples,
-            share=None
-            if most is None
-            else Quantity(samples.value / most, samples.low / most, samples.high / most),
+            samples=mean_over_places(own_spent, rule),
+            share=_share(own_spent, full),
             to_best_of_n=None if fixed is None else _difference(here, fixed),
             to_equal_cost=_mean_if_any(equal[equal["calibrator"] == calibrator], len(here)),
             places=len(here[PLACE].drop_duplicates()),
         )
-    return Gains(target, most, found)
+    return Gains(target, budgets, found)
 
 
 def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
@@ -113,14 +112,17 @@ def _of_cells(cells: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return joined.sort_values([*PLACE, "calibrator", "question_id"], ignore_index=True)
 
 
-def _with_most_samples(
-    full: pd.DataFrame, values: dict[str, pd.DataFrame]
-) -> tuple[pd.DataFrame, int | None]:
-    """Return the cells of best-of-N and N. If best-of-n was run with several n, N is the largest."""
-    own = full["cell_id"].map(values["samples"].groupby("cell_id")["value"].max())
-    if own.dropna().empty:
-        return full, None
-    return full[own == own.max()], int(own.max())
+def _with_most_samples(full: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of best-of-N, with N in the column `most`: the largest n of best-of-n at each place."""
+    drawn = full["cell_id"].map(samples.groupby("cell_id")["value"].max())
+    with_n = full.assign(most=drawn)[drawn.notna()].astype({"most": "int64"})
+    return with_n[with_n["most"] == with_n.groupby(PLACE)["most"].transform("max")]
+
+
+def _share(spent: pd.DataFrame, full: pd.DataFrame) -> Quantity | None:
+    """Return the samples divided by N of their place, as a mean over places; None if a place has no best-of-n."""
+    both = spent.merge(full[[*PLACE, "most"]].drop_duplicates(), on=PLACE)
+    return _mean_if_any(both.assign(value=both["value"] / both["most"]), len(spent), bounded_interval)
 
 
 def _difference(values: pd.DataFrame, fixed: pd.DataFrame) -> Quantity | None:
@@ -129,9 +131,11 @@ def _difference(values: pd.DataFrame, fixed: pd.DataFrame) -> Quantity | None:
     return _mean_if_any(both.assign(value=both["value"] - both["value_fixed"]), len(values))
 
 
-def _mean_if_any(values: pd.DataFrame, expected: int) -> Quantity | None:
+def _mean_if_any(
+    values: pd.DataFrame, expected: int, rule: IntervalRule = skewed_interval
+) -> Quantity | None:
     """Return the mean over places, or None if some of the questions that it is compared on have no value."""
-    return mean_over_places(values) if len(values) == expected and expected else None
+    return mean_over_places(values, rule) if len(values) == expected and expected else None
 
 
 def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:

@@ -101,7 +101,7 @@ def overview(
         datasets=tuple(calibration["dataset"].unique()),
         baseline=baseline,
         target=gains.target,
-        most=gains.most,
+        budgets=gains.budgets,
         ranking=tuple(ranking),
         cells=shown,
         metrics=described,

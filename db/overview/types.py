@@ -42,7 +42,7 @@ class Gain:
     accuracy, samples : Quantity
         Share of questions answered correctly, and mean samples of a question.
     share : Quantity or None
-        Samples divided by N, the samples of best-of-N; None if the grid has no best-of-n.
+        Samples divided by N of the place, the samples of best-of-N; None if a place has no best-of-n.
     to_best_of_n : Quantity or None
         Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n.
     to_equal_cost : Quantity or None
@@ -133,8 +133,8 @@ class Overview:
         The calibrator that leaves rewards unchanged; None if the grid has none.
     target : float or None
         The target probability C of the gains.
-    most : int or None
-        N, the samples per question of best-of-N.
+    budgets : tuple of int
+        N, the samples per question of best-of-N: each once, in increasing order. Places can have different ones.
     ranking : tuple of Standing
         The calibrators, the lowest mean rank first.
     cells : DataFrame
@@ -154,7 +154,7 @@ class Overview:
     datasets: tuple[str, ...]
     baseline: str | None
     target: float | None
-    most: int | None
+    budgets: tuple[int, ...]
     ranking: tuple[Standing, ...]
     cells: pd.DataFrame
     metrics: Metrics

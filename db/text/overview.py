@@ -137,9 +137,15 @@ def _saved(found: Overview, best: Standing | None) -> Tile:
     return Tile(
         title,
         _percent(saved.value),
-        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {found.most} samples a question "
-        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}",
+        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {_budget(found)} samples a question "
+        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
+        f"{'. The percentage is a mean over places' if len(found.budgets) > 1 else ''}",
     )
+
+
+def _budget(found: Overview) -> str:
+    """Return N of best-of-N, such as "32", or "16 to 32" if places have different ones."""
+    return " to ".join(f"{most:,}" for most in dict.fromkeys((found.budgets[0], found.budgets[-1])))
 
 
 def _accuracy(found: Overview, best: Standing | None) -> Tile:
@@ -149,7 +155,7 @@ def _accuracy(found: Overview, best: Standing | None) -> Tile:
     parts = [
         f"{_points(difference)} against {what}: {verdict(difference.low, difference.high)}"
         for difference, what in (
-            (gain.to_best_of_n, f"best-of-{found.most}"),
+            (gain.to_best_of_n, f"best-of-{found.budgets[0]:,}" if len(found.budgets) == 1 else "best-of-N"),
             (gain.to_equal_cost, "a fixed n of equal cost"),
         )
         if difference is not None

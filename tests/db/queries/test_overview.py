@@ -216,12 +216,33 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute("DELETE FROM cells WHERE strategy = 'best-of-n'")
     found = overview(tmp_path / "copy.duckdb")
-    assert found.most is None
+    assert found.budgets == ()
     for row in found.ranking:
         assert row.gain is not None
         assert (row.gain.share, row.gain.to_best_of_n) == (None, None)
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
     assert tiles(found)[2].figure == "unknown"
+
+
+def test_places_with_other_budgets_have_their_own_share(published: Path, tmp_path: Path) -> None:
+    shutil.copy(published, tmp_path / "copy.duckdb")
+    with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
+        connection.execute(
+            "UPDATE question_results SET value = 32 WHERE metric = 'samples' AND cell_id IN "
+            "(SELECT cell_id FROM cells WHERE strategy = 'best-of-n' AND llm = 'weak')"
+        )
+    before, found = overview(published), overview(tmp_path / "copy.duckdb")
+    assert (before.budgets, found.budgets) == ((64,), (32, 64))
+    for old, row in zip(before.ranking, found.ranking, strict=True):
+        assert old.gain is not None and row.gain is not None
+        assert row.gain.share is not None and old.gain.share is not None
+        assert old.gain.share.value == pytest.approx(20 / 64)
+        assert row.gain.share.value == pytest.approx((20 / 64 + 20 / 32) / 2)
+        assert row.gain.share.low < row.gain.share.value < row.gain.share.high
+        assert row.gain.to_best_of_n == old.gain.to_best_of_n
+    assert tiles(found)[2].figure == "53%"
+    assert " draws 20.0 of 32 to 64 samples a question " in tiles(found)[2].detail
+    assert " against best-of-N: " in tiles(found)[3].detail
 
 
 def test_filters_recompute_the_ranking(published: Path) -> None:
