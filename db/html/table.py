@@ -193,7 +193,10 @@ def _provenance(frame: pd.DataFrame) -> Provenance:
         "tiers": list(TIERS),
         "choices": [tier_choice(tier) for tier in (None, *TIERS)],
         "tier": [-1 if missing(row["tier"]) else TIERS.index(row["tier"]) for row in rows],
-        "verified": [verified_text(row["tier"], row["verified_by"], row["verified_at"]) for row in rows],
+        "verified": [
+            verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"])
+            for row in rows
+        ],
         "outdated": {place: str(row["outdated"]) for place, row in outdated.items()},
         "renewals": {place: renewal(row) for place, row in outdated.items()},
     }

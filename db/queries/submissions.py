@@ -5,6 +5,7 @@ A run's own database has none of these rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ __all__ = [
     "verifications",
 ]
 
-PROVENANCE = ("variant", "tier", "verified_by", "verified_at", "outdated", "submissions")
+_STORED = ("variant", "tier", "verified_by", "verified_at", "outdated")
+PROVENANCE = (*_STORED, "failed_verifications", "submissions")
 """The columns that only the cells of a merged leaderboard have."""
 
 
@@ -44,10 +46,12 @@ def is_merged(source: Source) -> bool:
 def cell_provenance(source: Source) -> pd.DataFrame:
     """Return where each cell comes from: cell_id and the columns of :data:`PROVENANCE`.
 
-    ``verified_at`` is a UTC time in ISO format, and ``submissions`` has the identifiers, separated by spaces.
+    ``verified_at`` is a UTC time in ISO format, ``failed_verifications`` the number of verifications with a failed
+    check of the cell, and ``submissions`` has the identifiers, separated by spaces.
     """
-    names = [getattr(Cell, name) for name in ("cell_id", *PROVENANCE[:-1])]
+    names = [getattr(Cell, name) for name in ("cell_id", *_STORED)]
     with connection_of(source) as connection:
+        failed = _failed_verifications(connection)
         cells = frame(connection, sa.select(*names))
         order = (CellSubmission.cell_id, CellSubmission.submission_id)
         sent = frame(
@@ -56,7 +60,10 @@ def cell_provenance(source: Source) -> pd.DataFrame:
     listed = sent.groupby("cell_id")["submission_id"].agg(" ".join)
     cells["variant"] = cells["variant"].fillna("")
     cells["verified_at"] = iso_times(cells["verified_at"])
-    return cells.assign(submissions=cells["cell_id"].map(listed).fillna("").astype(object))
+    return cells.assign(
+        failed_verifications=[failed[each] for each in cells["cell_id"]],
+        submissions=cells["cell_id"].map(listed).fillna("").astype(object),
+    )
 
 
 def submissions(source: Source) -> pd.DataFrame:
@@ -107,7 +114,7 @@ def submission_cells(source: Source, submission_id: str) -> pd.DataFrame:
         measured_at, and those of :data:`PROVENANCE` without submissions.
     """
     numbers = cell_numbers()
-    names = ("leaderboard", *COORDINATES, "job_key", "base_id", "measured_at", *PROVENANCE[:-1])
+    names = ("leaderboard", *COORDINATES, "job_key", "base_id", "measured_at", *_STORED)
     query = (
         sa.select(Cell.cell_id, numbers.c.number, *(getattr(Cell, name) for name in names))
         .join(numbers, numbers.c.cell_id == Cell.cell_id)
@@ -115,7 +122,9 @@ def submission_cells(source: Source, submission_id: str) -> pd.DataFrame:
         .where(CellSubmission.submission_id == submission_id)
         .order_by(numbers.c.number)
     )
-    return frame(source, query)
+    with connection_of(source) as connection:
+        failed, found = _failed_verifications(connection), frame(connection, query)
+    return found.assign(failed_verifications=[failed[each] for each in found["cell_id"]])
 
 
 def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
@@ -168,6 +177,29 @@ def iso_times(moments: pd.Series) -> list[str | None]:
     return [
         None if moment != moment or moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in moments
     ]
+
+
+def _failed_verifications(connection: sa.Connection) -> Counter[str]:
+    """Return how many verifications have a failed check of each cell. A failed check that names no cells is of all."""
+    failed = frame(
+        connection,
+        sa.select(Verification.submission_id, Verification.checks).where(Verification.passed.is_(False)),
+    )
+    found: Counter[str] = Counter()
+    for submission_id, own in failed.groupby("submission_id"):
+        named = sa.func.coalesce(Cell.base_id, Cell.cell_id).label("base_id")
+        sent = frame(
+            connection,
+            sa.select(Cell.cell_id, named)
+            .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
+            .where(CellSubmission.submission_id == submission_id),
+        )
+        for record in own["checks"]:
+            cells = [each["cells"] for each in record.get("checks", []) if not each["passed"]]
+            of_all = not all(cells)
+            wrong = sent if of_all else sent[sent["base_id"].isin({cell for each in cells for cell in each})]
+            found.update(wrong["cell_id"])
+    return found
 
 
 def _best(passed: pd.DataFrame) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from prmcal.db.text.formats import counted
 from prmcal.db.text.readable import missing
 
 __all__ = [
@@ -42,21 +43,26 @@ _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 _SUFFIX = re.compile(r" \(([^()]*)\)$")
 
 
-def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None) -> str:
+def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, failed: int = 0) -> str:
     """Return who verified something at which tier, and when, such as ``scored again by Ada, 2026-03-04``.
+
+    Verifications that failed are told too, such as ``not verified; 1 verification failed``.
 
     Parameters
     ----------
     tier, verified_by : str or missing
     verified_at : str, datetime or missing
         A UTC time. Only its day is shown.
+    failed : int
+        The number of verifications that failed.
     """
+    failures = f"; {counted(failed, 'verification')} failed" if failed else ""
     if missing(tier):
-        return NOT_VERIFIED
+        return f"{NOT_VERIFIED}{failures}"
     parts = [str(tier) if missing(verified_by) or not verified_by else f"{tier} by {verified_by}"]
     if not missing(verified_at):
         parts.append(str(verified_at)[:10])
-    return ", ".join(parts)
+    return ", ".join(parts) + failures
 
 
 def tier_choice(tier: str | None) -> str:

@@ -102,7 +102,14 @@ def _notes(board: Board, measurement: Measurement, value: Value) -> str:
     ]
     if measurement.provenance:
         told = measurement.provenance
-        parts.append(verified_text(told.get("tier"), told.get("verified_by"), told.get("verified_at")))
+        parts.append(
+            verified_text(
+                told.get("tier"),
+                told.get("verified_by"),
+                told.get("verified_at"),
+                int(told.get("failed_verifications", 0)),
+            )
+        )
     return "; ".join(parts)
 
 

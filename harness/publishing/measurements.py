@@ -238,7 +238,10 @@ def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -
     if "submissions" not in row:
         return {}
     own = [sent[each] for each in row["submissions"].split()]
-    told = {name: row[name] for name in ("variant", "tier", "verified_by", "verified_at", "outdated")}
+    told = {
+        name: row[name]
+        for name in ("variant", "tier", "verified_by", "verified_at", "outdated", "failed_verifications")
+    }
     told |= {"submissions": row["submissions"].replace(" ", ", ")}
     for title, name in (("submitters", "submitter"), ("licences", "licence"), ("signatures", "signed_by")):
         told[title] = ", ".join(dict.fromkeys(each[name] for each in own if each[name]))

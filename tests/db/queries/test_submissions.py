@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -43,6 +46,26 @@ def test_a_cell_says_who_sent_and_who_verified_it(board: Path) -> None:
     assert (shared["tier"], shared["verified_by"]) == ("scored again", "Grace")
     assert shared["verified_at"] == "2026-03-04T05:06:07Z"
     assert set(rows.loc[rows["llm"] == merged_factory.SEED_2, "variant"]) == {"seed 2"}
+
+
+def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path) -> None:
+    rows = catalog.leaderboard(board)
+    failed = dict(zip(rows["llm"], rows["failed_verifications"], strict=True))
+    assert failed == {"weak": 0, "strong": 0, merged_factory.SEED_2: 1}  # The failed check names no cells.
+    assert catalog.submission_cells(board, BOB)["failed_verifications"].tolist() == [1, 1]
+    provenance = leaderboard_table(rows, "calibration", catalog.metrics(board))["provenance"]
+    assert provenance is not None
+    replicate = rows["llm"].tolist().index(merged_factory.SEED_2)
+    assert provenance["verified"][replicate] == "not verified; 1 verification failed"
+
+    shutil.copytree(merged, tmp_path, dirs_exist_ok=True)
+    named = "calibration/weak/qwen/temperature/nano-math"
+    with duckdb.connect(str(published_path(tmp_path))) as connection:
+        checks = {"checks": [{"passed": True, "cells": []}, {"passed": False, "cells": [named]}]}
+        connection.execute("UPDATE verifications SET checks = ? WHERE NOT passed", [json.dumps(checks)])
+    cells = catalog.submission_cells(published_path(tmp_path), BOB)
+    assert cells["base_id"].eq(named).tolist() == cells["failed_verifications"].eq(1).tolist()
+    assert cells["failed_verifications"].sum() == 1
 
 
 def test_the_filter_by_tier_keeps_that_tier_and_those_above_it(board: Path) -> None:
@@ -116,3 +139,4 @@ def test_a_renewal_names_plugins_as_the_grid_does() -> None:
         "--only 'strategy=best-of-n + IAS'"
     )
     assert verified_text(None) == "not verified"
+    assert verified_text("consistent", "Ada", failed=2) == "consistent by Ada; 2 verifications failed"
