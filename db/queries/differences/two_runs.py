@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +69,9 @@ class _Run:
 
 
 def compare_runs(first: Database, other: Database, table: Leaderboard = "calibration") -> RunComparison:
-    """Compare the cells that two runs call by the same names.
+    """Compare the cells that two runs call by the same names, and those that are results of the same job.
 
+    A merged leaderboard adds to names what tells replicates and versions apart. Such cells have the names of `first`.
     Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
     are in the folders of the runs. A server has no artifacts.
 
@@ -88,7 +89,8 @@ def compare_runs(first: Database, other: Database, table: Leaderboard = "calibra
     """
     metric = LEADERBOARDS[table].main_metrics[0]
     # One after the other: connections to two files are not open at the same time.
-    a, b = _read(first, table, metric), _read(other, table, metric)
+    a = _read(first, table, metric)
+    b = _under_names_of(a, _read(other, table, metric))
     described = a.metrics.get(metric) or Metric(metric, a.metrics.title(metric), table, None, "")
     both = a.cells.merge(b.cells[["cell_id", "value", "low", "high"]], on="cell_id", suffixes=("_a", "_b"))
     differences = [_difference(a, b, row, described) for row in both.to_dict("records")]
@@ -114,7 +116,7 @@ def _read(database: Database, table: Leaderboard, metric: str) -> _Run:
         columns = {metric: "value", f"{metric}_low": "low", f"{metric}_high": "high"}
         kept = done[["cell_id", *COORDINATES, *columns]].rename(columns=columns).reset_index(drop=True)
         query = (
-            sa.select(Cell.cell_id, Job.kind, Job.dataset, Job.split, Job.parameters)
+            sa.select(Cell.cell_id, Cell.job_key, Job.kind, Job.dataset, Job.split, Job.parameters)
             .join(Job, Job.job_key == Cell.job_key)
             .where(Cell.leaderboard == table)
         )
@@ -124,6 +126,24 @@ def _read(database: Database, table: Leaderboard, metric: str) -> _Run:
         described = metrics(connection)
     folder = database.parent if isinstance(database, Path) else None
     return _Run(folder, kept, jobs, content, described)
+
+
+def _under_names_of(a: _Run, b: _Run) -> _Run:
+    """Return `b`, in which cells that only the same job of `a` has measured have their names in `a`."""
+    by_job = [
+        {
+            str(run.jobs[cell]["job_key"]): cell
+            for cell in run.cells["cell_id"]
+            if cell in run.jobs and cell not in others
+        }
+        for run, others in ((a, set(b.cells["cell_id"])), (b, set(a.cells["cell_id"])))
+    ]
+    names = {cell: by_job[0][key] for key, cell in by_job[1].items() if key in by_job[0]}
+    return replace(
+        b,
+        cells=b.cells.assign(cell_id=b.cells["cell_id"].replace(names)),
+        jobs={names.get(cell, cell): job for cell, job in b.jobs.items()},
+    )
 
 
 def _difference(

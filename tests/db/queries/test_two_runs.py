@@ -52,3 +52,24 @@ def test_cells_are_paired_or_judged_by_their_intervals_and_missing_ones_are_list
     assert unpaired[["low", "p"]].isna().all()
     assert unpaired["overlap"]
     assert (both["p"].drop(changed.name).dropna() == 1).all()
+
+
+def test_results_of_the_same_job_are_compared_under_the_names_of_the_first(
+    published: Path, twin: Path, tmp_path: Path
+) -> None:
+    board = tmp_path / "board"
+    shutil.copytree(twin, board)
+    writer = Writer(database_path(board))
+    renamed = "replace(cell_id, '/strong/', '/strong (seed 1)/')"
+    with engine_for(writer.path).begin() as connection:
+        of_cells = "SELECT table_name FROM duckdb_columns() WHERE column_name = 'cell_id' AND NOT internal"
+        for (table,) in connection.exec_driver_sql(of_cells).all():
+            connection.exec_driver_sql(f"UPDATE {table} SET cell_id = {renamed}")
+        connection.exec_driver_sql("UPDATE cells SET llm = 'strong (seed 1)' WHERE llm = 'strong'")
+    writer.publish()
+    for first, other in ((published, published_path(board)), (published_path(board), published)):
+        found = compare_runs(first, other)
+        assert found.only_a.empty and found.only_b.empty
+        assert (found.both["value_a"] == found.both["value_b"]).all()
+        assert any("seed 1" in cell for cell in found.both["cell_id"]) == (first != published)
+        assert found.both["p"].notna().all()
