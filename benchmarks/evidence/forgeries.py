@@ -19,7 +19,7 @@ from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked
 from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
 from tests.harness.verifying.forgeries import FORGERIES, Forgery
-from tests.harness.verifying.verified_run import GRID, bundle_of
+from tests.harness.verifying.verified_run import GRID, bundle_of, sealed
 
 __all__ = ["found_by", "table"]
 
@@ -28,9 +28,10 @@ _OUT = Path(__file__).parents[2] / "docs" / "nano" / "forgeries.csv"
 
 def found_by(forgery: Forgery, run: Path, folder: Path) -> Verification:
     """Forge a bundle of a run in a new folder, and verify it until a tier finds something."""
-    forgery.forge(bundle_of(run, folder))
+    forged = bundle_of(run, folder)
+    forgery.forge(forged)
     supplied = Supplied(against=(run,) if forgery.needs_original else ())
-    with opened(folder) as subject:
+    with opened(sealed(forged)) as subject:
         return verified(subject, TIERS[-1], Asked(share=0.1, questions=10), supplied, Told(), seed=7)
 
 

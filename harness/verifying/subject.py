@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prmcal.errors import DataError
-from prmcal.harness.bundles import Submission, submission_of, unpack
+from prmcal.harness.bundles import Submission, check_unpacked, submission_of, unpack
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
@@ -111,16 +111,16 @@ def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]
         If the bundle is damaged, altered or of a newer format, or the folder has no run or no plan with identities.
     """
     if path.is_dir():
-        yield read_subject(path, allowed_signers)
+        is_bundle = submission_of(path, allowed_signers) is not None
+        yield read_subject(path, check_unpacked(path, allowed_signers) if is_bundle else None)
         return
     with tempfile.TemporaryDirectory(prefix="prmcal-verify-") as temporary:
         folder = Path(temporary) / "bundle"
-        unpack(path, folder, allowed_signers)
-        yield read_subject(folder, allowed_signers)
+        yield read_subject(folder, unpack(path, folder, allowed_signers))
 
 
-def read_subject(directory: Path, allowed_signers: Path | None = None) -> Subject:
-    """Read the plan and the manifests of a folder; see :func:`opened`."""
+def read_subject(directory: Path, submission: Submission | None = None) -> Subject:
+    """Read the plan and the manifests of a folder, whose files match those of the submission; see :func:`opened`."""
     record = RunFolder(directory).record()
     plan = read_plan(directory, record.grid)
     if plan is None or not all(shard.identity for shard in plan.shards()):
@@ -131,7 +131,7 @@ def read_subject(directory: Path, allowed_signers: Path | None = None) -> Subjec
     store = Store(directory)
     return Subject(
         directory,
-        submission_of(directory, allowed_signers),
+        submission,
         plan,
         record,
         store,

@@ -74,12 +74,19 @@ def verify(
         raise PrmcalError(
             f"The folder {out.parent} for the record does not exist. Create it, or choose another --out."
         )
+    if out is not None and out.exists() and (not out.is_file() or out.samefile(path)):
+        what = "what is verified" if out.samefile(path) else "not a file"
+        raise PrmcalError(f"{out} is {what}, so the record cannot replace it. Choose another --out.")
     started = time.monotonic()
     with opened(path, allowed_signers) as subject:
         found = verified(subject, tier, asked, supplied, _Teller(yes), by, seed)
-    if out is not None:
-        write_verification(out, found)
     text = rendered(found, tier, time.monotonic() - started)
+    if out is not None:
+        try:
+            write_verification(out, found)
+        except PrmcalError:
+            _tell(text)  # The work is done, so its outcome is told although there is no record.
+            raise
     return text + (f"\n\nRecord: {out}" if out is not None else ""), found.passed
 
 

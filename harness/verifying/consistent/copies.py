@@ -9,6 +9,9 @@ Two honest sets of samples have equal texts too, if the LLM repeats itself. So t
   the other with a known probability, and of the texts that occur twice, a known share occurs once on either side.
 
 The last two find copies in another order. The p values are multiplied by the number of tests (Bonferroni).
+
+Artifacts with equal keys are left out: their texts are equal if somebody repeats the grid with the same seeds. They are
+counted instead.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.bundles.digests import HASHES, text_hashes
 from prmcal.harness.jobs.job import Job
@@ -43,13 +47,25 @@ LEVEL = 1e-6
 def check_copies(subject: Subject, against: Sequence[Path]) -> Check:
     """Check that no trajectories are copies of others, in the submission or in the folders `against`.
 
+    Parameters
+    ----------
+    subject : Subject
+    against : sequence of Path
+        Folders of runs, or merged leaderboards.
+
+    Returns
+    -------
+    Check
+        Trajectories with the keys of others pass. Its message says how many there are.
+
     Raises
     ------
     PrmcalError
         If one of the folders has no run.
     """
     own = _sets(subject, "")
-    others = [each for folder in against for each in _sets(read_subject(folder), f" of {folder}")]
+    known = {folder: _sets(read_subject(folder), f" of {folder}") for folder in against}
+    others = [each for sets in known.values() for each in sets]
     pairs = [(one, other) for place, one in enumerate(own) for other in (*own[place + 1 :], *others)]
     compared = [(one, other) for one, other in pairs if one.shares_questions(other)]
     flaws = []
@@ -62,11 +78,14 @@ def check_copies(subject: Subject, against: Sequence[Path]) -> Check:
                     f"The trajectories of {one.name} are copies of those of {other.name}: {found.told}", refs
                 )
             )
-    passed = (
+    told = [
         f"None of {len(compared)} pairs of sets of trajectories over the same questions are copies (level {LEVEL:g})."
         if compared
-        else "There are no two sets of trajectories over the same questions to compare."
-    ) + ("" if against else " Give --against DIR to compare with other results.")
+        else "There are no two sets of trajectories over the same questions with different keys to compare.",
+        *(_repeated(own, sets, folder) for folder, sets in known.items()),
+        "" if against else "Give --against DIR to compare with other results.",
+    ]
+    passed = " ".join(filter(None, told))
     n = sum(len(each.table) for each in own)
     return concluded(subject, "consistent", "copied trajectories", n, flaws, passed)
 
@@ -101,6 +120,29 @@ def _sets(subject: Subject, where: str) -> list[_Samples]:
             table = pd.concat([_hashes(subject.store, ref) for ref in refs], ignore_index=True)
             found[job.key] = _Samples(f"{_told(job)}{where}", where, job.refs, table)
     return list(found.values())
+
+
+def _repeated(own: Sequence[_Samples], others: Sequence[_Samples], folder: Path) -> str:
+    """Return how many trajectories have the keys of artifacts in a folder, in sentences; empty if none do."""
+    columns = ["key", "question_id", "trajectory", "text_hash"]
+    rows, known = (
+        {row for each in sets for row in each.table[columns].itertuples(index=False, name=None)}
+        for sets in (own, others)
+    )
+    keys = {key for key, *_ in known}
+    shared = sum(key in keys for key, *_ in rows)
+    if not shared:
+        return ""
+    equal = len(rows & known)
+    told = f"Artifacts in {folder} have the keys of {counted(shared, 'trajectory', 'trajectories')}."
+    if equal:
+        told += (
+            f" {equal:,} of them are equal: they are the same results, or a repetition with the same seeds, and count "
+            "once in a merged leaderboard."
+        )
+    if equal < shared:
+        told += f" {shared - equal:,} of them differ, which a merged leaderboard shows as a conflict."
+    return told
 
 
 def _told(job: Job[RolloutParameters]) -> str:

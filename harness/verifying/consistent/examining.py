@@ -21,7 +21,7 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.harness.verifying.consistent.again import RELATIVE, computed_again, is_recomputed
 from prmcal.harness.verifying.consistent.contents import check_contents
-from prmcal.harness.verifying.consistent.neighbours import neighbours
+from prmcal.harness.verifying.consistent.neighbours import neighbours, orphans
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
@@ -159,7 +159,18 @@ def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Ite
         "consistent",
         "artifacts",
         n,
-        (Flaw(f"{place_of(subject, ref)}: its artifact is absent or damaged", (ref,)) for ref in missing),
+        (
+            *(
+                Flaw(f"{place_of(subject, ref)}: its artifact is absent or damaged", (ref,))
+                for ref in missing
+            ),
+            *(
+                Flaw(
+                    f"{place_of(subject, ref)}: its artifact is here without what it is computed from", (ref,)
+                )
+                for ref in orphans(subject)
+            ),
+        ),
         f"{counted(n, 'artifact')} match their manifests.",
     )
     rows = sum(each.rows for each in found.values())
@@ -176,6 +187,7 @@ def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Ite
         f"{counted(rows, 'row')} are those that their jobs promise, with possible values.",
     )
     again = [each for each in found.values() if each.again]
+    unlike = [each for each in found.values() if each.unlike]
     yield concluded(
         subject,
         "consistent",
@@ -187,9 +199,8 @@ def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Ite
             for message in each.different
         ),
         f"{counted(len(again), 'artifact')} with metrics, intervals, curves, replicates and calibrated rewards are "
-        f"equal when computed again, to {RELATIVE:g} of each number.{_of_all(subject, len(again))}",
+        f"equal when computed again, to {RELATIVE:g} of each number.{_of_all(subject, len(again) + len(unlike))}",
     )
-    unlike = [each for each in found.values() if each.unlike]
     if unlike:
         first = f"{place_of(subject, unlike[0].ref)}: {unlike[0].unlike}."
         cells = subject.cells_behind(each.ref for each in unlike)
@@ -197,14 +208,14 @@ def check_artifacts(subject: Subject, found: dict[ArtifactRef, Examined]) -> Ite
         yield not_made("consistent", "results of other versions", why, passed=False, cells=cells)
 
 
-def _of_all(subject: Subject, again: int) -> str:
-    """Say how many results were not computed again, if a part was drawn."""
+def _of_all(subject: Subject, tried: int) -> str:
+    """Say of how many results those that were tried are a part, if a part was drawn."""
     every = sum(is_recomputed(shard) and shard.ref in subject.manifests for shard in subject.plan.shards())
-    if again >= every:
+    if tried >= every:
         return ""
     return (
         f" They were drawn at random from {every:,}: one altered result is found with a probability of "
-        f"{again / every:.0%}, and one of ten with {1 - (1 - again / every) ** 10:.0%}."
+        f"{tried / every:.0%}, and one of ten with {1 - (1 - tried / every) ** 10:.0%}."
     )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import LeagueParameters, Parameters, StrategyParameters
+from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.consistent.again import is_recomputed
 from prmcal.harness.verifying.subject import Subject
 
-__all__ = ["neighbours", "strategy_of"]
+__all__ = ["neighbours", "orphans", "strategy_of"]
 
 _TOGETHER = 48
 """Artifacts that a process takes at a time, at most."""
@@ -46,6 +47,20 @@ def neighbours(subject: Subject) -> list[_Group]:
     ]
     of_place.sort(key=lambda parts: -sum(map(seconds, parts)))
     return [part for parts in of_place for part in sorted(parts, key=lambda part: -seconds(part))]
+
+
+def orphans(subject: Subject) -> list[ArtifactRef]:
+    """Return the artifacts that are here without what they are computed from, so that nobody can compute them again."""
+    return [
+        shard.ref
+        for shard in subject.plan.shards()
+        if shard.ref in subject.manifests
+        and not (_is_here(subject, shard) and subject.failed.isdisjoint(_inputs(shard)))
+    ]
+
+
+def _inputs(shard: Shard[Parameters]) -> set[str]:
+    return {ref.key for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"}
 
 
 def _is_here(subject: Subject, shard: Shard[Parameters]) -> bool:

@@ -64,6 +64,11 @@ def better_metrics(folder: Path) -> None:
     Opened(folder).change("calibration_metrics", "results", halve)
 
 
+def lost_inputs(folder: Path) -> None:
+    better_metrics(folder)
+    Opened(folder).lose("calibrated")
+
+
 def narrower_intervals(folder: Path) -> None:
     def shrink(table: pd.DataFrame) -> pd.DataFrame:
         ends = {name: table["value"] + (table[name] - table["value"]) / 3 for name in ("low", "high")}
@@ -343,6 +348,7 @@ def _edit_plan(folder: Path, part: str) -> None:
 
 FORGERIES = (
     Forgery("better metric values", better_metrics, "consistent", "results computed again"),
+    Forgery("better metric values, whose inputs 'failed'", lost_inputs, "consistent", "artifacts"),
     Forgery("narrower intervals", narrower_intervals, "consistent", "results computed again"),
     Forgery("altered rewards", altered_rewards, "consistent", "results computed again"),
     Forgery(

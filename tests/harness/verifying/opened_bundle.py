@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
+from prmcal.harness.scheduling.failures import Failure, write_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
 from prmcal.harness.storage.store import Store
@@ -59,6 +61,13 @@ class Opened:
             changed = change(before.to_pandas())
             parquet.write_table(pa.Table.from_pandas(changed, before.schema, preserve_index=False), path)
             self.seal(shard.ref)
+
+    def lose(self, kind: str) -> None:
+        """Delete all artifacts of a kind, and say that they failed."""
+        lost = self.shards(kind)
+        for shard in lost:
+            shutil.rmtree(self.store.folder(kind, shard.ref.key))
+        write_failures(self.folder, {shard.ref.key: Failure("It failed") for shard in lost})
 
     def seal(self, ref: ArtifactRef) -> None:
         """Write the manifest of an artifact for the files that it has now."""

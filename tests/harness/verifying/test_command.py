@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.bundles import About, write_bundle
+from prmcal.harness.bundles.digests import HASHES
+from prmcal.harness.bundles.format import SUBMISSION_FILE
+from prmcal.harness.verifying.consistent.copies import check_copies
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
 from prmcal.harness.verifying.subject import read_subject
 from tests.conftest import Prmcal
 from tests.harness.verifying.forgeries import better_metrics
-from tests.harness.verifying.verified_run import bundle_of, verified_run
+from tests.harness.verifying.opened_bundle import Opened
+from tests.harness.verifying.verified_run import bundle_of, sealed, verified_run
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,30 @@ def test_a_bundle_without_texts_passes_the_first_tier(bundle: Path, tmp_path: Pa
     assert "runs no model" in shown.stderr  # The cost comes before the work.
     assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "Record: " not in line)
     assert (found.passed, found.tier, found.verified_by) == (True, "consistent", "B. Verifier")
+
+
+def test_a_verbatim_copy_is_told(run: Path, tmp_path: Path) -> None:
+    opened = Opened(bundle_of(run, tmp_path / "copy", texts=False))
+    found = check_copies(read_subject(opened.folder), [run])
+    assert found.passed
+    assert (
+        f"Artifacts in {run} have the keys of {found.n} trajectories. {found.n} of them are equal: they are the same "
+        "results, or a repetition with the same seeds, and count once in a merged leaderboard."
+        in found.message
+    )
+    assert "differ, which" not in found.message
+
+    opened.change("rollout", HASHES, lambda table: table.assign(text_hash="0" * 16))
+    changed = sum(len(opened.read(each.ref, HASHES)) for each in opened.shards("rollout"))
+    found = check_copies(read_subject(opened.folder), [run])
+    assert f" {found.n - changed} of them are equal:" in found.message
+    assert f" {changed} of them differ, which a merged leaderboard shows as a conflict." in found.message
+
+
+def test_a_bundle_to_compare_with_is_merged_first(bundle: Path, prmcal: Prmcal) -> None:
+    shown = prmcal("verify", bundle, "--against", bundle)
+    assert shown.returncode == 2
+    assert f"{bundle} is a file" in shown.stderr
 
 
 def test_every_artifact_is_examined_once_and_a_curve_after_its_strategy(run: Path) -> None:
@@ -63,7 +91,10 @@ def test_texts_can_be_supplied(run: Path, bundle: Path, tmp_path: Path, prmcal: 
 def test_a_forged_bundle_fails_with_its_cells(run: Path, tmp_path: Path, prmcal: Prmcal) -> None:
     folder = bundle_of(run, tmp_path / "forged")
     better_metrics(folder)
-    shown = prmcal("verify", folder, "--workers", 1)
+    altered = prmcal("verify", folder, "--workers", 1)
+    assert altered.returncode == 2
+    assert "has other bytes than its list says" in " ".join(altered.stderr.split())
+    shown = prmcal("verify", sealed(folder), "--workers", 1)
     assert shown.returncode == 4
     first = shown.stdout.splitlines()
     assert "did NOT pass the tier 'consistent'" in first[0]
@@ -78,6 +109,7 @@ def test_a_strategy_of_another_version_is_not_checked(run: Path, tmp_path: Path,
         if job["kind"] == "calibration_metrics":
             job["version"] += 1
     (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / SUBMISSION_FILE).unlink()  # It is the folder of a run now, whose files nobody has listed.
     shown = prmcal("verify", folder, "--workers", 1)
     assert shown.returncode == 4
     assert "not checked" in shown.stdout
@@ -90,6 +122,8 @@ def test_a_strategy_of_another_version_is_not_checked(run: Path, tmp_path: Path,
         (["nowhere.prmcal"], "There is no bundle or folder nowhere.prmcal"),
         (["BUNDLE", "--tier", "believed"], "--tier must be one of consistent, graded, scored, reproduced"),
         (["BUNDLE", "--out", "no/such/record.json"], "does not exist"),
+        (["BUNDLE", "--out", "."], "is not a file, so the record cannot replace it"),
+        (["BUNDLE", "--out", "BUNDLE"], "is what is verified, so the record cannot replace it"),
         (["BUNDLE", "--texts-from", "nowhere"], "There is no bundle or folder nowhere for --texts-from"),
     ],
 )

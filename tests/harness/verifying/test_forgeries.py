@@ -12,7 +12,7 @@ from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked
 from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
 from tests.harness.verifying.forgeries import FORGERIES, Forgery
-from tests.harness.verifying.verified_run import bundle_of, verified_run
+from tests.harness.verifying.verified_run import bundle_of, sealed, verified_run
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outcome(folder: Path, forgery: Forgery | None, original: Path) -> Verification:
     supplied = Supplied(against=(original,) if forgery is not None and forgery.needs_original else ())
-    with opened(folder) as subject:
+    with opened(sealed(folder)) as subject:
         return verified(
             subject,
             TIERS[-1] if forgery is None else forgery.tier,

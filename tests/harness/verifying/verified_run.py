@@ -11,9 +11,11 @@ import pytest
 
 import prmcal
 from prmcal.db.run_folder import published_path
+from prmcal.errors import RunError
 from prmcal.harness.bundles import About, unpack, write_bundle
+from prmcal.harness.bundles.format import SUBMISSION_FILE
 
-__all__ = ["GRID", "bundle_of", "shared_folder", "verified_run"]
+__all__ = ["GRID", "bundle_of", "sealed", "shared_folder", "verified_run"]
 
 GRID: dict[str, Any] = {
     "name": "verified",
@@ -78,3 +80,17 @@ def bundle_of(run: Path, folder: Path, texts: bool = True) -> Path:
     write_bundle(run, None, bundle, About("A. Tester", "CC-BY-4.0"), texts=texts)
     unpack(bundle, folder)
     return folder
+
+
+def sealed(folder: Path) -> Path:
+    """Write a bundle of an unpacked bundle that was changed, with a list of files that fits.
+
+    What `prmcal submit` refuses to write is made the folder of a run, which has no such list.
+    """
+    bundle = folder.with_suffix(".sealed.prmcal")
+    try:
+        write_bundle(folder, None, bundle, About("A. Forger", "CC-BY-4.0"), texts=True)
+    except RunError:
+        (folder / SUBMISSION_FILE).unlink()
+        return folder
+    return bundle
