@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,6 +19,7 @@ def choose_row(
     key: str,
     parameters: Sequence[str],
     values: Sequence[Sequence[Any]],
+    widths: Mapping[str, int] | None = None,
 ) -> None:
     """Show a table in which the reader can select one row, and write the values of this row into the address.
 
@@ -36,6 +37,8 @@ def choose_row(
         Query parameters.
     values : sequence of sequences
         The values of these parameters for each row. None removes a parameter.
+    widths : mapping of str to int, optional
+        The columns of text that are cut at a number of pixels, so that those after them are seen on a phone.
     """
 
     def write() -> None:
@@ -51,7 +54,11 @@ def choose_row(
         shown,
         hide_index=True,
         column_config={
-            name: st.column_config.NumberColumn(format="%.3f", help=text) for name, text in numbers.items()
+            **{
+                name: st.column_config.NumberColumn(format="%.3f", help=text)
+                for name, text in numbers.items()
+            },
+            **{name: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()},
         },
         key=key,
         on_select=write,

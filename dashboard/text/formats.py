@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -25,6 +25,8 @@ __all__ = [
     "number",
     "numbers",
     "settings",
+    "submitter",
+    "visible",
     "with_line_breaks",
 ]
 
@@ -48,6 +50,25 @@ def kept(text: Any) -> str:
 def escaped(text: str) -> str:
     """Return Markdown that shows a text unchanged, on one line: without markup, formulas or HTML."""
     return _PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", text))
+
+
+def visible(text: str) -> str:
+    """Escape the control characters of a text, such as those that change the direction of what follows. Tabs stay."""
+    return "".join(
+        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def submitter(submission: Mapping[str, Any]) -> str:
+    """Return who sent a submission, on one line and with control characters escaped; its run if nobody is named.
+
+    Parameters
+    ----------
+    submission : mapping
+        A row of :func:`prmcal.db.queries.submissions.submissions`.
+    """
+    return visible(" ".join(submission["submitter"].split())) or f"run {submission['run_id']}"
 
 
 def with_line_breaks(text: str, words: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.text.formats import escaped, visible
 
 __all__ = ["with_formulas"]
 
@@ -129,9 +129,9 @@ def _lines(text: str) -> str:
 
 
 def _words(line: str) -> str:
-    visible = "".join(each if each.isprintable() or each == "\t" else f"\\u{ord(each):04x}" for each in line)
     words = (
-        _code(each) if _REWRITTEN.search(each) else escaped(each) for each in re.split(r"(\s+)", visible)
+        _code(each) if _REWRITTEN.search(each) else escaped(each)
+        for each in re.split(r"(\s+)", visible(line))
     )
     return "".join(words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,17 @@ from typing import Any
 
 import yaml
 
-__all__ = ["commands", "grid_of_cell"]
+from prmcal.db.cells import cell_id as identifier
 
+__all__ = ["commands", "grid_of_cell", "with_names_of_grid"]
+
+_SECTIONS = {
+    "llm": "llms",
+    "prm": "prms",
+    "calibrator": "calibrators",
+    "dataset": "datasets",
+    "strategy": "strategies",
+}
 _CHEAPEST = {"name": "pass@1", "plugin": "pass@1"}
 
 
@@ -28,7 +38,7 @@ def grid_of_cell(grid: str, cell: Mapping[str, Any]) -> str:
     Raises
     ------
     KeyError, ValueError
-        If the grid lacks a section, or the strategy of the cell.
+        If the grid lacks a section, or a name of the cell.
     """
     whole: dict[str, Any] = yaml.safe_load(grid)
     calibrators = _named(whole["calibrators"], cell["calibrator"])
@@ -50,6 +60,30 @@ def grid_of_cell(grid: str, cell: Mapping[str, Any]) -> str:
     )
 
 
+def with_names_of_grid(grid: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a cell of a merged leaderboard with the names that the grid of its submission has.
+
+    The names on a merged leaderboard also say what differs, such as ``nano-middle (seed 1)``.
+
+    Parameters
+    ----------
+    grid : str
+        The whole grid as YAML.
+    cell : mapping
+        The row of the cell in the table ``cells``.
+
+    Raises
+    ------
+    KeyError, ValueError, TypeError
+        If the grid has no cell with the identifier that the row has by the names in the grids.
+    """
+    whole: dict[str, Any] = yaml.safe_load(grid)
+    names = [_candidates(whole, kind, cell[kind]) for kind in _SECTIONS]
+    rows = [{**cell, **dict(zip(_SECTIONS, each, strict=True))} for each in itertools.product(*names)]
+    (found,) = [row for row in rows if _identifier(row) == (cell["base_id"] or cell["cell_id"])]
+    return {**found, "cell_id": _identifier(found)}
+
+
 def commands(cell_id: str, plugin_files: Sequence[str] = ()) -> str:
     """Return the shell commands that run the grid file ``cell.yaml`` and show the cell."""
     plugins = "".join(f" --plugin {shlex.quote(Path(file).name)}" for file in plugin_files)
@@ -59,7 +93,24 @@ def commands(cell_id: str, plugin_files: Sequence[str] = ()) -> str:
 
 
 def _named(specs: Sequence[dict[str, Any]], name: str | None) -> list[dict[str, Any]]:
-    return [spec for spec in specs if spec["name"] == name] or list(specs[:1])
+    """Return the plugin of a name; the first one if a cell has none."""
+    found = [spec for spec in specs if name is None or spec["name"] == name][:1]
+    if name is not None and not found:
+        raise ValueError(f"The grid does not have {name!r}.")
+    return found
+
+
+def _candidates(whole: Mapping[str, Any], kind: str, shown: str | None) -> list[str | None]:
+    """Return the names in a grid that a merged leaderboard may show as `shown`."""
+    if shown is None:
+        return [None]
+    names = [spec["name"] for spec in whole[_SECTIONS[kind]]]
+    return [name for name in names if shown == name or shown.startswith(f"{name} (")]
+
+
+def _identifier(row: Mapping[str, Any]) -> str:
+    settings = {name: row[name] for name in ("prm", "calibrator", "strategy", "target", "level")}
+    return identifier(row["leaderboard"], row["llm"], row["dataset"], **settings)
 
 
 def _strategy(

@@ -44,17 +44,23 @@ def show(path: Path) -> None:
     filters = filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
     found: League = ask(path, "league", **filters, tier=choose_tier(path))
     if not found.rows:
-        st.info(
-            "No strategy has been measured yet."
-            if any(found.counts.values())
-            else "The grid of this run has no league. Add `league: true` to the grid file and run it again."
-        )
+        st.info(_why_empty(path, found))
         return
     _component()(data=league_html(found), key="league")
     st.header("Curves of one place")
     _curves(path, found)
     st.header("All places")
     show_ranking(path, names, "league")
+
+
+def _why_empty(path: Path, found: League) -> str:
+    if any(found.counts.values()):
+        return "No strategy has been measured yet."
+    if (ask(path, "cells")["leaderboard"] == "league").any():
+        return "No result of the league matches the filters."
+    if ask(path, "is_merged"):
+        return "No submission has results of the league."
+    return "The grid of this run has no league. Add `league: true` to the grid file and run it again."
 
 
 def _curves(path: Path, found: League) -> None:

@@ -16,8 +16,8 @@ from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.comparison import first_with
-from prmcal.dashboard.text.formats import MISSING, escaped, integer, integers, names
-from prmcal.dashboard.text.reproduction import commands, grid_of_cell
+from prmcal.dashboard.text.formats import MISSING, escaped, integer, integers, names, submitter
+from prmcal.dashboard.text.reproduction import commands, grid_of_cell, with_names_of_grid
 from prmcal.dashboard.views.parts.differences import show_differences
 from prmcal.dashboard.views.parts.progress import show_progress
 from prmcal.dashboard.views.parts.tables import show_jobs, show_table
@@ -79,19 +79,61 @@ def _reproduction(path: Path, grid: str) -> None:
         st.info("This run has no cells.")
         return
     detail = ask(path, "cell", cell_id=cell_id, samples=0)
-    try:
-        text = grid_of_cell(grid, detail.cell)
-    except (KeyError, ValueError, TypeError):
+    if ask(path, "is_merged"):
+        _commands_of_submission(path, detail.cell)
+    elif text := _grid_text(grid, detail.cell):
+        _commands(path, text, detail.cell)
+    else:
         st.info("The database does not have the whole grid of this cell.")
         return
+    with st.expander(f"{len(detail.jobs)} jobs of this cell"):
+        show_jobs(detail.jobs)
+
+
+def _commands(path: Path, grid: str, cell: Mapping[str, Any]) -> None:
     st.markdown(
         "Save this grid as `cell.yaml`, then run the commands. The grid has the settings and the seed of the cell."
     )
-    st.code(text, language=None)
-    st.code(commands(cell_id, plugin_files(path.parent)), language="shell", wrap_lines=True)
-    st.caption("The jobs have the same keys and seeds on every machine.")
-    with st.expander(f"{len(detail.jobs)} jobs of this cell"):
-        show_jobs(detail.jobs)
+    st.code(grid, language=None)
+    st.code(commands(cell["cell_id"], plugin_files(path.parent)), language="shell", wrap_lines=True)
+    if cell["outdated"]:
+        st.warning(
+            f"The versions behind this cell are no longer current: {escaped(cell['outdated'])}. The commands measure "
+            "it with the installed versions, so the values can differ."
+        )
+    else:
+        st.caption("The jobs have the same keys and seeds on every machine.")
+
+
+def _commands_of_submission(path: Path, cell: Mapping[str, Any]) -> None:
+    """Show how to reproduce a cell of a merged leaderboard, by the grid of a submission that has it."""
+    table: pd.DataFrame = ask(path, "leaderboard", table=cell["leaderboard"])
+    sent = table.set_index("cell_id").at[cell["cell_id"], "submissions"].split()
+    own = [row for row in ask(path, "submissions").to_dict("records") if row["submission_id"] in sent]
+    if not own:
+        st.info("No submission has a result of this cell, so its grid is not known.")
+        return
+    for row in own:
+        try:
+            named = with_names_of_grid(row["grid"] or "", cell)
+        except (KeyError, ValueError, TypeError):
+            continue
+        if text := _grid_text(row["grid"], named):
+            st.markdown(f"Submission {row['submission_id']} by **{escaped(submitter(row))}** has this cell.")
+            _commands(path, text, named)
+            return
+    first = own[0]
+    st.info(
+        f"The grid of this cell is not available here. Ask {escaped(submitter(first))} for the grid of submission "
+        f"{first['submission_id']}, which has the cell."
+    )
+
+
+def _grid_text(grid: str, cell: Mapping[str, Any]) -> str | None:
+    try:
+        return grid_of_cell(grid, cell)
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def _pick_cell(path: Path) -> str | None:

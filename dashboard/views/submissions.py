@@ -14,7 +14,7 @@ from prmcal.dashboard.controls.address import bound, given, note
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import escaped, integer, names
+from prmcal.dashboard.text.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
 from prmcal.db.text.formats import counted
@@ -25,6 +25,8 @@ from prmcal.db.text.readable import estimate, missing
 __all__ = ["show"]
 
 _CHOSEN = "submission"
+_WIDTHS = {"Submitter": 105, VERIFIED: 220}
+"""Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table."""
 
 
 def show(path: Path) -> None:
@@ -51,11 +53,11 @@ def _table(found: pd.DataFrame) -> None:
     choose_row(
         pd.DataFrame(
             {
-                "Submitter": [_name(row) for row in rows],
-                "Cells": [row["cells"] for row in rows],
+                "Submitter": [submitter(row) for row in rows],
                 VERIFIED: [_verified(row) for row in rows],
+                "Cells": [row["cells"] for row in rows],
                 "Signature": [signature_text(row["signed_by"]) for row in rows],
-                "Licence": [row["licence"] for row in rows],
+                "Licence": [visible(row["licence"]) for row in rows],
                 "Measured": [_day(row["finished_at"] or row["started_at"]) for row in rows],
                 "Texts": ["yes" if row["texts"] else "no" for row in rows],
                 "Submission": found["submission_id"],
@@ -65,6 +67,7 @@ def _table(found: pd.DataFrame) -> None:
         "submissions",
         [_CHOSEN],
         [(each,) for each in found["submission_id"]],
+        _WIDTHS,
     )
     st.caption(
         f"{counted(len(found), 'submission')}. Select a row to show its cells and its verifications below."
@@ -87,14 +90,15 @@ def _chosen(found: pd.DataFrame) -> dict[str, Any]:
 
 
 def _about(row: dict[str, Any]) -> None:
-    licence = escaped(row["licence"]) or "without a licence"
+    licence = escaped(visible(row["licence"])) or "without a licence"
     version = escaped(row["prmcal_version"] or "unknown")
     facts = [
-        f"By **{escaped(_name(row))}**, {licence}, {escaped(signature_text(row['signed_by']))}.",
+        f"By **{escaped(submitter(row))}**, {licence}, {escaped(signature_text(row['signed_by']))}.",
         f"Grid {escaped(row['grid_name'] or 'unknown')}, run {escaped(row['run_id'])}, prmcal {version}.",
     ]
     if row["note"]:
-        facts.append(f"Note of the submitter: {escaped(row['note'])}")
+        note_of_submitter = visible(" ".join(row["note"].split()))
+        facts.append(f"Note of the submitter: {escaped(note_of_submitter)}")
     st.markdown("  \n".join(facts))
     if row["grid"]:
         with st.expander("Grid of this submission"):
@@ -109,7 +113,7 @@ def _verifications(found: pd.DataFrame) -> None:
         outcome = f"{row['tier']}: {'passed' if row['passed'] else 'failed'}"
         by = f"Verified by {row['verified_by']}, {_day(row['verified_at'])}, prmcal {row['prmcal_version']}"
         text = f"{outcome}. {by}."
-        st.markdown(f"**{escaped(text)}**")
+        st.markdown(f"**{escaped(visible(text))}**")
         checks = row["checks"].get("checks", [])
         if checks:
             show_table(
@@ -118,7 +122,7 @@ def _verifications(found: pd.DataFrame) -> None:
                     "Check": names(each["check"] for each in checks),
                     "Result": ["passed" if each["passed"] else "failed" for each in checks],
                     "n": [integer(each["n"]) for each in checks],
-                    "Finding": names(each["message"] for each in checks),
+                    "Finding": names(visible(each["message"]) for each in checks),
                     "Cells": [integer(len(each["cells"])) if each["cells"] else "" for each in checks],
                 }
             )
@@ -130,7 +134,8 @@ def _cells(found: pd.DataFrame, row: dict[str, Any]) -> None:
         number=[f"#{each}" for each in found["number"]],
         leaderboard=[LEADERBOARDS[each].title for each in found["leaderboard"]],
         verified=[
-            verified_text(each.tier, each.verified_by, each.verified_at) for each in found.itertuples()
+            visible(verified_text(each.tier, each.verified_by, each.verified_at, each.failed_verifications))
+            for each in found.itertuples()
         ],
     )
     titles = {
@@ -215,13 +220,8 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _name(row: dict[str, Any]) -> str:
-    return row["submitter"] or f"run {row['run_id']}"
-
-
 def _verified(row: dict[str, Any]) -> str:
-    text = verified_text(row["tier"], row["verified_by"], row["verified_at"])
-    return f"{text}; {counted(row['failed'], 'verification')} failed" if row["failed"] else text
+    return visible(verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]))
 
 
 def _day(moment: Any) -> str:

@@ -28,6 +28,17 @@ HOSTILE = (
     + "long" * 40
 )
 """A name that is shown as text and not interpreted."""
+GRID = """
+name: tiny
+seed: 3
+llms: [{name: weak, plugin: transformers}, {name: strong, plugin: transformers}]
+prms: [{name: qwen, plugin: qwen}]
+calibrators: [{name: isotonic, plugin: isotonic}, {name: temperature, plugin: temperature}]
+datasets: [{name: nano-math, plugin: nano-math}, {name: nano-aime, plugin: nano-aime}]
+calibration: {name: nano-math, plugin: nano-math}
+strategies: [{name: pass@1, plugin: pass@1}, {name: best-of-n, plugin: best-of-n}]
+"""
+"""The grid of the run of tests/db/factory.py, as far as a cell needs it."""
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -74,12 +85,17 @@ def address(run_folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name."""
+    """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name.
+
+    The run of Bob has a grid, with the seed 2.
+    """
     directory = tmp_path_factory.mktemp("merged")
     writer = merged_factory.build(directory)
     renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
     with engine_for(writer.path).begin() as connection:
         connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
+        given = sa.text("UPDATE runs SET grid = :grid WHERE run_id = 'run-2'")
+        connection.execute(given, {"grid": GRID.replace("seed: 3", "seed: 2")})
     writer.publish()
     return directory
 

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import sqlalchemy as sa
+import yaml
 
+from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
+from prmcal.db.cells import cell_id
+from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
 from tests.dashboard.conftest import SECONDS, rows
-from tests.db import merged_factory
+from tests.dashboard.pages.test_trajectories import grid
+from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -120,3 +126,44 @@ def test_names_of_submitters_are_text_and_fit_a_phone(page: Page, site: Path, me
     page.goto(f"{merged_address}/submissions?submission={CLEO}")
     page.get_by_text("<script>alert(1)</script>").first.wait_for()
     assert page.locator("img[src=x]").count() == 0
+    head, *shown = grid(page)
+    assert head[:2] == ["Submitter", "Verified"]
+    assert any("\\u202e" in row[0] for row in shown)
+    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content()
+    page.set_viewport_size({"width": 1280, "height": 1000})
+
+
+def test_a_cell_is_reproduced_by_the_grid_of_its_own_submission(page: Page, merged_address: str) -> None:
+    own = cell_id("calibration", merged_factory.SEED_2, "nano-math", prm="qwen", calibrator="temperature")
+    page.goto(f"{merged_address}/" + link("runs", cell=own))
+    page.get_by_text(f"Submission {BOB} by Bob has this cell.").wait_for()
+    shell = page.get_by_test_id("stCode").filter(has_text="prmcal run cell.yaml")
+    expect(shell).to_contain_text(f"prmcal show {own.replace(merged_factory.SEED_2, 'weak')} --dir")
+    code = page.get_by_test_id("stCode").filter(has_text="tiny-cell")
+    found = yaml.safe_load(code.inner_text())
+    assert (found["seed"], [each["name"] for each in found["llms"]]) == (2, ["weak"])
+    assert [each["name"] for each in found["calibrators"]] == ["temperature"]
+
+
+def test_a_cell_whose_grid_is_not_there_has_no_grid_of_others(page: Page, merged_address: str) -> None:
+    for cell, expected in (
+        (OUTDATED_CELL.replace("temperature", "uncalibrated"), f"Ask Ada for the grid of submission {ADA}"),
+        (factory.FAILED_CELL, "No submission has a result of this cell"),
+    ):
+        page.goto(f"{merged_address}/" + link("runs", cell=cell))
+        page.get_by_text(expected).wait_for()
+        assert page.get_by_text("prmcal run cell.yaml").count() == 0
+
+
+def test_a_league_without_results_names_no_grid_file(
+    page: Page, merged_address: str, live: tuple[Path, str]
+) -> None:
+    page.goto(f"{merged_address}/league?tier=reproduced")
+    page.get_by_text("No result of the league matches the filters.").wait_for()
+    directory, address = live
+    writer = merged_factory.build(directory)
+    with engine_for(writer.path).begin() as connection:
+        connection.execute(sa.text("DELETE FROM cells WHERE leaderboard = 'league'"))
+    writer.publish()
+    page.goto(f"{address}/league")
+    page.get_by_text("No submission has results of the league.").wait_for()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from prmcal.dashboard.text.reproduction import commands, grid_of_cell
+from prmcal.dashboard.text.reproduction import commands, grid_of_cell, with_names_of_grid
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
@@ -59,10 +59,59 @@ def test_commands_are_quoted_for_the_shell() -> None:
     assert shlex.split(show)[2] == "scaling/a b/$(rm)"
 
 
-def test_a_grid_without_the_strategy_is_an_error() -> None:
-    grid = yaml.safe_dump(
-        {"name": "x", "llms": [], "prms": [], "calibrators": [], "datasets": [], "strategies": []}
+NAMES = {
+    "llms": ["weak", "weak (old)"],
+    "prms": ["qwen"],
+    "calibrators": ["temperature", "isotonic"],
+    "datasets": ["nano-math"],
+    "strategies": ["best-of-n"],
+}
+GRID = yaml.safe_dump(
+    {
+        "name": "x",
+        "seed": 2,
+        **{section: [{"name": name} for name in names] for section, names in NAMES.items()},
+    }
+)
+CELL = {
+    "cell_id": "calibration/weak (seed 2)/qwen/isotonic (version 0)/nano-math",
+    "base_id": "calibration/weak/qwen/isotonic/nano-math",
+    "leaderboard": "calibration",
+    "llm": "weak (seed 2)",
+    "prm": "qwen",
+    "calibrator": "isotonic (version 0)",
+    "dataset": "nano-math",
+    "strategy": None,
+    "target": None,
+    "level": None,
+}
+
+
+@pytest.mark.parametrize("missing", ["llm", "prm", "calibrator", "dataset", "strategy"])
+def test_a_grid_without_a_name_of_the_cell_is_an_error(missing: str) -> None:
+    named = with_names_of_grid(GRID, CELL)
+    with pytest.raises(ValueError, match=r"unpack|does not have 'other'"):
+        grid_of_cell(GRID, {**named, missing: "other"})
+
+
+def test_a_cell_of_a_merged_leaderboard_has_the_names_of_its_grid() -> None:
+    named = with_names_of_grid(GRID, CELL)
+    assert (named["cell_id"], named["llm"]) == (CELL["base_id"], "weak")
+    grid = yaml.safe_load(grid_of_cell(GRID, named))
+    assert (grid["seed"], grid["llms"], grid["calibrators"]) == (
+        2,
+        [{"name": "weak"}],
+        [{"name": "isotonic"}],
     )
-    cell = {"llm": "a", "prm": None, "calibrator": None, "dataset": "d", "target": None, "level": None}
+
+
+def test_a_name_with_words_of_the_grid_itself_is_kept() -> None:
+    own = "calibration/weak (old)/qwen/isotonic/nano-math"
+    named = with_names_of_grid(GRID, {**CELL, "base_id": own, "llm": "weak (old) (seed 2)"})
+    assert (named["cell_id"], named["llm"]) == (own, "weak (old)")
+
+
+@pytest.mark.parametrize("base_id", ["calibration/strong/qwen/isotonic/nano-math", None])
+def test_a_grid_without_the_cell_is_an_error(base_id: str | None) -> None:
     with pytest.raises(ValueError, match="unpack"):
-        grid_of_cell(grid, {**cell, "strategy": "best-of-n"})
+        with_names_of_grid(GRID, {**CELL, "base_id": base_id})

@@ -17,23 +17,13 @@ from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Job, Run
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import rows, run_in_progress
+from tests.dashboard.conftest import GRID, rows, run_in_progress
 from tests.dashboard.pages.test_trajectories import grid
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
 
 CELL = cell_id("scaling", "strong", "nano-math", prm="qwen", strategy="best-of-n")
-GRID = """
-name: tiny
-seed: 3
-llms: [{name: weak, plugin: transformers}, {name: strong, plugin: transformers}]
-prms: [{name: qwen, plugin: qwen}]
-calibrators: [{name: isotonic, plugin: isotonic}, {name: temperature, plugin: temperature}]
-datasets: [{name: nano-math, plugin: nano-math}, {name: nano-aime, plugin: nano-aime}]
-calibration: {name: nano-math, plugin: nano-math}
-strategies: [{name: pass@1, plugin: pass@1}, {name: best-of-n, plugin: best-of-n}]
-"""
 
 
 def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
