@@ -22,10 +22,13 @@ from prmcal.harness.storage.written_folder import write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["Figure", "draw_figures"]
+__all__ = ["Figure", "draw_figures", "without_tables"]
 
 # Colours of figures that are hard to see on a dark page, and what replaces them there.
 _ON_DARK = {"#000000": "#e8eaf0", "#31333f": "#e8eaf0", "#5f6b7a": "#9aa5b5"}
+
+# How captions of the report name its tables, which the site does not have.
+_TABLE_OF_REPORT = re.compile(r"\bTables? \d|\btable (?:above|below)\b")
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,24 @@ def draw_figures(published: Path, folder: Path, prefix: str) -> list[Figure]:
                 files = tuple(f"{prefix}{name}.svg" for name in picture_names(chart))
                 for file, picture in zip(files, chart.pictures, strict=True):
                     write_text(folder / file, _svg(picture))
-                figures.append(Figure(chart.title, chart.caption, chart.alternative, files, chart.notes))
+                caption = without_tables(chart.caption)
+                figures.append(Figure(chart.title, caption, chart.alternative, files, chart.notes))
     return figures
+
+
+def without_tables(caption: str) -> str:
+    """Return a caption of the report without the clauses that refer to its tables, which the site does not have.
+
+    Parameters
+    ----------
+    caption : str
+        Sentences, whose clauses may be separated by semicolons.
+    """
+    sentences = [
+        [clause for clause in sentence.split("; ") if not _TABLE_OF_REPORT.search(clause)]
+        for sentence in re.split(r"(?<=\.) ", caption)
+    ]
+    return " ".join("; ".join(clauses).removesuffix(".") + "." for clauses in sentences if clauses)
 
 
 def _has_matplotlib() -> bool:

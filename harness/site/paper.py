@@ -13,9 +13,12 @@ from prmcal.db.text.presentation import COORDINATE_TITLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PaperTable", "paper_tables"]
+__all__ = ["MISSING", "PaperTable", "paper_tables"]
 
-_MINUS, _DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
+MISSING = "\N{EN DASH}"
+"""What tables of the site show for a value that there is not."""
+
+_MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def _paper_table(title: str, numbers: pd.DataFrame, described: Metrics) -> Paper
         title=title,
         heads=(*(COORDINATE_TITLES[name] for name in used), *(described.title(metric) for metric in metrics)),
         rows=tuple(
-            (*place, *(values.get(metric, _DASH) for metric in metrics)) for place, values in found.items()
+            (*place, *(values.get(metric, MISSING) for metric in metrics)) for place, values in found.items()
         ),
     )
 

@@ -14,6 +14,7 @@ from prmcal.db.reader import Source
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import renewal, signature_text, verified_text
 from prmcal.db.text.readable import estimate, missing
+from prmcal.harness.site.paper import MISSING
 from prmcal.registry.excerpts import excerpt
 
 if TYPE_CHECKING:
@@ -43,11 +44,15 @@ class Verified:
 
 @dataclass(frozen=True)
 class Row:
-    """A cell of a submission as text. `link` is the address of its row in the leaderboard."""
+    """A cell of a submission as text.
+
+    `link` is the address of its row in the leaderboard. `names` are its coordinates, and `values` what was measured.
+    """
 
     number: str
     link: str
-    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    values: tuple[str, ...]
     verified: str
     outdated: str
     renewal: str
@@ -55,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """The cells of a submission on one leaderboard: the heads of their texts, and the rows."""
+    """The cells of a submission on one leaderboard: the heads of their names and values, and the rows."""
 
     title: str
     heads: tuple[str, ...]
@@ -118,7 +123,7 @@ def read_submissions(
             page=f"{prefix}submission-{row['submission_id']}.html",
             name=excerpt(row["submitter"] or f"run {row['run_id']}"),
             note=excerpt(row["note"]),
-            verified=verified_text(row["tier"], row["verified_by"], row["verified_at"]),
+            verified=verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]),
             is_verified=row["tier"] is not None,
             facts=_facts(row),
             boards=tuple(
@@ -146,8 +151,6 @@ def _facts(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Measured", f"{measured:%Y-%m-%d}" if measured else "unknown"),
         ("prmcal", row["prmcal_version"] or "unknown"),
     ]
-    if row["failed"]:
-        facts.append(("Verifications that failed", f"{row['failed']:,}"))
     return tuple((title, excerpt(text)) for title, text in facts)
 
 
@@ -158,16 +161,18 @@ def _rows(frame: pd.DataFrame, board: Leaderboard, described: Metrics, submissio
     metrics = [name for name in LEADERBOARDS[board].main_metrics if name in own and own[name].notna().any()]
     rows = []
     for row in own.to_dict("records"):
-        texts = ["" if missing(row[name]) else _plain(row[name]) for name in names]
-        texts += [_value(row, metric) for metric in metrics]
-        texts.append("" if missing(row["questions"]) else f"{row['questions']:,.0f}")
+        values = [_value(row, metric) for metric in metrics]
+        values.append("" if missing(row["questions"]) else f"{row['questions']:,.0f}")
         outdated = "" if missing(row["outdated"]) else str(row["outdated"])
         rows.append(
             Row(
                 number=cell_number(row["number"]),
                 link=f"{page}#{board}.row={quote(row['cell_id'], safe='')}",
-                texts=tuple(texts),
-                verified=verified_text(row["tier"], row["verified_by"], row["verified_at"]),
+                names=tuple("" if missing(row[name]) else _plain(row[name]) for name in names),
+                values=tuple(values),
+                verified=verified_text(
+                    row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"]
+                ),
                 outdated=outdated,
                 renewal=renewal(row) if outdated else "",
             )
@@ -178,8 +183,9 @@ def _rows(frame: pd.DataFrame, board: Leaderboard, described: Metrics, submissio
 
 def _value(row: Mapping[str, Any], metric: str) -> str:
     if missing(row[metric]):
-        return str(row["status"])
-    return estimate(metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
+        return MISSING if row["status"] == "done" else str(row["status"])
+    text = estimate(metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
+    return text.replace(", ", ",\N{NO-BREAK SPACE}")  # a line breaks before an interval, never within it
 
 
 def _verified(row: Mapping[str, Any]) -> Verified:
