@@ -110,6 +110,9 @@ def export_checkpoint(
     config.levels = list(levels)
     config.reward_level = level
     config.save_pretrained(folder)
+    # safetensors lets only the owner read its files. The other files have the mode that the user's umask gives.
+    for file in folder.glob("*.safetensors"):
+        file.chmod((folder / "config.json").stat().st_mode)
     prm.tokenizer.save_pretrained(folder)
     (folder / "calibrator.json").write_text(json.dumps(dict(card), sort_keys=True, indent=1) + "\n")
     dtype = next(iter(state.values())).dtype

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from prmcal.db import catalog
-from prmcal.db.run_folder import published_path
+from prmcal.db.run_folder import database_path, published_path
+from prmcal.db.tables import Submission
+from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.publishing.publish import Targets, publish
 from tests.db import factory, merged_factory
-from tests.db.merged_factory import ADA, OUTDATED_CELL
+from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL
 
 FILE = re.compile(
     r"data/prmcal/[\w.-]+/[\w.-]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(_samples\.jsonl|\.json)"
@@ -172,6 +175,33 @@ def test_the_hub_reads_the_results_of_a_prm(merged: Path, exported: Path) -> Non
         assert part in str(entry.notes)
     assert board.loc[("nano-aime", "strong"), "cell_id"] == OUTDATED_CELL
     assert "nano-aime-strong" not in by_task  # It is not current.
+
+
+def test_submissions_without_a_licence_are_told(
+    merged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(merged, Targets(every_eval_ever=tmp_path / "all"))
+    assert not capsys.readouterr().err
+    directory = tmp_path / "merged"
+    shutil.copytree(merged, directory)
+    writer = Writer(database_path(directory))
+    for owner, name, told in (
+        (BOB, "Bob", f"1 submission has no licence, so others may not publish it: {BOB} (Bob)."),
+        (
+            CLEO,
+            "\x1b[2J",
+            f"2 submissions have no licence, so others may not publish them: {BOB} (Bob), {CLEO} (\\x1b[2J).",
+        ),
+    ):
+        columns = [column.name for column in Submission.__table__.columns]
+        rows = catalog.submissions(published_path(directory)).set_index("submission_id", drop=False)
+        values = rows.loc[owner, columns].to_dict() | {"submitter": name, "licence": ""}
+        writer.record([Submission(**values)])
+        writer.publish()
+        publish(directory, Targets(every_eval_ever=tmp_path / "some"))
+        warning = capsys.readouterr().err
+        assert " ".join(warning.split()) == f"prmcal: warning: {told}"
+        assert all(len(line) <= 80 for line in warning.splitlines())
 
 
 def test_what_cannot_be_published_is_refused_and_nothing_is_written(merged: Path, tmp_path: Path) -> None:

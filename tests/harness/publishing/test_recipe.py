@@ -154,6 +154,13 @@ def bundles(run: Path, prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory)
     return found
 
 
+def test_a_new_repository_publishes_nothing_and_does_not_fail(tmp_path: Path) -> None:
+    failed, printed, copy = Forge(tmp_path).run("publish")
+    assert not failed, printed
+    assert not (copy / "leaderboard").exists()
+    assert not (copy / "site").exists()
+
+
 def test_a_good_pull_request_is_verified_merged_and_published(forge: Forge, bundles: dict[str, Path]) -> None:
     forge.open_pull_request(1, {"submissions/ada.prmcal": bundles["good"]})
     failed, printed, copy = forge.run("verify", 1)

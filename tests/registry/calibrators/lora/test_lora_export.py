@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,21 @@ def test_it_says_what_it_is(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -
     assert f"{len(features)} prefixes" in readme
     assert str(folder.parent) not in readme + json.dumps(config)
     assert resolve_checkpoint(str(folder)) == folder
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+def test_all_its_files_have_the_mode_that_the_umask_gives(
+    umask: int, mode: int, prm: Any, tmp_path: Path
+) -> None:
+    calibrator, _ = fitted(prm, epochs=1)
+    before = os.umask(umask)
+    try:
+        calibrator.export(prm, tmp_path / "out")
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
+    assert "model.safetensors" in modes
+    assert set(modes.values()) == {mode}, modes
 
 
 def test_the_prm_scores_as_before(prm: Any, exported: tuple[Path, np.ndarray, ScoredPrefixes]) -> None:
