@@ -133,10 +133,10 @@ def _meaning(url: sa.URL, error: DBAPIError) -> DatabaseError:
     if state == _LOCK_TIMEOUT:
         return LockedDatabaseError(f"{place} is still being written by another program. Try again later.")
     if state in _DISK:
-        return DatabaseStorageError(f"{place} cannot be written ({line}). Nothing was changed.")
+        return DatabaseStorageError(f"{place} cannot be written ({line}). The database was not changed.")
     if state is None or state[:2] in ("08", "53", "57"):
         return DatabaseError(
-            f"{place} cannot be reached ({line}). Check the host and the port, and that the server runs. Nothing was "
-            "changed."
+            f"{place} cannot be reached ({line}). Check the host and the port, and that the server runs. The "
+            "database was not changed."
         )
-    return DatabaseError(f"{place} reported an error ({line}). Nothing was changed.")
+    return DatabaseError(f"{place} reported an error ({line}). The database was not changed.")

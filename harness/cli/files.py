@@ -10,7 +10,7 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, RunArgument, RunOption
+from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, RunArgument, RunOption, path_of
 
 __all__: list[str] = []
 
@@ -26,7 +26,10 @@ def export_prm(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty.")
+        Path,
+        typer.Option(
+            "--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty.", parser=path_of
+        ),
     ],
     level: Annotated[
         float,
@@ -50,7 +53,10 @@ def export_prm(
 def export_success_rates(
     directory: RunArgument,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="A file that ends in .jsonl, .json or .parquet.")
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", help="A file that ends in .jsonl, .json or .parquet.", parser=path_of
+        ),
     ],
 ) -> None:
     """Write the success rates of all prefixes.
@@ -83,11 +89,17 @@ def gc(
 @app.command(name="import-first-pass")
 def import_first_passes(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order.", parser=path_of),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).", parser=path_of)
+    ],
     rewards: Annotated[
-        Path | None, typer.Option("--rewards", metavar="NPY", help="Rewards of shape (questions, samples).")
+        Path | None,
+        typer.Option(
+            "--rewards", metavar="NPY", help="Rewards of shape (questions, samples).", parser=path_of
+        ),
     ] = None,
 ) -> None:
     """Make a recording from published solutions.

@@ -24,6 +24,7 @@ from prmcal.harness.cli.options import (
     PluginOption,
     RunArgument,
     names_by_kind,
+    path_of,
     read,
 )
 from prmcal.harness.planning.grid_file.shipped import find_grid
@@ -39,7 +40,12 @@ def plan(
     grid: GridArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="An output folder: its finished work is counted as done."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="An output folder: its finished work is counted as done.",
+            parser=path_of,
+        ),
     ] = None,
     only: OnlyOption = None,
     limit: LimitOption = None,
@@ -88,6 +94,7 @@ def run(
             metavar="FILE",
             help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
             "Default: run.log in DIR.",
+            parser=path_of,
         ),
     ] = None,
     max_hours: Annotated[

@@ -35,9 +35,10 @@ __all__ = [
     "RunOption",
     "WideOption",
     "filter_option",
-    "folder_of",
     "load_plugins",
+    "local",
     "names_by_kind",
+    "path_of",
     "place_of",
     "read",
 ]
@@ -46,23 +47,53 @@ _OR_SERVER = "or the address of a shared leaderboard, postgresql://USER@HOST/DAT
 
 
 def place_of(text: str | Path) -> Path | URL:
-    """Return the folder or the address in a server that a user gave."""
+    """Return the folder or the address in a server that a user gave.
+
+    Parameters
+    ----------
+    text : str or Path
+
+    Raises
+    ------
+    DatabaseError
+        If it is an address of another kind.
+    """
     return address_of(str(text)) if is_address(str(text)) else Path(text)
 
 
-def folder_of(text: str | Path) -> Path:
-    """Return the folder that a user gave.
+def local(text: str | Path) -> str:
+    """Return the name or the path of something on this machine, as the user gave it.
+
+    Parameters
+    ----------
+    text : str or Path
 
     Raises
     ------
     PrmcalError
-        If it is an address in a server. The message does not repeat it, since it may have a password.
+        If it is an address. The message does not repeat it, since it may have a password.
     """
     if is_address(str(text)):
         raise PrmcalError(
-            "This command needs the files of a run, which a server does not have. Give the run's folder."
+            "An address was given where a folder or a file is needed. To share results with a server, or to get what "
+            "it has: prmcal merge OUT DIR_OR_BUNDLE... --database ADDRESS, where OUT is a folder."
         )
-    return Path(text)
+    return str(text)
+
+
+def path_of(text: str | Path) -> Path:
+    """Return the folder or the file that a user gave. Every argument and option that is a path is parsed by it.
+
+    Parameters
+    ----------
+    text : str or Path
+
+    Raises
+    ------
+    PrmcalError
+        If it is an address.
+    """
+    return Path(local(text))
 
 
 GridArgument = Annotated[
@@ -71,13 +102,14 @@ GridArgument = Annotated[
         metavar="GRID",
         help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
         autocompletion=complete.grids,
+        parser=local,
     ),
 ]
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The output folder of a run.", parser=folder_of)
+    Path, typer.Argument(metavar="DIR", help="The output folder of a run.", parser=path_of)
 ]
 RunOption = Annotated[
-    Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.", parser=folder_of)
+    Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.", parser=path_of)
 ]
 ResultsArgument = Annotated[
     Any,
@@ -119,11 +151,16 @@ PagerOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", help="The output folder: artifacts and the database.", parser=path_of
+    ),
 ]
 PluginOption = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable."),
+    typer.Option(
+        "--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable.", parser=path_of
+    ),
 ]
 LimitOption = Annotated[
     int | None,

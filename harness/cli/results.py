@@ -19,6 +19,7 @@ from prmcal.harness.cli.options import (
     ResultsOption,
     WideOption,
     filter_option,
+    path_of,
 )
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
@@ -182,7 +183,10 @@ def report(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="REPORT", help="The folder of the report: new, empty, or an earlier report."
+            "--out",
+            metavar="REPORT",
+            help="The folder of the report: new, empty, or an earlier report.",
+            parser=path_of,
         ),
     ],
 ) -> None:
@@ -202,7 +206,10 @@ def export(
     html: Annotated[
         Path,
         typer.Option(
-            "--html", metavar="SITE", help="The folder of the site: new, empty, or an earlier site."
+            "--html",
+            metavar="SITE",
+            help="The folder of the site: new, empty, or an earlier site.",
+            parser=path_of,
         ),
     ],
 ) -> None:

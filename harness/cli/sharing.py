@@ -18,8 +18,8 @@ from prmcal.harness.cli.options import (
     RunArgument,
     WideOption,
     filter_option,
-    folder_of,
     load_plugins,
+    path_of,
 )
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
@@ -32,7 +32,7 @@ __all__: list[str] = []
 @app.command()
 def submit(
     directory: RunArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.", parser=path_of)],
     cells: Annotated[
         list[str] | None,
         typer.Argument(
@@ -58,7 +58,8 @@ def submit(
     ] = False,
     models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
     key: Annotated[
-        Path | None, typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key.")
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key.", parser=path_of),
     ] = None,
     with_paths: Annotated[
         bool,
@@ -98,7 +99,11 @@ def submit(
 def verify(
     bundle: Annotated[
         Path,
-        typer.Argument(metavar="BUNDLE", help="A bundle, an unpacked bundle, or the output folder of a run."),
+        typer.Argument(
+            metavar="BUNDLE",
+            help="A bundle, an unpacked bundle, or the output folder of a run.",
+            parser=path_of,
+        ),
     ],
     tier: Annotated[
         str,
@@ -109,17 +114,23 @@ def verify(
     ] = "consistent",
     by: Annotated[str, typer.Option(metavar="NAME", help="Your name, for the record.")] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file.")
+        Path | None,
+        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file.", parser=path_of),
     ] = None,
     texts_from: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="A bundle or a folder with the texts, if the bundle lacks them."),
+        typer.Option(
+            metavar="PATH",
+            help="A bundle or a folder with the texts, if the bundle lacks them.",
+            parser=path_of,
+        ),
     ] = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DIR",
             help="Results whose trajectories must not be copied; repeatable.",
+            parser=path_of,
         ),
     ] = None,
     share: Annotated[
@@ -137,7 +148,10 @@ def verify(
     ] = False,
     plugin: PluginOption = None,
     allowed_signers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Names of keys that sign, in the format of OpenSSH.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Names of keys that sign, in the format of OpenSSH.", parser=path_of
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
@@ -184,13 +198,17 @@ def verify(
 @app.command()
 def merge(
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A new folder, or a merged leaderboard, which is extended.")
+        Path,
+        typer.Argument(
+            metavar="OUT", help="A new folder, or a merged leaderboard, which is extended.", parser=path_of
+        ),
     ],
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="DIR_OR_BUNDLE...",
             help="Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
+            parser=path_of,
         ),
     ] = None,
     database: Annotated[
@@ -214,7 +232,8 @@ def merge(
     def tell(line: str) -> None:
         typer.echo(line, err=True)
 
-    typer.echo(merge_into(out, inputs or [], database, tell), nl=False)
+    for text in merge_into(out, inputs or [], database, tell):
+        typer.echo(text, nl=False)
 
 
 # diff
@@ -225,10 +244,10 @@ def diff(
     first: Annotated[
         Path,
         typer.Argument(
-            metavar="A", help="The output folder of a run, or a merged leaderboard.", parser=folder_of
+            metavar="A", help="The output folder of a run, or a merged leaderboard.", parser=path_of
         ),
     ],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.", parser=folder_of)],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.", parser=path_of)],
     table: Annotated[
         str, typer.Option(metavar="TABLE", help="calibration, scaling or league.")
     ] = "calibration",
@@ -255,7 +274,7 @@ def diff(
 def publish(
     merged: Annotated[
         Path | None,
-        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard.", parser=folder_of),
+        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard.", parser=path_of),
     ] = None,
     html: Annotated[
         Path | None,
@@ -263,18 +282,25 @@ def publish(
             "--html",
             metavar="SITE",
             help="Write a static site: to a new or empty folder, or over an earlier site.",
+            parser=path_of,
         ),
     ] = None,
     every_eval_ever: Annotated[
         Path | None,
         typer.Option(
-            "--every-eval-ever", metavar="FOLDER", help="Write records of the schema Every Eval Ever 0.3."
+            "--every-eval-ever",
+            metavar="FOLDER",
+            help="Write records of the schema Every Eval Ever 0.3.",
+            parser=path_of,
         ),
     ] = None,
     hub: Annotated[
         Path | None,
         typer.Option(
-            "--hub", metavar="FOLDER", help="Write .eval_results for the PRMs on the Hugging Face hub."
+            "--hub",
+            metavar="FOLDER",
+            help="Write .eval_results for the PRMs on the Hugging Face hub.",
+            parser=path_of,
         ),
     ] = None,
     benchmark: Annotated[
@@ -291,6 +317,7 @@ def publish(
             "--recipe",
             metavar="FOLDER",
             help="Write a results repository, in which a pull request with a submission is verified by itself.",
+            parser=path_of,
         ),
     ] = None,
 ) -> None:

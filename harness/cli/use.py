@@ -12,7 +12,15 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.cli.options import FormatOption, PagerOption, RunArgument, WideOption, filter_option
+from prmcal.harness.cli.options import (
+    FormatOption,
+    PagerOption,
+    RunArgument,
+    WideOption,
+    filter_option,
+    local,
+    path_of,
+)
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
 
@@ -23,6 +31,7 @@ SourceArgument = Annotated[
     typer.Argument(
         metavar="RUN",
         help="The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`.",
+        parser=local,
     ),
 ]
 CellOption = Annotated[
@@ -57,6 +66,7 @@ def ask(
             "--questions",
             metavar="FILE",
             help='Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
+            parser=path_of,
         ),
     ] = None,
     out: Annotated[
@@ -64,6 +74,7 @@ def ask(
         typer.Option(
             metavar="FILE",
             help="Where the answers of --questions are written, as JSON lines. The same command continues.",
+            parser=path_of,
         ),
     ] = None,
     cell: CellOption = None,

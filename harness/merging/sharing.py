@@ -16,10 +16,15 @@ import sqlalchemy as sa
 
 from prmcal.db.postgresql.shared import SharedTransaction, writing
 from prmcal.db.reader import reading
-from prmcal.db.run_folder import artifacts_root, published_path
-from prmcal.errors import DamagedDatabaseError
+from prmcal.db.run_folder import RECORD_FILE, artifacts_root, published_path
+from prmcal.errors import DamagedDatabaseError, RunError
 from prmcal.harness.merging.merge import MergeSummary, merge
-from prmcal.harness.merging.submissions.folder import is_merged, submissions_root, verifications_root
+from prmcal.harness.merging.submissions.folder import (
+    is_merged,
+    submission_folders,
+    submissions_root,
+    verifications_root,
+)
 from prmcal.harness.storage.store import file_sha256, link_or_copy, storage_errors
 
 __all__ = ["Shared", "share"]
@@ -57,10 +62,16 @@ def share(out: Path, url: sa.URL, waiting: Callable[[str], None]) -> Shared:
     Raises
     ------
     PrmcalError
-        If what the server has cannot be merged. The server is unchanged then.
+        If `out` is the folder of a run, neither side has results, or what the server has cannot be merged. The server
+        is unchanged then.
     DatabaseError
         If the server cannot be read or written. It is unchanged then, and the same command continues.
     """
+    if not is_merged(out) and (out / RECORD_FILE).exists():
+        raise RunError(
+            f"{out} is the folder of a run, and a merged leaderboard is needed. Merge the run into a folder OUT: "
+            f"prmcal merge OUT {out} --database ADDRESS"
+        )
     with writing(url, waiting) as server:
         there, here = server.files(), _files(out)
         lacking = {name for name, digest in there.items() if here.get(name) != digest}
@@ -68,6 +79,11 @@ def share(out: Path, url: sa.URL, waiting: Callable[[str], None]) -> Shared:
         if lacking:
             fetched = _merge_from(server, there, lacking, out)
             here = _files(out)
+        if not submission_folders(out):
+            raise RunError(
+                f"There is nothing to share: neither {out} nor {url} has results. Say what to merge: "
+                f"prmcal merge {out} DIR_OR_BUNDLE... --database ADDRESS"
+            )
         sent = sorted(name for name, digest in here.items() if there.get(name) != digest)
         for name in sent:
             server.store(name, here[name], out / name)

@@ -161,7 +161,19 @@ def test_a_writer_says_for_whom_it_waits_and_gives_up(filled: sa.URL) -> None:
     assert "is being written by 'postgres' on the same machine since" in told[0]
 
 
-@pytest.mark.parametrize("text", [f"postgresql://me:{PASSWORD}@host:port/x", "mysql://me@host/x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://me:{PASSWORD}@host:port/x",
+        f"postgresql://me:a@{PASSWORD}@host/x",
+        f"postgresql://me:a@b/{PASSWORD}@host/x",
+        f"postgresql://me:a@b?{PASSWORD}@host/x",
+        f"POSTGRESQL://me:{PASSWORD}@host/x",
+        f"postgresql+psycopg://me:{PASSWORD}@host/x",
+        f"mysql://me:{PASSWORD}@host/x",
+        f"me:{PASSWORD}@host/x",
+    ],
+)
 def test_an_address_that_cannot_be_read_is_not_repeated(text: str) -> None:
     with pytest.raises(DatabaseError, match="Its form is postgresql://USER@HOST/DATABASE") as found:
         address_of(text)
@@ -173,10 +185,18 @@ def test_a_password_is_in_no_text_of_an_address() -> None:
     for text in (
         f"postgres://me:{PASSWORD}@host/x",
         f"postgresql://me@host/x?password={PASSWORD}&sslmode=require",
+        f"postgresql://me@host/x?password={PASSWORD}0&password={PASSWORD}",
     ):
         url = address_of(text)
         assert url.password == PASSWORD
         assert PASSWORD not in f"{url} {url!r}"
+
+
+def test_an_at_sign_in_a_password_is_encoded() -> None:
+    with pytest.raises(DatabaseError, match=r"more than one '@'\. Write %40"):
+        address_of("postgresql://me:a@b@host/x")
+    url = address_of("postgresql://me:a%40b@host/x")
+    assert (url.password, url.host) == ("a@b", "host")
 
 
 def test_a_missing_driver_is_told_with_how_to_install_it(filled: sa.URL) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,9 @@ import sqlalchemy as sa
 from prmcal.db.postgresql.connection import connect
 from prmcal.db.postgresql.shared import SharedTransaction
 from prmcal.db.reader import Database, frame, reading
-from prmcal.db.run_folder import published_path
+from prmcal.db.run_folder import RECORD_FILE, published_path
 from prmcal.db.tables import Base
-from prmcal.errors import DamagedDatabaseError, DatabaseError
+from prmcal.errors import DamagedDatabaseError, DatabaseError, RunError
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.merging.sharing import share
 from tests.conftest import Prmcal, command
@@ -130,9 +131,47 @@ def test_a_server_with_altered_files_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.parametrize("record", [True, False], ids=["whole", "without its record"])
+def test_the_folder_of_a_run_is_not_shared(
+    prmcal: Prmcal, runs: list[Path], new_database: Callable[[], sa.URL], tmp_path: Path, record: bool
+) -> None:
+    url, run = new_database(), tmp_path / "run"
+    shutil.copytree(runs[0], run)
+    if not record:
+        (run / RECORD_FILE).unlink()
+    told = prmcal("merge", run, "--database", url)
+    message = " ".join(told.stderr.split())
+    assert (told.returncode, told.stdout) == (2, "")
+    if record:
+        assert f"{run} is the folder of a run" in message
+        assert f"prmcal merge OUT {run} --database ADDRESS" in message
+    else:
+        assert f"neither {run} nor" in message
+    with connect(url) as connection:
+        assert not sa.inspect(connection).get_table_names()
+
+
+def test_a_folder_that_was_merged_and_not_sent_is_told(
+    prmcal: Prmcal, runs: list[Path], new_database: Callable[[], sa.URL], tmp_path: Path
+) -> None:
+    out, url = tmp_path / "out", new_database()
+    told = prmcal("merge", out, runs[0], "--database", url.set(database="absent"))
+    message = " ".join(told.stderr.split())
+    assert told.returncode == 2
+    assert "Added 1 submission" in told.stdout
+    assert f"The inputs were merged into {out}, but nothing was sent." in message
+    assert "createdb absent" in message and "Nothing was changed" not in message
+    assert f"prmcal merge {out} --database ADDRESS" in message
+    assert prmcal("merge", out, "--database", url).returncode == 0
+    assert content(url) == content(published_path(out))
+
+
 def test_nothing_is_shared_without_results(new_database: Callable[[], sa.URL], tmp_path: Path) -> None:
     url = new_database()
-    with pytest.raises(DatabaseError, match="no results"):
-        share(tmp_path / "out", url, pytest.fail)
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "out", tmp_path / "empty"):
+        with pytest.raises(RunError, match=r"nothing to share: neither .*Say what to merge: prmcal merge"):
+            share(out, url, pytest.fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
     with pytest.raises(DatabaseError, match="no results"):
         content(url)

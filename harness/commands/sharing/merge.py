@@ -9,7 +9,7 @@ from sqlalchemy import URL
 
 from prmcal.db.postgresql.address import address_of
 from prmcal.db.text.formats import counted, duration
-from prmcal.errors import RunError
+from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.merging.conflicts import Conflict
 from prmcal.harness.merging.merge import MergeSummary, merge
 from prmcal.harness.merging.sharing import Shared, share
@@ -23,8 +23,8 @@ _MOST_CONFLICTS = 5
 
 def merge_into(
     out: Path, inputs: list[Path], database: str | None, tell: Callable[[str], None], width: int | None = None
-) -> str:
-    """Merge inputs into a leaderboard, share it if there is a database, and return what was done as text.
+) -> Iterator[str]:
+    """Merge inputs into a leaderboard, share it if there is a database, and yield what was done as text, step by step.
 
     Parameters
     ----------
@@ -38,14 +38,36 @@ def merge_into(
         Called with each line that the user should see at once.
     width : int, optional
         Default: the width of the terminal.
+
+    Raises
+    ------
+    PrmcalError
+        If an argument is wrong, or merging or sharing failed. The message says whether the inputs were merged.
     """
     if not inputs and database is None:
         raise RunError("There is nothing to merge. Give folders or bundles after OUT, or --database ADDRESS.")
+    _check_folder(out)
     url = None if database is None else address_of(database)
-    parts = [summary_text(merge(out, inputs), out, width)] if inputs else []
-    if url is not None:
-        parts.append(_shared_text(share(out, url, tell), out, url, width))
-    return "\n".join(parts)
+    if inputs:
+        yield summary_text(merge(out, inputs), out, width)
+    if url is None:
+        return
+    try:
+        shared = share(out, url, tell)
+    except PrmcalError as error:
+        if not inputs:
+            raise
+        raise PrmcalError(
+            f"The inputs were merged into {out}, but nothing was sent. {error} Then send the leaderboard: "
+            f"prmcal merge {out} --database ADDRESS"
+        ) from error
+    yield ("\n" if inputs else "") + _shared_text(shared, out, url, width)
+
+
+def _check_folder(out: Path) -> None:
+    file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
+    if file is not None:
+        raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
 
 
 def _shared_text(shared: Shared, out: Path, url: URL, width: int | None) -> str:
