@@ -121,6 +121,6 @@ def _check_inputs(cells: Collection[Cell], finished: Collection[ArtifactRef]) ->
         absent = [ref for ref in job.refs if ref not in finished]
         if absent and not isinstance(job.shards[0].parameters, HiddenParameters):
             raise RunError(
-                f"The artifact {absent[0].kind}/{absent[0].key} behind a chosen cell is absent or damaged. "
+                f"The artifact {absent[0].kind}/{absent[0].key} behind a chosen cell is absent. "
                 "Run the grid again with the same --out folder: only what is missing is computed."
             )

@@ -7,6 +7,7 @@ change the PRM, stay out unless they are asked for. The manifest of an artifact 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,12 +18,13 @@ from prmcal.harness.bundles.digests import HASHES, digest_of, table_digests, tex
 from prmcal.harness.bundles.format import BundledFile, TableDigest
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
+from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store, file_sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Kept", "Wanted", "described", "kept_of"]
+__all__ = ["Kept", "Wanted", "described", "intact_manifests", "kept_of"]
 
 _TEXT = "text"
 _HASHED = "trajectories.parquet"
@@ -69,13 +71,36 @@ class Kept:
         self.entries[name], self.files[name] = content, about
 
 
+def intact_manifests(store: Store, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, Manifest]:
+    """Return the manifests of the artifacts that a run has. Hashes are not compared.
+
+    Parameters
+    ----------
+    store : Store
+    refs : iterable of ArtifactRef
+        Those that are absent as a whole are left out.
+
+    Raises
+    ------
+    RunError
+        If the files of an artifact are there, but are not those of its manifest.
+    """
+    wanted = list(refs)
+    found = store.manifests(wanted, verify=False)
+    for ref in wanted:
+        folder = store.folder(ref.kind, ref.key)
+        if ref not in found and folder.exists():
+            raise _damaged(folder)
+    return found
+
+
 def kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, wanted: Wanted) -> Kept:
     """Return what a bundle keeps of an artifact.
 
     Raises
     ------
     RunError
-        If a file of the artifact does not match its hash.
+        If a file of the artifact does not match its hash, or lacks the texts of the run.
     """
     kept = Kept()
     folder = store.folder(shard.ref.kind, shard.ref.key)
@@ -83,9 +108,7 @@ def kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, wanted: 
     for name, (size, digest) in sorted(manifest.files.items()):
         path = folder / name
         if file_sha256(path) != digest:
-            raise RunError(
-                f"The artifact {folder} is damaged. Run the grid again: only this part is computed again."
-            )
+            raise _damaged(folder)
         about = BundledFile(size, digest, table_digests(path) if path.suffix == _PARQUET else None)
         if whole:
             kept.left_out[name] = about
@@ -104,6 +127,13 @@ def described(content: bytes, table: TableDigest | None = None) -> BundledFile:
     return BundledFile(len(content), sha256(content).hexdigest(), table)
 
 
+def _damaged(folder: Path) -> RunError:
+    return RunError(
+        f"The artifact {folder} is damaged. Run the grid again with the same --out folder: `prmcal run` computes only "
+        "this part again."
+    )
+
+
 def _changes_prm(shard: Shard[Parameters]) -> bool:
     """Tell whether a shard fits a calibrator that fine-tunes the PRM: only these read the trajectories."""
     return isinstance(shard.parameters, FitParameters) and "rollout" in shard.inputs
@@ -114,6 +144,11 @@ def _keep_table(kept: Kept, name: str, path: Path, about: BundledFile, texts: bo
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(path)
+    if _TEXT not in table.column_names:
+        raise RunError(
+            f"{path} has no texts, because it came with a bundle without them, and a new bundle needs their digests. "
+            "Give others the bundle itself, or submit the folder of the run that measured it."
+        )
     if name == _HASHED:
         _add_table(kept, HASHES + _PARQUET, text_hashes(table))
     if texts:

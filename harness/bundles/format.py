@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prmcal.errors import BundleError
-from prmcal.registry.excerpts import excerpt, shown
+from prmcal.harness.storage.folder import check_text
+from prmcal.registry.excerpts import shown
 from prmcal.registry.reading import reading
 
 __all__ = [
@@ -46,11 +47,30 @@ class About:
     licence : str
         The licence of the results, such as ``CC-BY-4.0``.
     note : str
+
+    Raises
+    ------
+    BundleError
+        If one of them is too long, or cannot be written as UTF-8.
     """
 
     submitter: str = ""
     licence: str = ""
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, text in vars(self).items():
+            if len(text) > _LONGEST_TEXT:
+                raise BundleError(
+                    f"The {name} is too long: it has {len(text):,} characters, and {_LONGEST_TEXT:,} "
+                    "are the most. Shorten it."
+                )
+            try:
+                check_text(name, text)
+            except ValueError as error:
+                raise BundleError(
+                    f"A text of a submission cannot be written: {error}. Write it in UTF-8."
+                ) from error
 
 
 @dataclass(frozen=True)
@@ -168,15 +188,18 @@ def read_submission(content: bytes, where: str) -> Submission:
 
     with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
         data = json.loads(content)
+        for name, value in data.items() if isinstance(data, dict) else ():
+            check_text(name, value)
         _check_format(data, where)
         fields = {name: value for name, value in data.items() if name != "format"}
         found: Submission = TypeAdapter(Submission).validate_python({**fields, "submission_id": _id(content)})
     # Then no two programs can read different things from the same bytes, for example from a name that is there twice.
     if found.to_bytes() != content:
         raise BundleError(f"{SUBMISSION_FILE} of {where} is not written as prmcal writes it.")
-    for name, text in (("submitter", found.submitter), ("licence", found.licence), ("note", found.note)):
-        if len(text) > _LONGEST_TEXT:
-            raise BundleError(f"The {name} in {where} is too long: {excerpt(text, 80)}")
+    try:
+        About(found.submitter, found.licence, found.note)
+    except BundleError as error:
+        raise BundleError(f"{SUBMISSION_FILE} of {where} cannot be read. {error}") from error
     return found
 
 

@@ -18,8 +18,10 @@ from prmcal.harness.bundles.privacy import ENVIRONMENT
 from prmcal.harness.jobs.job import Labels
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.scheduling.failures import Failure
+from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
+from prmcal.registry.excerpts import shown
 from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ LARGEST_JSON = 2**28
 
 RUN_FILES = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
 """The files of a run besides its artifacts."""
+_NUMBERS = ("seconds", "size", "samples", "generated_tokens", "scored_tokens")
+_LARGEST_NUMBER = 2**53
+"""The largest number in a manifest. The database and statistics hold sums of a thousand such numbers."""
+_ADVICE = "Ask the submitter for the bundle that `prmcal submit` wrote."
 _SUFFIXES = (".json", ".parquet", ".safetensors")
 
 
@@ -60,8 +66,7 @@ def check_run(folder: Path, files: Mapping[str, BundledFile], where: str) -> Non
         if name.endswith(".json") and about.size > LARGEST_JSON:
             raise BundleError(f"{where}: {name} is too large to be read.")
     plan = _plan(folder, where)
-    with reading(f"{where}: {FAILURES_FILE} cannot be read", kind=BundleError):
-        json.loads((folder / FAILURES_FILE).read_text(encoding="utf-8"))
+    _check_failures(folder, where)
     known = {artifact_folder(folder, shard.ref.kind, shard.ref.key) for shard in plan.shards()}
     artifacts: dict[Path, dict[str, BundledFile]] = {}
     for name, about in files.items():
@@ -76,18 +81,26 @@ def check_run(folder: Path, files: Mapping[str, BundledFile], where: str) -> Non
         _check_artifact(place, own, f"{where}: {place.relative_to(folder).as_posix()}")
 
 
+def _check_failures(folder: Path, where: str) -> None:
+    """Check that failures.json has a reason and a cause for each key."""
+    from pydantic import TypeAdapter
+
+    with reading(f"{where}: {FAILURES_FILE} cannot be read", _ADVICE, BundleError), one_problem():
+        TypeAdapter(dict[str, Failure]).validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
+
+
 def _plan(folder: Path, where: str) -> Plan:
-    with _of_a_run(f"{where}: {RECORD_FILE} is damaged."):
+    with _of_a_run(f"{where}: {RECORD_FILE} is damaged"):
         record = RunFolder(folder).record()
     if record.plugin_files or record.log:
         raise BundleError(f"{where} names files of its submitter's machine, which no bundle needs.")
     if not set(record.environment) <= set(ENVIRONMENT) or not isinstance(record.grid.get("name"), str):
         raise BundleError(f"{where} has a record that prmcal did not write.")
-    with _of_a_run(f"{where}: {PLAN_FILE} is damaged."):
+    with _of_a_run(f"{where}: {PLAN_FILE} is damaged"):
         plan = read_plan(folder, record.grid)
     if plan is None:
         raise BundleError(f"{where} has a plan of another grid than its record.")
-    with reading(f"{where}: {PLAN_FILE} is damaged", kind=BundleError):
+    with reading(f"{where}: {PLAN_FILE} is damaged", _ADVICE, BundleError), one_problem():
         _check_names(plan)
     return plan
 
@@ -128,18 +141,26 @@ def _check_names(plan: Plan) -> None:
 @contextmanager
 def _of_a_run(message: str) -> Iterator[None]:
     """Replace the message for the owner of a run, who can run the grid again."""
-    try:
-        yield
-    except RunError as error:
-        raise BundleError(message) from error
+    with reading(message, _ADVICE, BundleError):
+        try:
+            yield
+        except RunError as error:
+            raise error.__cause__ or error from None
 
 
 def _check_artifact(place: Path, files: Mapping[str, BundledFile], where: str) -> None:
     """Check that the manifest of an artifact has the files that are there."""
     if MANIFEST_FILE not in files:
         raise BundleError(f"{where} has no manifest.")
-    with reading(f"The manifest of {where} cannot be read", kind=BundleError):
-        manifest = _manifests().validate_json((place / MANIFEST_FILE).read_bytes())
+    with reading(f"The manifest of {where} cannot be read", _ADVICE, BundleError), one_problem():
+        manifest = _manifests().validate_json((place / MANIFEST_FILE).read_bytes(), strict=True)
+    for name in _NUMBERS:
+        found = getattr(manifest, name)
+        if not 0 <= found <= _LARGEST_NUMBER:  # A NaN is not in the range either.
+            raise BundleError(
+                f"The manifest of {where} has a wrong number: its '{name}' is {shown(found)}, and it must be from 0 to "
+                f"{_LARGEST_NUMBER:,}. {_ADVICE}"
+            )
     there = {name: (each.size, each.sha256) for name, each in files.items() if name != MANIFEST_FILE}
     if manifest.files != there:
         raise BundleError(f"The manifest of {where} does not have its files.")

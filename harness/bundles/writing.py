@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from prmcal.harness.bundles.choosing import (
     plan_with_identities,
     unfinished_cells,
 )
-from prmcal.harness.bundles.contents import Wanted, described, kept_of
+from prmcal.harness.bundles.contents import Wanted, described, intact_manifests, kept_of
 from prmcal.harness.bundles.format import SIGNATURE_FILE, SUBMISSION_FILE, About, BundledFile, Submission
 from prmcal.harness.bundles.privacy import Machine, check_file, check_plan, check_values, public_environment
 from prmcal.harness.bundles.signatures import sign
@@ -29,7 +28,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.scheduling.failures import Failure, read_failures, write_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.store import Store, storage_errors
+from prmcal.harness.storage.store import Store, replacing, storage_errors
 
 __all__ = ["Bundled", "bundled", "write_bundle"]
 
@@ -72,7 +71,7 @@ def write_bundle(
     cells : collection of str or None
         The ids of the cells; None for all finished ones.
     out : Path
-        The bundle, which is replaced if it exists.
+        The bundle. If it exists, it must be a file, which is replaced.
     about : About
     texts : bool
         Whether to include the texts of questions, trajectories and searches, and the reference answers.
@@ -86,11 +85,12 @@ def write_bundle(
     Raises
     ------
     RunError
-        If the folder has no run of this version, is in use by a run, or lacks artifacts of the cells.
+        If the folder has no run of this version, is in use by a run, has a damaged artifact, or lacks artifacts of the
+        cells.
     BundleError
         If the bundle would tell of this machine, or the key cannot sign it.
     StorageError
-        If the disk is full or not writable.
+        If `out` is a folder or a device, or the disk is full or not writable.
     """
     made = bundled(directory, cells, about, texts, models, with_paths)
     if key is not None:
@@ -102,13 +102,8 @@ def write_bundle(
         )
     with storage_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_name(f".{out.name}.{os.getpid()}")
-        try:
-            with temporary.open("wb") as file:
-                write_archive(made.entries, file)
-            temporary.replace(out)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with replacing(out) as temporary, temporary.open("wb") as file:
+        write_archive(made.entries, file)
     return made
 
 
@@ -130,7 +125,7 @@ def bundled(
         raise RunError(f"A run writes to {directory} now. Submit it when it has ended.")
     plan = plan_with_identities(directory, record)
     failures = read_failures(directory)
-    manifests = store.manifests((shard.ref for shard in plan.shards()), verify=False)
+    manifests = intact_manifests(store, (shard.ref for shard in plan.shards()))
     part = part_for(plan, chosen_cells(plan, cells, manifests, failures))
     machine = Machine.this()
     if not with_paths:

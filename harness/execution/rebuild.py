@@ -20,16 +20,24 @@ __all__ = ["note_failures", "rebuild_database"]
 def rebuild_database(directory: Path) -> int:
     """Delete the database of a folder and fill a new one from its artifacts. Return the number of cells.
 
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+
     Raises
     ------
     RunError
         If no grid was run in the folder, or one is running.
+    DatabaseVersionError
+        If a newer version of prmcal wrote the database. It stays then.
     StorageError
         If the database cannot be deleted.
     """
     folder = RunFolder(directory)
     record = folder.record()
     with folder.lock():
+        folder.refuse_newer()
         plan = existing_plan(folder)
         store = Store(directory)
         failures = read_failures(directory)

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from prmcal.db.run_folder import artifacts_root
+from prmcal.harness.merging.submissions.folder import verifications_root
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store, link_or_copy
 
@@ -72,6 +73,8 @@ def recover(directory: Path) -> None:
         else:
             old.rename(target)
     Store(directory).remove_leftovers()
+    for leftover in verifications_root(directory).glob(".*.json.*"):
+        leftover.unlink()
 
 
 def _has_more(source: Path | bytes, given: Manifest, path: Path, known: Manifest, name: str) -> bool:

@@ -85,7 +85,8 @@ def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
     Raises
     ------
     PrmcalError
-        If `out` is something else or is locked, or an input is damaged or altered. Nothing was merged then.
+        If `out` is something else, is locked or was written by a newer version of prmcal, or an input is damaged or
+        altered. Nothing was merged then.
     StorageError
         If the disk is full. The leaderboard is as before then, and the same command continues.
     """
@@ -112,11 +113,15 @@ def rebuild_merged(directory: Path) -> int:
     ------
     BundleError
         If a submission in the folder is damaged.
+    DatabaseVersionError
+        If a newer version of prmcal wrote the database. It stays then.
     StorageError
         If the database cannot be written.
     """
     with RunFolder(directory).lock():
-        recover(directory)
+        RunFolder(directory).refuse_newer()
+        with storage_errors(directory):
+            recover(directory)
         union = union_of(merged_submissions(directory))
         if not union.submissions:
             raise RunError(
@@ -140,6 +145,7 @@ def _check_out(out: Path) -> None:
 
 
 def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
+    RunFolder(out).refuse_newer()
     with storage_errors(out):
         recover(out)
         shutil.rmtree(incoming(out), ignore_errors=True)
@@ -148,22 +154,23 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     given = read_inputs(inputs, out)
     recorded = [read_recorded(path) for path in given.verifications]
     added = {each.submission_id: each for each in given.submissions if each.submission_id not in own}
+    again = {each.submission_id: each for each in given.submissions if each.submission_id in own}
     union = union_of([*own.values(), *added.values()])
     if not union.submissions:
         raise RunError("There is no submission to merge: a verification alone makes no leaderboard.")
     store = Store(out)
     with storage_errors(out):
-        counts = _add_artifacts(store, union, own)
+        counts = _add_artifacts(store, union, own, again)
         for each in added.values():
             _commit(each, out)
         new_records = _add_records(out, recorded)
     every = _recorded(out)
-    if not _is_current(out, union, every):
+    if counts[0] or not _is_current(out, union, every):
         write_leaderboard(out, union, every)
     new_cells, same_cells = _count_cells(union, own, added)
     return MergeSummary(
         added=tuple(added.values()),
-        known=tuple(own[each.submission_id] for each in given.submissions if each.submission_id in own),
+        known=tuple(own[each] for each in again),
         verifications=new_records,
         union=union,
         new_cells=new_cells,
@@ -175,15 +182,23 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     )
 
 
-def _add_artifacts(store: Store, union: Union, own: dict[str, Submitted]) -> tuple[int, int]:
-    """Add what is missing, and return the number of artifacts that were added and of those that were there."""
+def _add_artifacts(
+    store: Store, union: Union, own: dict[str, Submitted], again: dict[str, Submitted]
+) -> tuple[int, int]:
+    """Add what is missing, and return the number of artifacts that were added and of those that were there.
+
+    The submissions in `again` were merged before. They supply what the folder has lost since.
+    """
     found = [0, 0]
     for submission in union.submissions:
+        supply = again.get(submission.submission_id)
         for ref in submission.contents:
+            place = union.stored(submission, ref)
+            lost = supply is not None and store.manifest(place.kind, place.key, verify=False) is None
             # An artifact that was merged before needs another place only if it is in conflict.
-            if submission.submission_id not in own or ref in union.conflicts:
-                was_there = not add_artifact(store, union.stored(submission, ref), submission.files_of(ref))
-                found[was_there] += 1
+            if lost or submission.submission_id not in own or ref in union.conflicts:
+                source = supply if supply is not None and lost else submission
+                found[not add_artifact(store, place, source.files_of(ref))] += 1
     return found[0], found[1]
 
 

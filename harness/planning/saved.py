@@ -8,6 +8,7 @@ positions that follow each other are written as the first one and their number.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from functools import cache
@@ -21,11 +22,16 @@ from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
 from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.folder import check_text, one_problem
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.contracts.data import Question
+from prmcal.registry.excerpts import excerpt, message_of, shown
 
 __all__ = ["read_plan", "write_plan"]
+
+_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+"""Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
 
 def write_plan(
@@ -82,13 +88,17 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan | None:
     """
     path = directory / PLAN_FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
+        if _HALF_PAIR.search(text):
+            for name, value in content.items():
+                check_text(name, value)
         return _plan(content) if content["grid"] == content_key(grid) else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise RunError(
-            f"{path} is damaged ({type(error).__name__}: {error}). Run the grid again: finished work is kept."
+            f"{path} is damaged ({excerpt(message_of(error))}). Run the grid again: finished work is kept."
         ) from error
 
 
@@ -251,10 +261,22 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         for each in content["datasets"]
     )
     # Earlier versions of prmcal had the built-in metrics only, and did not write them down.
-    described = (
-        tuple(Metric(**each) for each in content["metrics"]) if "metrics" in content else built_in_metrics()
-    )
+    described = _metrics(content["metrics"]) if "metrics" in content else built_in_metrics()
     return Plan(tuple(jobs), tuple(cells), plugins, datasets, described, model_seconds=seconds)
+
+
+def _metrics(data: Any) -> tuple[Metric, ...]:
+    """Return the descriptions of metrics. Raise ValueError if a value is wrong, or a metric is described twice."""
+    from pydantic import TypeAdapter
+
+    with one_problem():
+        reader = TypeAdapter(dict[str, tuple[Metric, ...]])
+        found = reader.validate_python({"metrics": data})["metrics"]
+    names = [metric.name for metric in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"it describes the metric {shown(twice)} twice")
+    return found
 
 
 def _shards(

@@ -7,9 +7,9 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,14 +23,23 @@ from prmcal.db.run_folder import (
     is_running,
     published_path,
 )
-from prmcal.errors import RunError
+from prmcal.errors import DatabaseError, DatabaseVersionError, RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.excerpts import excerpt, shown
 
-__all__ = ["RunFolder", "RunRecord", "grid_text"]
+__all__ = ["RunFolder", "RunRecord", "check_text", "grid_text", "one_problem"]
+
+_PATHS = ("plugin_files", "log")
+"""Fields of a record that may have bytes that are not UTF-8, because they are paths and no database has them."""
+
+_PATIENCE = 5.0
+"""Seconds to wait for a program that locks a database."""
 
 # A process that checks whether the folder is locked holds the lock for a moment.
 _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
+
+_SHOWN_BEFORE = 40
+"""Characters before a wrong one that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +125,21 @@ class RunFolder:
         Raises
         ------
         RunError
-            If no grid was run in the folder, or the record is damaged.
+            If no grid was run in the folder, the record is damaged, or the path is a file, such as a bundle.
         """
         from pydantic import TypeAdapter
 
+        if self.directory.is_file():
+            raise RunError(
+                f"{self.directory} is a file, and the folder of a run is needed. If it is a bundle, read it into a new "
+                f"folder first: prmcal merge FOLDER {self.directory}"
+            )
         try:
             content = json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8"))
-            record = TypeAdapter(RunRecord).validate_python(content)
-            datetime.fromisoformat(record.started_at)
-        except FileNotFoundError as error:
+            with one_problem():
+                record = TypeAdapter(RunRecord).validate_python(content)
+            _check_record(record)
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
@@ -170,6 +185,18 @@ class RunFolder:
         absolute, folder = path.resolve(), self.directory.resolve()
         return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
+    def refuse_newer(self) -> None:
+        """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.
+
+        Raises
+        ------
+        DatabaseVersionError
+            If a database has a layout that this version does not know.
+        """
+        for path in (self.database, self.published):
+            if path.is_file():
+                _refuse_newer(path)
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Create and lock the folder for one run. The lock is released when the process ends, even if it is killed.
@@ -179,33 +206,129 @@ class RunFolder:
         RunError
             If another run holds the lock, or the path is a file.
         StorageError
-            If the folder cannot be created or written.
+            If the folder cannot be created or written. A folder that was created for it is removed then.
         """
         with storage_errors(self.directory):
-            if self.directory.exists() and not self.directory.is_dir():
-                raise RunError(f"{self.directory} is a file. Choose a folder for --out.")
+            new = not self.directory.exists()
+            if not new and not self.directory.is_dir():
+                raise RunError(f"{self.directory} is a file. Choose a new folder, or that of a run.")
             self.directory.mkdir(parents=True, exist_ok=True)
-            file = (self.directory / LOCK_FILE).open("a+")
+            try:
+                file = self._locked()
+            except OSError:
+                if new:
+                    with suppress(OSError):
+                        (self.directory / LOCK_FILE).unlink(missing_ok=True)
+                        self.directory.rmdir()
+                raise
         with file:
+            yield
+
+    def _locked(self) -> IO[bytes]:
+        """Return the open file that holds the lock."""
+        # Without a buffer, closing the file writes nothing, which would fail again on a full disk.
+        file = (self.directory / LOCK_FILE).open("a+b", buffering=0)
+        try:
             try:
                 _take(file)
             except BlockingIOError as error:
                 file.seek(0)
+                holder = file.read().decode(errors="replace").strip() or "unknown"
                 raise RunError(
-                    f"{self.directory} is locked by another run (process {file.read().strip() or 'unknown'}). "
+                    f"{self.directory} is locked by another run (process {holder}). "
                     f"Wait until it ends; `prmcal status {self.directory}` shows its progress."
                 ) from error
             file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-            yield
+            file.write(f"{os.getpid()}\n".encode())
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def running(self) -> bool:
         """Return whether a run holds the lock now."""
         return is_running(self.directory)
 
 
-def _take(file: IO[str]) -> None:
+def _check_record(record: RunRecord) -> None:
+    """Raise ValueError if a time is none, or a text of a record cannot be stored."""
+    for name in ("started_at", "finished_at"):
+        time_of = getattr(record, name)
+        try:
+            if time_of or name == "started_at":
+                datetime.fromisoformat(time_of).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"its '{name}' is no time: {shown(time_of)}") from error
+    for name, value in vars(record).items():
+        if name not in _PATHS:
+            check_text(name, value)
+
+
+def check_text(name: str, value: Any) -> None:
+    """Check that JSON data have only text that can be written as UTF-8.
+
+    Parameters
+    ----------
+    name : str
+        What the data are, for the message.
+    value : JSON data
+
+    Raises
+    ------
+    ValueError
+        If a text has half of a surrogate pair. Python makes one of each byte of an argument that is not UTF-8.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - _SHOWN_BEFORE) : error.end].lstrip('"')
+        raise ValueError(
+            f"'{name}' has half of a surrogate pair or a byte that is not UTF-8: {excerpt(near)}"
+        ) from error
+
+
+@contextmanager
+def one_problem() -> Iterator[None]:
+    """Replace what pydantic says of JSON data with one line, which names the first wrong value.
+
+    Raises
+    ------
+    ValueError
+        If the block raises a ValidationError.
+    """
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        value = "" if first["type"] == "json_invalid" else f" Got {shown(first['input'])}."
+        raise ValueError(f"{excerpt(name)}: {first['msg']}.{value}".removeprefix(": ")) from error
+
+
+def _refuse_newer(path: Path) -> None:
+    import sqlalchemy as sa
+
+    from prmcal.db.connection import connect, engine_for, layout_in
+    from prmcal.db.tables import SchemaVersion
+    from prmcal.db.tables.base import SCHEMA_VERSION
+
+    newer: DatabaseVersionError | None = None
+    with (
+        suppress(DatabaseError, sa.exc.SQLAlchemyError),
+        connect(engine_for(path, read_only=True), path, _PATIENCE) as connection,
+    ):
+        try:
+            layout_in(connection, path)
+        except DatabaseVersionError as error:
+            if (connection.scalar(sa.select(SchemaVersion.version)) or 0) > SCHEMA_VERSION:
+                newer = error
+    if newer is not None:
+        raise newer
+
+
+def _take(file: IO[bytes]) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,7 +21,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.run_folder import artifact_folder, artifacts_root, checkpoint_folder, finished_artifacts
+from prmcal.db.run_folder import (
+    FAILURES_FILE,
+    PLAN_FILE,
+    RECORD_FILE,
+    artifact_folder,
+    artifacts_root,
+    checkpoint_folder,
+    finished_artifacts,
+)
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.excerpts import message_of
@@ -36,6 +44,7 @@ __all__ = [
     "Store",
     "file_sha256",
     "link_or_copy",
+    "replacing",
     "storage_errors",
     "write_atomically",
 ]
@@ -251,9 +260,13 @@ class Store:
             )  # Tables are small, and threads take longer to start.
 
     def remove_leftovers(self) -> None:
-        """Delete temporary folders of killed runs. The caller must hold the lock of the folder."""
+        """Delete temporary folders and files of killed runs. The caller must hold the lock of the folder."""
         for leftover in artifacts_root(self.directory).glob("*/.*-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE):
+            for leftover in self.directory.glob(f".{name}.*"):
+                with suppress(OSError):
+                    leftover.unlink()
 
 
 @contextmanager
@@ -275,18 +288,46 @@ def storage_errors(directory: Path) -> Iterator[None]:
         ) from error
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a small text file atomically.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a new file beside `path`, which the block writes. It then takes the place of `path`.
+
+    Parameters
+    ----------
+    path : Path
+        A file, or a new one. If the block raises an error, it stays as it was.
 
     Raises
     ------
     StorageError
-        If the disk is full or not writable.
+        If `path` is a folder, a device or something else that is not a file, or the disk is full or not writable.
     """
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} exists and is not a file. Nothing was changed. Choose another name.")
     with storage_errors(path.parent):
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a small text file atomically.
+
+    Parameters
+    ----------
+    path : Path
+    text : str
+
+    Raises
+    ------
+    StorageError
+        If something that is not a file is in its place, or the disk is full or not writable.
+    """
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
 
 
 def _fill(folder: Path, fill: Callable[[Path], None]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import DataError
+from prmcal.harness.storage.folder import check_text
 from prmcal.harness.storage.store import write_atomically
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.excerpts import excerpt, shown
 from prmcal.registry.reading import reading
 
 __all__ = ["FORMAT", "Check", "Verification", "read_verification", "write_verification"]
@@ -95,9 +96,15 @@ def write_verification(path: Path, verification: Verification) -> None:
 
     Raises
     ------
+    DataError
+        If a text of the record, such as the name of the verifier, cannot be written as UTF-8.
     StorageError
         If the file cannot be written.
     """
+    try:
+        check_text("verified_by", verification.verified_by)
+    except ValueError as error:
+        raise DataError(f"The record {path} cannot be written: {error}. Write the name in UTF-8.") from error
     write_atomically(path, verification.text())
 
 
@@ -153,9 +160,14 @@ def _flaw(content: Any) -> str:
     if found:
         return found
     try:
-        datetime.fromisoformat(content["verified_at"])
-    except ValueError:
-        return f"its 'verified_at' is no time: {content['verified_at']!r}."
+        datetime.fromisoformat(content["verified_at"]).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return f"its 'verified_at' is no time: {shown(content['verified_at'])}."
+    try:
+        for name, value in content.items():
+            check_text(name, value)
+    except ValueError as error:
+        return f"its {error}."
     for each in content["checks"]:
         found = _flaw_of_fields(each, _CHECK_TYPES)
         if found:

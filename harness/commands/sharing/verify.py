@@ -12,6 +12,7 @@ import typer
 from prmcal.db.text.formats import counted, duration
 from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import PrmcalError
+from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
 from prmcal.harness.verifying.record import Check, Verification, write_verification
@@ -77,6 +78,10 @@ def verify(
     if out is not None and out.exists() and (not out.is_file() or out.samefile(path)):
         what = "what is verified" if out.samefile(path) else "not a file"
         raise PrmcalError(f"{out} is {what}, so the record cannot replace it. Choose another --out.")
+    try:
+        check_text("--by", by)
+    except ValueError as error:
+        raise PrmcalError(f"{error}. Write the name in UTF-8.") from error
     started = time.monotonic()
     with opened(path, allowed_signers) as subject:
         found = verified(subject, tier, asked, supplied, _Teller(yes), by, seed)

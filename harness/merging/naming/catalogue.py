@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from prmcal.db.metrics import Metric
+from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Labels
 from prmcal.harness.merging.naming.namespaces import Names
 from prmcal.harness.merging.naming.order import merged_order
 from prmcal.harness.merging.submissions.submitted import Submitted
+from prmcal.harness.planning.metrics import built_in_metrics, described_metrics
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
+from prmcal.registry.excerpts import shown
+from prmcal.registry.plugins import metrics
 
 __all__ = ["Catalogue"]
 
 _DATASET = "dataset"
+_OWN_METRICS = "prmcal.registry.metrics."
 
 
 class Catalogue:
@@ -81,10 +87,31 @@ class Catalogue:
         return tuple(found[key] for key in sorted(found, key=lambda key: (self.place(_DATASET, key[0]), key)))
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the metrics in the order of columns."""
-        first = {metric.name: metric for each in reversed(self._submissions) for metric in each.plan.metrics}
+        """Return the metrics in the order of columns.
+
+        This version of prmcal describes its own metrics, whatever a submission says of them. The others are described
+        by the oldest submission that has them.
+
+        Raises
+        ------
+        BundleError
+            If two submissions disagree which values of a metric are better.
+        """
+        found = _described_here(self._submissions)
+        first: dict[str, tuple[Submitted, Metric]] = {}
+        for each in self._submissions:
+            for metric in each.plan.metrics:
+                if metric.name not in found:
+                    source, known = first.setdefault(metric.name, (each, metric))
+                    if metric.better != known.better:
+                        raise BundleError(
+                            f"The submissions {source.submission_id} and {each.submission_id} disagree which values of "
+                            f"the metric {shown(metric.name)} are better: {known.better or 'none'} or "
+                            f"{metric.better or 'none'}. Merge only one of them."
+                        )
+        found |= {name: metric for name, (_, metric) in first.items()}
         return tuple(
-            first[name]
+            found[name]
             for name in merged_order(
                 [metric.name for metric in each.plan.metrics] for each in self._submissions
             )
@@ -101,6 +128,27 @@ class Catalogue:
                 for data in submission.plan.datasets:
                     if data.name == plugin.name:
                         yield data.name, self._names.dataset(submission, data.name, data.split), plugin
+
+
+def _described_here(submissions: Sequence[Submitted]) -> dict[str, Metric]:
+    """Return how this version of prmcal describes the columns of its own metrics, under their names in the grids."""
+    found = {metric.name: metric for metric in built_in_metrics()}
+    own = {name for name, where in metrics.names().items() if where.startswith(_OWN_METRICS)}
+    columns = {metric.name for each in submissions for metric in each.plan.metrics}
+    planned = (plugin for each in submissions for plugin in each.plan.plugins.get("metric", ()))
+    entries = {(plugin.name, plugin.reference.plugin) for plugin in planned if plugin.reference.plugin in own}
+    # The built-in names come first, so that no entry of a grid takes one of them.
+    for name, plugin in sorted(entries, key=lambda each: (each[0] != each[1], each)):
+        levels = [_levels_of(name, columns)]
+        for metric in described_metrics([(name, metrics.create(plugin))], levels, terminal=False):
+            found.setdefault(metric.name, metric)
+    return found
+
+
+def _levels_of(name: str, columns: Iterable[str]) -> list[float]:
+    """Return the levels beta of the columns of a metric that is measured at several levels."""
+    found = (re.fullmatch(rf"{re.escape(name)}_(0\.\d+)(_with_terminal)?", column) for column in columns)
+    return sorted({float(each[1]) for each in found if each})
 
 
 def _has_texts(data: PlannedQuestions) -> bool:

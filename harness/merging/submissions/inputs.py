@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prmcal.db.run_folder import RECORD_FILE, artifact_folder, artifacts_root
+from prmcal.db.run_folder import RECORD_FILE, artifacts_root
 from prmcal.errors import RunError
 from prmcal.harness.bundles import About, bundled, check_unpacked, unpack
+from prmcal.harness.bundles.contents import intact_manifests
 from prmcal.harness.bundles.format import SUBMISSION_FILE
 from prmcal.harness.merging.submissions.contents import check_files, listed_files
 from prmcal.harness.merging.submissions.folder import (
@@ -24,7 +25,7 @@ from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.scheduling.failures import failed_cells, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import MANIFEST_FILE, Store
+from prmcal.harness.storage.store import Store, storage_errors
 
 __all__ = ["Given", "merged_submissions", "read_inputs"]
 
@@ -133,7 +134,7 @@ def _of_run(path: Path, scratch: Path) -> Submitted:
     folder = RunFolder(path)
     folder.record()
     plan, store = existing_plan(folder), Store(path)
-    there = store.manifests((ref for cell in plan.cells for ref in cell.job.refs), verify=False)
+    there = intact_manifests(store, (ref for cell in plan.cells for ref in cell.job.refs))
     failed = failed_cells(plan, read_failures(path))
     cells = [
         cell.cell_id
@@ -143,16 +144,18 @@ def _of_run(path: Path, scratch: Path) -> Submitted:
     if not cells:
         raise RunError(f"{path} has no finished cell yet. `prmcal status {path}` shows its progress.")
     made = bundled(path, cells, About(), texts=True, models=True)
-    scratch.mkdir(parents=True)
     root = artifacts_root(Path()).as_posix() + "/"
     artifacts: dict[ArtifactRef, dict[str, Path | bytes]] = {}
-    for name, content in made.entries.items():
-        if name.startswith(root):
-            kind, key, file = name.removeprefix(root).split("/", 2)
-            artifacts.setdefault(ArtifactRef(kind, key), {})[file] = content
-        else:
-            target = scratch / name
-            target.write_bytes(content) if isinstance(content, bytes) else shutil.copyfile(content, target)
+    with storage_errors(scratch):
+        scratch.mkdir(parents=True)
+        for name, content in made.entries.items():
+            if name.startswith(root):
+                kind, key, file = name.removeprefix(root).split("/", 2)
+                artifacts.setdefault(ArtifactRef(kind, key), {})[file] = content
+            elif isinstance(content, bytes):
+                (scratch / name).write_bytes(content)
+            else:
+                shutil.copyfile(content, scratch / name)
     return read_submitted(scratch, artifacts.__getitem__, str(path))
 
 
@@ -161,7 +164,11 @@ def _folder_files(directory: Path) -> FilesOf:
 
 
 def _artifact_files(directory: Path, ref: ArtifactRef) -> Mapping[str, Path | bytes]:
-    folder = artifact_folder(directory, ref.kind, ref.key)
-    if not (folder / MANIFEST_FILE).is_file():
-        raise RunError(f"The artifact {folder} is missing. Merge the submissions again that it came with.")
+    store = Store(directory)
+    folder = store.folder(ref.kind, ref.key)
+    if store.manifest(ref.kind, ref.key, verify=False) is None:
+        raise RunError(
+            f"The artifact {folder} is {'damaged' if folder.exists() else 'missing'}. Merge the submissions again that "
+            f"it came with: prmcal merge {directory} DIR_OR_BUNDLE"
+        )
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}

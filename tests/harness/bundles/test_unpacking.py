@@ -192,7 +192,7 @@ def test_a_later_format_says_to_update(bundle: Path, tmp_path: Path) -> None:
         (lambda text: text.replace('"note":"First try."', '"note":5'), "cannot be read"),
         (
             lambda text: text.replace('"note":"First try."', f'"note":"{"x" * 20_000}"'),
-            "note in .* is too long",
+            "The note is too long: it has 20,000 characters",
         ),
         (
             lambda text: text.replace('"models":false', '"models":false,"more":1'),
@@ -261,7 +261,7 @@ def other_manifest(entries: Entries) -> None:
         (lambda entries: entries.pop("run.json"), "lacks the file run.json"),
         (lambda entries: entries.pop("plan.json"), "lacks the file plan.json"),
         (lambda entries: entries.update({"plan.json": b"[" * 100_000}), "damaged"),
-        (lambda entries: entries.update({"failures.json": b"{"}), "is not JSON"),
+        (lambda entries: entries.update({"failures.json": b"{"}), "Invalid JSON"),
         (lambda entries: entries.update({"artifacts/fit/x/model.pkl": b"x"}), "of a kind that no run writes"),
         (lambda entries: entries.update({"artifacts/fit/x/a.json": b"{}"}), "that its plan does not need"),
         (lambda entries: entries.update({"results.json": b"{}"}), "that its plan does not need"),

@@ -134,9 +134,26 @@ def test_a_missing_or_altered_artifact_behind_a_cell_is_told(run: Path, tmp_path
     with pytest.raises(RunError, match=r"is damaged\. Run the grid again"):
         write_bundle(run, None, tmp_path / "bundle", ABOUT)
     shutil.rmtree(table.parent)
-    with pytest.raises(RunError, match=r"absent or damaged\. Run the grid again"):
+    with pytest.raises(RunError, match=r"is absent\. Run the grid again"):
         write_bundle(run, None, tmp_path / "bundle", ABOUT)
     assert not [path for path in tmp_path.iterdir() if path != run]
+
+
+def test_a_damaged_result_is_told_and_its_cell_is_not_left_out(run: Path, tmp_path: Path) -> None:
+    table = next(run.glob("artifacts/calibration_metrics/*/results.parquet"))
+    os.truncate(table, 100)
+    with pytest.raises(RunError, match=rf"{table.parent} is damaged\. Run the grid again .*`prmcal run`"):
+        write_bundle(run, None, tmp_path / "bundle", ABOUT)
+    assert not [path for path in tmp_path.iterdir() if path != run]
+
+
+def test_a_bundle_takes_the_place_of_a_file_only(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    told = prmcal("submit", finished, "--out", pipe)
+    assert told.returncode == 2 and not told.stdout
+    assert f"{pipe} exists and is not a file. Nothing was changed." in " ".join(told.stderr.split())
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
 def test_a_run_of_an_earlier_version_is_refused(run: Path, tmp_path: Path) -> None:

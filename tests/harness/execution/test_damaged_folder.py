@@ -63,6 +63,22 @@ def test_a_folder_without_its_record_can_be_used_again(tmp_path: Path) -> None:
     RunFolder(tmp_path).claim("small")
 
 
+def test_a_file_in_the_place_of_a_folder_is_told_and_not_called_damaged(tmp_path: Path) -> None:
+    bundle = tmp_path / "ada.prmcal"
+    bundle.touch()
+    told = rf"ada\.prmcal is a file, .* prmcal merge FOLDER {bundle}$"
+    for ask in (RunFolder(bundle).record, RunFolder(bundle).results):
+        with pytest.raises(RunError, match=told):
+            ask()
+    with pytest.raises(RunError, match=r"No grid was run in .*ada\.prmcal/inside\. Start one"):
+        RunFolder(bundle / "inside").record()
+    with (
+        pytest.raises(RunError, match=r"ada\.prmcal is a file\. Choose a new folder"),
+        RunFolder(bundle).lock(),
+    ):
+        pass
+
+
 def test_a_recorded_grid_that_is_none_is_refused(tmp_path: Path) -> None:
     RunFolder(tmp_path).write_record(RunRecord(**{**RECORD, "plugin_files": []}))
     with pytest.raises(GridError, match=r"The grid in .*run\.json: the key 'prms' is missing"):

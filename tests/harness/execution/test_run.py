@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from prmcal.db.connection import engine_for
 from prmcal.harness.cli.exit_codes import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments
@@ -75,6 +76,14 @@ def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finishe
 def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     _, out = finished
     before = exported(out)
+    for database in (out / "results.duckdb", out / "leaderboard.duckdb"):
+        with engine_for(database).begin() as connection:
+            connection.exec_driver_sql("UPDATE schema_version SET version = 99")
+    newer = (out / "leaderboard.duckdb").read_bytes()
+    refused = prmcal("rebuild", out)
+    assert refused.returncode == 2 and "newer version of prmcal" in " ".join(refused.stderr.split())
+    assert (out / "leaderboard.duckdb").read_bytes() == newer
+    (out / "leaderboard.duckdb").unlink()
     (out / "results.duckdb").write_bytes(b"not a database")
     rebuilt = prmcal("rebuild", out)
     assert rebuilt.returncode == 0, rebuilt.stderr

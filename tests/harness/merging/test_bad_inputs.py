@@ -72,6 +72,17 @@ def test_an_altered_unpacked_bundle_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_file_is_no_place_for_a_leaderboard(prmcal: Prmcal, bundle: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out in (file, file / "below"):
+        told = prmcal("merge", out, bundle)
+        message = " ".join(told.stderr.split())
+        assert (told.returncode, told.stdout) == (2, "")
+        assert f"{file} is a file. Give a new folder or a merged leaderboard as OUT." in message
+    assert file.read_text() == "mine"
+
+
 def test_what_is_no_submission_is_refused(prmcal: Prmcal, bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for wrong in (tmp_path / "empty", tmp_path / "absent"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from prmcal.errors import StorageError
 from prmcal.harness.storage import store as store_module
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest, Store
+from prmcal.harness.storage.store import Manifest, Store, write_atomically
 
 FIGURES = {"seconds": 1.5, "samples": 3}
 
@@ -73,9 +74,34 @@ def test_leftovers_of_a_killed_worker_are_removed(tmp_path: Path) -> None:
     leftover = tmp_path / "artifacts" / "rollout" / ".k9-abc"
     leftover.mkdir()
     (leftover / "half.parquet").write_bytes(b"1")
+    own, other = tmp_path / ".failures.json.123", tmp_path / ".answers.json.123"
+    own.touch()
+    other.touch()
     store.remove_leftovers()
-    assert not leftover.exists()
+    assert not leftover.exists() and not own.exists() and other.exists()
     assert store.manifest("rollout", "k") is not None
+
+
+def test_a_full_disk_leaves_a_text_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str, encoding: str) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "run.json"
+    write_atomically(file, "before")
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StorageError, match="is full"):
+        write_atomically(file, "after")
+    assert file.read_text() == "before" and list(tmp_path.iterdir()) == [file]
+
+
+def test_what_is_not_a_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        with pytest.raises(StorageError, match=rf"{place} exists and is not a file\. Nothing was changed"):
+            write_atomically(place, "text")
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
 @pytest.mark.parametrize("fast", [0.0, 1e9])

@@ -1,0 +1,67 @@
+"""The folder of a run: a lock that cannot be written, and databases of a newer version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prmcal.db.connection import engine_for
+from prmcal.db.writer import Writer
+from prmcal.errors import DatabaseVersionError, RunError
+from prmcal.harness.storage.folder import RunFolder
+from tests.conftest import environment
+
+# The largest file of the process has no byte, so that the lock can be created and not be written. Python ignores the
+# signal of the limit.
+_LOCKED = """
+import resource, sys
+from pathlib import Path
+from prmcal.errors import StorageError
+from prmcal.harness.storage.folder import RunFolder
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    with RunFolder(Path(sys.argv[1])).lock():
+        print("locked")
+except StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_lock_that_cannot_be_written_is_one_error_and_leaves_no_folder(tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    command = [sys.executable, "-c", _LOCKED, str(out)]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert told.stdout.startswith(f"{out} cannot be written (File too large)."), told.stderr
+    assert out.exists() == there
+    with RunFolder(out).lock():
+        assert (out / "run.lock").read_text() == f"{os.getpid()}\n"
+        with (
+            pytest.raises(RunError, match=rf"locked by another run \(process {os.getpid()}\)"),
+            RunFolder(out).lock(),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("name", ["results.duckdb", "leaderboard.duckdb"])
+def test_only_a_newer_database_is_refused(tmp_path: Path, name: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.refuse_newer()
+    Writer(folder.database).publish()
+    folder.refuse_newer()
+    for version in (4, 99):
+        with engine_for(tmp_path / name).begin() as connection:
+            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+        if version == 4:
+            folder.refuse_newer()
+    with pytest.raises(DatabaseVersionError, match=rf"{name} was written by a newer version of prmcal"):
+        folder.refuse_newer()
+    (tmp_path / name).write_bytes(b"not a database")
+    folder.refuse_newer()
