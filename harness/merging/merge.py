@@ -170,7 +170,7 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     new_cells, same_cells = _count_cells(union, own, added)
     return MergeSummary(
         added=tuple(added.values()),
-        known=tuple(own[each] for each in again),
+        known=tuple(own[each.submission_id] for each in given.submissions if each.submission_id in own),
         verifications=new_records,
         union=union,
         new_cells=new_cells,

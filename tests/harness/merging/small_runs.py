@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.commands.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import run_grid
@@ -80,6 +81,6 @@ def leaderboards(directory: Path) -> dict[str, str]:
 
 
 MERGED_ONLY = {
-    *("variant", "tier", "verified_by", "verified_at", "outdated", "submissions"),
+    *PROVENANCE,
     "fit_seconds",  # the mean of the shortest times, which are those of several machines
 }
