@@ -4,6 +4,7 @@ choice     the cells and columns that the reader asks for
 board      cells as a table of the terminal
 ranking    the overview as text of the terminal
 entries    the league as text of the terminal
+provenance what is said below a table of rows that are not current, or that a verification found wrong
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from prmcal.harness.commands.results.leaderboard.choice import (
     only,
 )
 from prmcal.harness.commands.results.leaderboard.entries import league_text
+from prmcal.harness.commands.results.leaderboard.provenance import provenance_notes
 from prmcal.harness.commands.results.leaderboard.ranking import overview_text
 from prmcal.harness.storage.place import Place, results_of
 
@@ -43,12 +45,6 @@ __all__ = ["TABLES", "render_leaderboard"]
 TABLES = ("overview", *LEADERBOARDS, "costs")
 _COSTS_LEGEND = (
     f"Costs per question / over all questions. {SECONDS_LEGEND} Costs that are not known are empty."
-)
-
-
-_SEEDS_NOTE = (
-    "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
-    "seeds, which `prmcal show CELL` and --format csv have."
 )
 
 
@@ -122,8 +118,7 @@ def render_leaderboard(
         )
     shown = metrics if columns else LEADERBOARDS[name].main_metrics
     found = readable_leaderboard(frame, name, described, shown)
-    if "seeds" in frame:
-        found = replace(found, notes=(*found.notes, _SEEDS_NOTE.format(int(frame["seeds"].notna().sum()))))
+    found = replace(found, notes=(*found.notes, *provenance_notes(frame)))
     return board_text(found, leaderboard_legend(MARKS), columns=columns, width=width)
 
 
