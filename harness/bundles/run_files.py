@@ -19,7 +19,8 @@ from prmcal.harness.jobs.job import Labels
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.storage.folder import RunFolder, one_problem
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.json_data import one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
 from prmcal.registry.excerpts import shown
 from prmcal.registry.reading import reading

@@ -22,7 +22,7 @@ from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
 from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.folder import check_text, one_problem
+from prmcal.harness.storage.json_data import check_text, one_problem
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.contracts.data import Question

@@ -55,17 +55,18 @@ def orphans(subject: Subject) -> list[ArtifactRef]:
         shard.ref
         for shard in subject.plan.shards()
         if shard.ref in subject.manifests
-        and not (_is_here(subject, shard) and subject.failed.isdisjoint(_inputs(shard)))
+        and not (_is_here(subject, shard) and subject.failed.isdisjoint(ref.key for ref in _inputs(shard)))
     ]
 
 
-def _inputs(shard: Shard[Parameters]) -> set[str]:
-    return {ref.key for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"}
-
-
 def _is_here(subject: Subject, shard: Shard[Parameters]) -> bool:
-    needed = (shard.ref, *(ref for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"))
+    needed = (shard.ref, *_inputs(shard))
     return all(ref in subject.manifests for ref in needed if ref.kind != "fit" or is_recomputed(shard))
+
+
+def _inputs(shard: Shard[Parameters]) -> list[ArtifactRef]:
+    """Return what a shard reads. Hidden states are never submitted."""
+    return [ref for refs in shard.inputs.values() for ref in refs if ref.kind != "hidden"]
 
 
 def strategy_of(shard: Shard[Parameters]) -> str:
