@@ -6,7 +6,8 @@
     artifacts       the artifacts of all submissions, each once
     conflicts       how contents differ that contradict each other
     outdated        versions that are no longer current
-    provenance      rows of the database about submissions, verifications and seeds
+    provenance      rows of the database about submissions and verifications
+    seeds           cells that are equal in all but the seed
     recording       the database of a merged leaderboard
     merge           the whole way
     sharing         merging with a leaderboard in a server

@@ -10,6 +10,7 @@ from typing import Any
 from prmcal.harness.merging.submissions.conditions import (
     OF_METRICS,
     conditions_of,
+    fit_conditions_of,
     flat,
     further_conditions_of,
 )
@@ -77,7 +78,10 @@ def _plans(directory: Path) -> Iterable[tuple[RunRecord, Plan]]:
 
 
 def _of_plan(record: RunRecord, plan: Plan) -> Iterator[tuple[str, Any]]:
-    conditions = {**conditions_of(record, plan), **further_conditions_of(record)}
+    parts = [*conditions_of(record, plan).values(), *further_conditions_of(record).values()]
+    conditions: dict[str, Any] = {}
+    for part in (*parts, fit_conditions_of(record, plan)):
+        conditions |= part
     yield from ((name, value) for name, value in conditions.items() if not name.startswith(OF_METRICS))
     for kind, plugins in plan.plugins.items():
         for plugin in plugins:

@@ -9,7 +9,8 @@ from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables.base import Base
 from prmcal.harness.execution.rebuild import note_failures
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.merging.provenance import cell_columns, run_rows, seed_spreads, submission_rows
+from prmcal.harness.merging.provenance import cell_columns, run_rows, submission_rows
+from prmcal.harness.merging.seeds import seed_spreads
 from prmcal.harness.merging.submissions.folder import GRID_NAME, incoming
 from prmcal.harness.merging.submissions.verifications import Recorded
 from prmcal.harness.merging.union import Union

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from prmcal.db.metrics import Leaderboard
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.naming.catalogue import Catalogue
-from prmcal.harness.merging.naming.namespaces import Names, Namespace
+from prmcal.harness.merging.naming.merged_names import Names
+from prmcal.harness.merging.naming.namespaces import Namespace
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, Plan
@@ -30,10 +32,11 @@ class MergedCell:
         Its id by the names in the grids.
     variant : str
         What tells it apart from other cells with this id; empty if nothing does.
-    namespace : int
-        The place of its namespace.
+    namespace : Namespace
+    in_conflict : bool
+        Whether it contradicts another cell.
     without_namespace : str
-        Its id without what tells namespaces apart.
+        Its id without what tells namespaces and conflicts apart.
     done : list of Submitted
         The submissions that have its result, in their order.
     """
@@ -41,7 +44,8 @@ class MergedCell:
     cell: Cell
     base_id: str
     variant: str
-    namespace: int
+    namespace: Namespace
+    in_conflict: bool
     without_namespace: str
     done: list[Submitted] = field(default_factory=list)
 
@@ -57,7 +61,10 @@ class Union:
         By their ids in the plan.
     submissions : tuple of Submitted
         In their order.
-    namespaces : tuple of Namespace
+    namespaces : mapping of str to sequence of Namespace
+        Those of each leaderboard.
+    base_names : mapping of (str, str) to str
+        The names of plugins in the grids, by their kinds and their names on the leaderboard.
     conflicts : frozenset of ArtifactRef
         The artifacts of which submissions have contents that contradict each other.
     failures : mapping of str to Failure
@@ -69,7 +76,8 @@ class Union:
     plan: Plan
     cells: Mapping[str, MergedCell]
     submissions: tuple[Submitted, ...]
-    namespaces: tuple[Namespace, ...]
+    namespaces: Mapping[Leaderboard, Sequence[Namespace]]
+    base_names: Mapping[tuple[str, str], str]
     conflicts: frozenset[ArtifactRef]
     failures: Mapping[str, Failure]
     own: Mapping[str, Mapping[str, Cell]]
@@ -95,7 +103,7 @@ class _Builder:
     def __init__(self, submissions: tuple[Submitted, ...]) -> None:
         self.submissions = submissions
         self.conflicts = conflicts_of(submissions)
-        self.names = Names(submissions)
+        self.names = Names(submissions, self.conflicts)
         self.jobs: dict[tuple[str, Labels], Job[Parameters]] = {}
         self.labels: dict[str, Labels] = {}
         self.cells: dict[str, MergedCell] = {}
@@ -104,7 +112,8 @@ class _Builder:
     def union(self) -> Union:
         for submission in self.submissions:
             self._add(submission)
-        catalogue = Catalogue(self.submissions, self.names)
+        llms = {job.labels.llm for job in self.jobs.values()}
+        catalogue = Catalogue(self.submissions, self.names, llms)
         jobs = tuple(sorted(self.jobs.values(), key=_JobPlace(self.jobs.values(), catalogue)))
         cells = sorted(self.cells.values(), key=lambda each: _cell_place(each.cell, catalogue))
         plan = Plan(
@@ -119,22 +128,27 @@ class _Builder:
             plan,
             {each.cell.cell_id: each for each in cells},
             self.submissions,
-            tuple(self.names.namespaces),
+            self.names.namespaces,
+            catalogue.base_names,
             self.conflicts,
             self._failures(),
             self.own,
         )
 
     def _add(self, submission: Submitted) -> None:
-        jobs: dict[int, Job[Parameters]] = {}
-        for job in submission.plan.jobs:
-            jobs[id(job)] = self._job(submission, job, jobs)
-        for cell in submission.plan.cells:
+        named = [(cell, self.names.cell(submission, cell)) for cell in submission.plan.cells]
+        new = [cell for cell, mine in named if mine.cell_id not in self.cells]
+        jobs: dict[tuple[int, Leaderboard], Job[Parameters]] = {}
+        for job, leaderboards in _wanted(submission.plan, new):
+            for each in leaderboards:
+                jobs[id(job), each] = self._job(submission, job, each, jobs)
+        for cell, mine in named:
             if submission.is_done(cell) or submission.has_failed(cell):
-                mine = replace(self.names.cell(submission, cell), job=jobs[id(cell.job)])
-                merged = self.cells.setdefault(mine.cell_id, self._merged(submission, cell, mine))
+                if mine.cell_id not in self.cells:
+                    job = jobs[id(cell.job), cell.leaderboard]
+                    self.cells[mine.cell_id] = self._merged(submission, cell, replace(mine, job=job))
                 if submission.is_done(cell):
-                    merged.done.append(submission)
+                    self.cells[mine.cell_id].done.append(submission)
                 self.own[submission.submission_id][mine.cell_id] = cell
 
     def _merged(self, submission: Submitted, cell: Cell, mine: Cell) -> MergedCell:
@@ -142,15 +156,20 @@ class _Builder:
             mine,
             cell.cell_id,
             self.names.variant(submission, cell),
-            self.names.number(submission),
+            self.names.namespace(submission, cell.leaderboard),
+            bool(self.names.conflict(submission, cell.job)),
             self.names.cell_without_namespace(submission, cell).cell_id,
         )
 
     def _job(
-        self, submission: Submitted, job: Job[Parameters], added: Mapping[int, Job[Parameters]]
+        self,
+        submission: Submitted,
+        job: Job[Parameters],
+        leaderboard: Leaderboard,
+        added: Mapping[tuple[int, Leaderboard], Job[Parameters]],
     ) -> Job[Parameters]:
         """Return a job with the names and the addresses of the merged leaderboard, the same one for equal jobs."""
-        labels = self.names.labels(submission, job.labels)
+        labels = self.names.labels(submission, job, leaderboard)
         shards = tuple(self._shard(submission, shard) for shard in job.shards)
         key = job.key
         if any(mine is not theirs for mine, theirs in zip(shards, job.shards, strict=True)):
@@ -159,7 +178,7 @@ class _Builder:
             # The job has several names. In the database, each of them has a job of its own.
             key = content_key({"job": key, "names": str(labels)})
         if (key, labels) not in self.jobs:
-            inputs = tuple(added[id(source)] for source in job.inputs)
+            inputs = tuple(added[id(source), leaderboard] for source in job.inputs)
             self.jobs[key, labels] = Job(key, labels, shards, inputs)
         return self.jobs[key, labels]
 
@@ -188,6 +207,25 @@ class _Builder:
                 if key not in done:
                     found.setdefault(key, failure)
         return found
+
+
+def _wanted(plan: Plan, cells: Iterable[Cell]) -> Iterable[tuple[Job[Parameters], Iterable[Leaderboard]]]:
+    """Return the jobs behind cells in their order, each with the leaderboards that need it.
+
+    Jobs that are behind no cell at all, such as curves, describe the pool, so the scaling leaderboard needs them. Jobs
+    that are only behind other cells are left out.
+    """
+    of_cells: dict[int, dict[Leaderboard, None]] = {}
+    for cell in cells:
+        of_cells.setdefault(id(cell.job), {})[cell.leaderboard] = None
+    behind_cells = {id(cell.job) for cell in plan.cells}
+    for job in reversed(plan.jobs):
+        if id(job) not in behind_cells:
+            of_cells.setdefault(id(job), {})["scaling"] = None
+        for source in job.inputs:
+            of_cells.setdefault(id(source), {}).update(of_cells.get(id(job), {}))
+            behind_cells.add(id(source))
+    return [(job, of_cells[id(job)]) for job in plan.jobs if of_cells.get(id(job))]
 
 
 class _JobPlace:

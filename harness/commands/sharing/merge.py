@@ -12,8 +12,10 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.merging.conflicts import Conflict
 from prmcal.harness.merging.merge import MergeSummary, merge
+from prmcal.harness.merging.seeds import replicates_in
 from prmcal.harness.merging.sharing import Shared, share
 from prmcal.harness.merging.submissions.submitted import Submitted
+from prmcal.harness.merging.union import Union
 from prmcal.harness.terminal.prose import wrapped
 
 __all__ = ["merge_into", "summary_text"]
@@ -104,13 +106,13 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
         f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others. Artifacts: {summary.artifacts:,} "
         f"added, {summary.same_artifacts:,} there already."
     )
-    words = [each.variant for each in union.cells.values() if each.variant]
-    contradicting = sum("conflict " in each for each in words)
-    seeds = sum("seed " in each and "conflict " not in each for each in words)
+    seeds = {each.cell.cell_id for cells in replicates_in(union) for each in cells}
+    variants = [each for name, each in union.cells.items() if each.variant and name not in seeds]
+    contradicting = sum(each.in_conflict for each in variants)
     submissions = counted(len(union.submissions), "submission")
     yield (
         f"The leaderboard has {counted(len(union.cells), 'cell')} from {submissions}: "
-        f"{seeds:,} with several seeds, {len(words) - seeds - contradicting:,} of other versions or conditions, "
+        f"{len(seeds):,} with several seeds, {len(variants) - contradicting:,} of other versions or conditions, "
         f"{contradicting:,} in conflict."
     )
 
@@ -122,13 +124,22 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
     yield ""
     yield (
         f"Conflict: {counted(count, 'artifact')} with equal {'key' if count == 1 else 'keys'} and different content. "
-        "Both results stay; the LLMs of the later ones have the submission in their names."
+        f"Both contents stay. {_behind_conflicts(summary.union)}"
     )
     for conflict in summary.conflicts[:_MOST_CONFLICTS]:
         yield f"  {_told(conflict)}"
     if count > _MOST_CONFLICTS:
         yield f"  and {count - _MOST_CONFLICTS:,} more."
     yield "Which one is right, a verification tells: prmcal verify BUNDLE"
+
+
+def _behind_conflicts(union: Union) -> str:
+    cells = sum(each.in_conflict for each in union.cells.values())
+    if not cells:
+        return "No finished cell was computed from the later ones."
+    return (
+        f"{counted(cells, 'cell')} computed from the later ones: the names of their LLMs have the submission."
+    )
 
 
 def _told(conflict: Conflict) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from prmcal.db.metrics import Metric
 from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Labels
-from prmcal.harness.merging.naming.namespaces import Names
+from prmcal.harness.merging.naming.merged_names import Names
 from prmcal.harness.merging.naming.order import merged_order
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.metrics import built_in_metrics, described_metrics
@@ -34,11 +34,20 @@ class Catalogue:
     submissions : sequence of Submitted
         In their order.
     names : Names
+    llms : collection of str
+        The names of the LLMs of all jobs. An LLM can have further names, which are not used.
+
+    Attributes
+    ----------
+    base_names : dict of (str, str) to str
+        The names of plugins in the grids, by their kinds and their names on the leaderboard.
     """
 
-    def __init__(self, submissions: Sequence[Submitted], names: Names) -> None:
+    def __init__(self, submissions: Sequence[Submitted], names: Names, llms: Collection[str]) -> None:
         self._submissions = submissions
         self._names = names
+        self._llms = llms
+        self.base_names: dict[tuple[str, str], str] = {}
         self._kinds = list(dict.fromkeys(kind for each in submissions for kind in each.plan.plugins))
         self._places: dict[tuple[str, str], int] = {}
         for kind in self._kinds:
@@ -46,6 +55,7 @@ class Catalogue:
             variants: dict[str, dict[str, None]] = {name: {} for name in order}
             for base, name, _ in self._named(kind):
                 variants.setdefault(base, {})[name] = None
+                self.base_names[kind, name] = base
             for name in (name for names in variants.values() for name in names):
                 self._places[kind, name] = len(self._places)
 
@@ -119,11 +129,13 @@ class Catalogue:
 
     def _named(self, kind: str) -> Iterator[tuple[str, str, PlannedPlugin]]:
         """Yield the plugins of a kind with their names in the grid and on the leaderboard, namespace by namespace."""
-        for submission in sorted(self._submissions, key=lambda each: (self._names.number(each), each.place)):
+        for submission in sorted(self._submissions, key=lambda each: (self._names.place(each), each.place)):
             # By their names, since the order of one submission does not count.
             for plugin in sorted(submission.plan.plugins.get(kind, ()), key=lambda plugin: plugin.name):
                 if kind != _DATASET:
-                    yield plugin.name, self._names.plugin(submission, kind, plugin.name), plugin
+                    names = list(self._names.plugins(submission, kind, plugin.name))
+                    used = [name for name in names if kind != "llm" or name in self._llms]
+                    yield from ((plugin.name, name, plugin) for name in used or names[:1])
                     continue
                 for data in submission.plan.datasets:
                     if data.name == plugin.name:

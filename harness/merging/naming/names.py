@@ -1,12 +1,13 @@
 """The names of plugins and data sets on a merged leaderboard.
 
-Two submissions may use one name for two things: two versions of a calibrator, or two selections of questions. Then each
-of them gets a name with what differs, such as ``temperature (version 2)`` or ``nano-math (60 questions)``.
+Two submissions may use one name for two things: two versions of a calibrator, a calibrator that is fitted to other
+data, or two selections of questions. Then each of them gets a name with what differs, such as ``temperature (version
+2)`` or ``nano-math (60 questions)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from prmcal.harness.jobs.job import Labels
 from prmcal.harness.merging.naming.differences import words_apart
 from prmcal.harness.merging.submissions.conditions import flat
 from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.planning.plan import Cell, PlannedQuestions
+from prmcal.harness.planning.plan import Cell, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import content_key
 
 __all__ = ["NAMED", "Words", "named", "words_of_variants"]
@@ -46,20 +47,20 @@ class Words:
     plugins: Mapping[tuple[str, str], str]
     datasets: Mapping[tuple[str, str], str]
 
-    def labels(self, labels: Labels, llm_words: str = "") -> Labels:
+    def labels(self, labels: Labels, *llm_words: str) -> Labels:
         """Return labels with the names of the merged leaderboard. `llm_words` also tell the LLM apart."""
         return replace(
             labels,
-            llm=labels.llm and named(labels.llm, self.plugins.get(("llm", labels.llm), ""), llm_words),
+            llm=labels.llm and named(labels.llm, self.plugins.get(("llm", labels.llm), ""), *llm_words),
             prm=labels.prm and self.plugin("prm", labels.prm),
             calibrator=labels.calibrator and self.plugin("calibrator", labels.calibrator),
             dataset=self.dataset(labels.dataset, labels.split),
         )
 
-    def cell(self, cell: Cell, llm_words: str = "") -> Cell:
+    def cell(self, cell: Cell, *llm_words: str) -> Cell:
         """Return a cell with the names of the merged leaderboard."""
         strategy = cell.strategy and self.plugin("strategy", cell.strategy)
-        return replace(cell, labels=self.labels(cell.labels, llm_words), strategy=strategy)
+        return replace(cell, labels=self.labels(cell.labels, *llm_words), strategy=strategy)
 
     def plugin(self, kind: str, name: str) -> str:
         """Return the name of a plugin."""
@@ -92,10 +93,14 @@ def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
         In their order.
     """
     plugins = _words(
-        (each.submission_id, (kind, plugin.name), plugin.identity, flat(plugin.identity))
-        for each in submissions
+        (
+            each.submission_id,
+            (kind, plugin.name),
+            {"plugin": plugin.identity, **fits},
+            {**flat(plugin.identity), **fits},
+        )
         for kind in NAMED
-        for plugin in each.plan.plugins.get(kind, ())
+        for each, plugin, fits in _plugins(submissions, kind)
     )
     datasets = _words(
         (each.submission_id, (data.name, data.split), _questions(data), _questions(data))
@@ -106,6 +111,21 @@ def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
         each.submission_id: Words(plugins.get(each.submission_id, {}), datasets.get(each.submission_id, {}))
         for each in submissions
     }
+
+
+def _plugins(
+    submissions: Sequence[Submitted], kind: str
+) -> Iterator[tuple[Submitted, PlannedPlugin, Mapping[str, Any]]]:
+    """Yield the plugins of a kind. Calibrators have the conditions of their fits that all submissions tell."""
+    having: dict[str, list[tuple[Submitted, PlannedPlugin]]] = {}
+    for each in submissions:
+        for plugin in each.plan.plugins.get(kind, ()):
+            having.setdefault(plugin.name, []).append((each, plugin))
+    for users in having.values():
+        known = set.intersection(*(set(each.fit_conditions) for each, _ in users))
+        for each, plugin in users:
+            fits = each.fit_conditions if kind == "calibrator" else {}
+            yield each, plugin, {name: value for name, value in fits.items() if name in known}
 
 
 def _questions(data: PlannedQuestions) -> dict[str, Any]:

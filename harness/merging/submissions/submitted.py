@@ -9,7 +9,12 @@ from typing import Any
 
 from prmcal.errors import BundleError
 from prmcal.harness.bundles import Submission, submission_of
-from prmcal.harness.merging.submissions.conditions import conditions_of, further_conditions_of
+from prmcal.harness.merging.submissions.conditions import (
+    ByLeaderboard,
+    conditions_of,
+    fit_conditions_of,
+    further_conditions_of,
+)
 from prmcal.harness.merging.submissions.contents import contents_of
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import read_plan
@@ -41,8 +46,10 @@ class Submitted:
         Why shards failed, by their keys.
     contents : mapping of ArtifactRef to str
         The digests of the contents of its artifacts; see :mod:`prmcal.harness.merging.submissions.contents`.
-    conditions, further : mapping of str to JSON data
-        See :mod:`prmcal.harness.merging.submissions.conditions`.
+    conditions, further : mapping of str to mapping of str to JSON data
+        The conditions of each leaderboard; see :mod:`prmcal.harness.merging.submissions.conditions`.
+    fit_conditions : mapping of str to JSON data
+        The conditions of its calibrators.
     orders : mapping of str to sequence of str
         The names of its plugins of each kind, in the order of its grid.
     files_of : callable
@@ -55,8 +62,9 @@ class Submitted:
     plan: Plan
     failures: Mapping[str, Failure]
     contents: Mapping[ArtifactRef, str]
-    conditions: Mapping[str, Any]
-    further: Mapping[str, Any]
+    conditions: ByLeaderboard
+    further: ByLeaderboard
+    fit_conditions: Mapping[str, Any]
     orders: Mapping[str, Sequence[str]]
     files_of: FilesOf = field(repr=False)
 
@@ -116,6 +124,7 @@ def read_submitted(folder: Path, files_of: FilesOf, where: str) -> Submitted:
             contents_of(submission),
             conditions_of(record, plan),
             further_conditions_of(record),
+            fit_conditions_of(record, plan),
             _orders(record, plan),
             files_of,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from prmcal.db.catalog import cells, history, leaderboard, seed_spreads
 from prmcal.db.run_folder import published_path
 from prmcal.harness.merging.merge import merge
+from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
@@ -74,8 +75,7 @@ def test_a_new_version_that_changes_nothing_for_the_arguments_is_current(tmp_pat
     fixed = run(
         tmp_path / "run", Part({"llms": [WEAK], "strategies": ["weighted best-of-n"], "league": False})
     )
-    plan = read_plan(fixed, RunFolder(fixed).record().grid)
-    assert plan is not None and plan.plugins["strategy"][0].identity["version"] == "1"
+    assert _plan(fixed).plugins["strategy"][0].identity["version"] == "1"
     merge(tmp_path / "out", [fixed])
     board = leaderboard(published_path(tmp_path / "out"), "scaling")
     assert len(board) and board["outdated"].isna().all()
@@ -104,6 +104,48 @@ def test_other_conditions_and_other_questions_are_told_by_name(
     assert not board.duplicated(["dataset", "llm", "prm", "calibrator", "strategy", "target", "level"]).any()
 
 
+SMALL_SHARDS = {"shards": {"questions": 20, "trajectories": 2}}
+"""With these, runs with pools of different sizes share the trajectories of the smaller one."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "calibration", "scaling", "calibrators"),
+    [
+        (
+            {"scaling": {**GRID["scaling"], "samples": 6}},
+            ["weak"],
+            ["weak (samples 4)", "weak (samples 6)"],
+            3,
+        ),
+        (
+            {"measurement": {**GRID["measurement"], "bins": 5}},
+            ["weak (bins 10)", "weak (bins 5)"],
+            ["weak"],
+            3,
+        ),
+        ({"calibration": {**GRID["calibration"], "trajectories": 1}}, ["weak"], ["weak"], 6),
+        ({"seed": 4}, ["weak (seed 3)", "weak (seed 4)"], ["weak (seed 3)", "weak (seed 4)"], 3),
+    ],
+)
+def test_what_differs_is_told_only_of_the_rows_that_it_changes(
+    tmp_path: Path,
+    changes: Mapping[str, Any],
+    calibration: Sequence[str],
+    scaling: Sequence[str],
+    calibrators: int,
+) -> None:
+    common = {"llms": [WEAK], **SMALL_SHARDS}
+    inputs = [run(tmp_path / "a", Part(common)), run(tmp_path / "b", Part({**common, **changes}))]
+    merge(tmp_path / "out", inputs)
+    path = published_path(tmp_path / "out")
+    assert list(leaderboard(path, "calibration")["llm"].unique()) == calibration
+    assert list(leaderboard(path, "scaling")["llm"].unique()) == scaling
+    assert leaderboard(path, "calibration")["calibrator"].nunique() == calibrators
+    # The same result is one row, whatever else differs between the runs.
+    keys = [{cell.job.key for cell in _plan(each).cells} for each in inputs]
+    assert len(cells(path)) == len(keys[0] | keys[1])
+
+
 def test_results_that_contradict_each_other_both_stay(
     prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -122,12 +164,28 @@ def test_results_that_contradict_each_other_both_stay(
     assert "differs" not in prmcal("rebuild", tmp_path / "out").stderr
 
 
+def test_a_conflict_between_runs_of_other_conditions_is_marked(
+    prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
+) -> None:
+    other = run(tmp_path / "other", Part({"llms": [WEAK], "measurement": {**GRID["measurement"], "bins": 5}}))
+    altered = with_other_rewards(other, tmp_path / "altered", 3, -0.25)
+    told = " ".join(prmcal("merge", tmp_path / "out", altered, parts["llm"]).stdout.split())
+    board = cells(published_path(tmp_path / "out"))
+    contradicting = board[board["variant"].str.contains("conflict")]
+    assert 0 < len(contradicting) < len(board)
+    assert f"{len(contradicting)} in conflict." in told
+    assert f"{len(contradicting)} cells computed from the later ones" in told
+    # Rows that do not read the altered rewards have no conflict, in the same submission.
+    assert set(contradicting["prm"].dropna()) == {"verifier"}
+    assert not board.loc[board["strategy"] == "pass@1", "variant"].str.contains("conflict").any()
+    merge(tmp_path / "other order", [parts["llm"], altered])
+    assert leaderboards(tmp_path / "out") == leaderboards(tmp_path / "other order")
+
+
 def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path:
     """Copy a run as if an earlier version of a plugin had computed it, with other keys of the jobs behind it."""
     shutil.copytree(run, out)
-    record = RunFolder(out).record()
-    plan = read_plan(out, record.grid)
-    assert plan is not None
+    plan = _plan(out)
     text = (out / "plan.json").read_text()
     behind = [job for job in plan.jobs if job.labels.calibrator == plugin]
     for job in {job.key: job for job in behind}.values():
@@ -140,6 +198,12 @@ def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path
     entry["identity"]["version"] = version
     (out / "plan.json").write_text(json.dumps(content))
     return out
+
+
+def _plan(run: Path) -> Plan:
+    plan = read_plan(run, RunFolder(run).record().grid)
+    assert plan is not None
+    return plan
 
 
 def _other(key: str) -> str:
