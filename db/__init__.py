@@ -13,6 +13,7 @@ cells         the identifiers of cells
 cell_names    their short numbers, and the cell that a reader means
 metrics       the metrics of the leaderboards: titles, directions, descriptions
 roles         the few plugins that need special treatment
+variants      plugins of a merged leaderboard with one name in the grids
 tiers         the cells that were verified at a tier
 tables        all tables, with descriptions
 migrations    from earlier layouts to the current one

@@ -41,9 +41,9 @@ def migrate(connection: sa.Connection, layout: int) -> None:
 
 
 def _steps() -> Mapping[int, Callable[[Operations], None]]:
-    from prmcal.db.migrations import layout_6
+    from prmcal.db.migrations import layout_6, layout_7
 
-    return {6: layout_6.upgrade}
+    return {6: layout_6.upgrade, 7: layout_7.upgrade}
 
 
 def _know_duckdb() -> None:

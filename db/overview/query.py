@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.standings import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
+from prmcal.db.variants import base_names, other_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,20 +49,24 @@ def overview(
     """
     with connection_of(source) as connection:
         cells, described = _cells(connection, tier), metrics(connection)
-        for name, values in (("llm", llm), ("prm", prm), ("dataset", dataset)):
+        others = other_names(connection)
+        if llm is not None:
+            cells = cells[_of_llms(cells, llm, others)]
+        for name, values in (("prm", prm), ("dataset", dataset)):
             if values is not None:
                 cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         baseline = next(iter(with_role(connection, "baseline")), None)
         results = _results(connection, calibration)
         compared = _comparisons(connection, calibration)
-        gains = read_gains(connection, calibration[PLACE])
+        gains = read_gains(connection, _scaling_places(cells, others))
         values = _question_values(connection, calibration)
         plugins = frame(
             connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "calibrator")
         )
         fits = _fit_seconds(connection, llm, prm)
         tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
+        bases = base_names(connection)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, results, compared, baseline, described)
     done = shown[shown["status"] == "done"]
@@ -83,6 +88,7 @@ def overview(
                 cut=None if name == baseline or base.empty else relative_cut(own, base),
                 errors=_errors(results, own),
                 gain=gains.by_calibrator.get(name),
+                outdated=bool(done.loc[done["calibrator"] == name, "outdated"].notna().all()),
                 fit_seconds=fits.get(name),
             )
         )
@@ -96,6 +102,8 @@ def overview(
         },
         counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
         running=status == "running",
+        outdated=int((cells["outdated"].notna() & (cells["status"] == "done")).sum()),
+        base_names=bases,
         llms=tuple(calibration["llm"].unique()),
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),
@@ -110,11 +118,37 @@ def overview(
 
 def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
     numbers = cell_numbers()
-    columns = [getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status")]
+    columns = [
+        getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status", "outdated")
+    ]
     query = sa.select(*columns, numbers.c.number).join(numbers, numbers.c.cell_id == Cell.cell_id)
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
     return frame(connection, query.order_by(numbers.c.number))
+
+
+def _of_llms(
+    cells: pd.DataFrame, names: Sequence[str], others: Mapping[str, Sequence[str]]
+) -> pd.Series[bool]:
+    """Return which cells are of LLMs with these names. Where a leaderboard does not have a name, its others count."""
+    kept = cells["llm"].isin(list(names))
+    for name in names:
+        having = cells.loc[cells["llm"] == name, "leaderboard"]
+        kept |= cells["llm"].isin(list(others.get(name, ()))) & ~cells["leaderboard"].isin(having)
+    return kept
+
+
+def _scaling_places(cells: pd.DataFrame, others: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the places on the scaling leaderboard that have calibration cells, under any name of their LLMs."""
+    calibration = cells[cells["leaderboard"] == "calibration"]
+    measured = set(calibration[PLACE].itertuples(index=False, name=None))
+    scaling = cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates()
+    return scaling.loc[
+        [
+            any((dataset, name, prm) in measured for name in (llm, *others.get(llm, ())))
+            for dataset, llm, prm in scaling.itertuples(index=False)
+        ]
+    ]
 
 
 def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:

@@ -91,6 +91,8 @@ class Standing:
         The other main metrics of the calibration leaderboard, averaged over places.
     gain : Gain or None
         What IAS achieves with its rewards; None if the grid has no such cell.
+    outdated : bool
+        Whether versions behind all of its cells are no longer current.
     fit_seconds : float or None
         Mean seconds of a fit; None if it was not fitted in this run.
     """
@@ -110,6 +112,7 @@ class Standing:
     cut: Quantity | None
     errors: Mapping[str, Quantity]
     gain: Gain | None
+    outdated: bool
     fit_seconds: float | None
 
 
@@ -127,6 +130,10 @@ class Overview:
         Number of cells of both leaderboards by status: done, failed, pending.
     running : bool
         Whether the run is in progress, so that all numbers are provisional.
+    outdated : int
+        Number of finished cells of both leaderboards with versions behind them that are no longer current.
+    base_names : mapping of (str, str) to str
+        The names in the grids of all variants, by their kinds and names; see :mod:`prmcal.db.variants`.
     llms, prms, datasets : tuple of str
         The names that the places consist of, in the order of the grid.
     baseline : str or None
@@ -138,9 +145,9 @@ class Overview:
     ranking : tuple of Standing
         The calibrators, the lowest mean rank first.
     cells : DataFrame
-        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number,
-        value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value
-        divided by that of the baseline at the same place).
+        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, outdated,
+        number, value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio
+        (value divided by that of the baseline at the same place).
     metrics : Metrics
         The metrics of the run.
     """
@@ -149,6 +156,8 @@ class Overview:
     questions: Mapping[str, int]
     counts: Mapping[str, int]
     running: bool
+    outdated: int
+    base_names: Mapping[tuple[str, str], str]
     llms: tuple[str, ...]
     prms: tuple[str, ...]
     datasets: tuple[str, ...]

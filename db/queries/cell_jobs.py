@@ -11,6 +11,7 @@ from prmcal.db.cell_names import cell_numbers
 from prmcal.db.queries.provenance import cell_row
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, Job, JobInput
+from prmcal.db.variants import other_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,8 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     """Return the jobs behind a cell of either leaderboard.
 
     A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
-    has no PRM or no calibrator, the first of the grid is used instead.
+    has no PRM or no calibrator, the first of the grid is used instead. On a merged leaderboard the LLM can have another
+    name there: see :func:`prmcal.db.variants.other_names`.
 
     Raises
     ------
@@ -115,12 +117,13 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
         return row
     named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
     numbers = cell_numbers()
+    llms = [row["llm"], *other_names(connection).get(row["llm"], ())]
     query = (
         sa.select(Cell.__table__)
         .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
+        .where(Cell.leaderboard == "calibration", Cell.llm.in_(llms), Cell.dataset == row["dataset"])
         .where(*named)
-        .order_by(numbers.c.number)
+        .order_by(Cell.llm != row["llm"], numbers.c.number)
         .limit(1)
     )
     found = connection.execute(query).mappings().one_or_none()

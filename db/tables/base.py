@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The layout. Raise it with every change of a table, and write the migration: see :mod:`prmcal.db.migrations`."""
 
 

@@ -71,6 +71,9 @@ class Plugin(Base):
     position: Mapped[int] = mapped_column(
         default=0, comment="Index in its list of the grid, from 0; rows are sorted by it"
     )
+    base_name: Mapped[str | None] = mapped_column(
+        comment="Name in the grids, which variants on a merged leaderboard share; null: name"
+    )
 
 
 class DescribedMetric(Base):

@@ -5,6 +5,7 @@ The command line, the dashboard, the site and the report all show these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
@@ -19,6 +20,7 @@ __all__ = [
     "Column",
     "Tile",
     "measured",
+    "named",
     "placed",
     "ranking_columns",
     "ranking_legend",
@@ -77,19 +79,29 @@ class Column:
 
 
 def measured(found: Overview) -> str:
-    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ..."."""
+    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ...".
+
+    Replicates and versions on a merged leaderboard count once: "1 LLM (2 variants)".
+    """
     sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
-    counts = [counted(len(found.llms), "LLM"), counted(len(found.prms), "PRM")]
-    text = (
-        f"{counted(len(found.ranking), 'calibrator')} at {counted(found.places, 'place')}: "
-        f"{' and '.join(counts)} on {counted(len(found.datasets), 'data set')} ({sets})."
-    )
+    calibrators = _variants(found, "calibrator", [each.calibrator for each in found.ranking], "calibrator")
+    llms, prms = _variants(found, "llm", found.llms, "LLM"), _variants(found, "prm", found.prms, "PRM")
+    datasets = _variants(found, "dataset", found.datasets, "data set")
+    text = f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} ({sets})."
     unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
     if unfinished:
         text += f" {counted(found.counts['done'], 'cell')} done, {', '.join(unfinished)}."
+    if found.outdated:
+        text += f" Outdated, with versions behind them that have changed since: {counted(found.outdated, 'cell')}."
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
+
+
+def _variants(found: Overview, kind: str, names: Sequence[str], word: str) -> str:
+    number = len({found.base_names.get((kind, name), name) for name in names})
+    told = counted(number, word)
+    return told if number == len(names) else f"{told} ({counted(len(names), 'variant')})"
 
 
 def tiles(found: Overview) -> tuple[Tile, ...]:
@@ -126,7 +138,7 @@ def _winner(found: Overview, best: Standing | None) -> Tile:
     )
     if shared:
         text += f". Not clearly better than {', '.join(shared)}"
-    return Tile(title, best.calibrator, text)
+    return Tile(title, named(best), text)
 
 
 def _saved(found: Overview, best: Standing | None) -> Tile:
@@ -176,7 +188,7 @@ def ranking_columns(found: Overview) -> tuple[Column, ...]:
             tuple(map(placed, rows)),
             1,
         ),
-        Column("Calibrator", "Name in the grid.", tuple(each.calibrator for each in rows), 1),
+        Column("Calibrator", "Name in the grid.", tuple(map(named, rows)), 1),
         Column(
             "Mean rank",
             f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
@@ -257,6 +269,11 @@ def placed(standing: Standing) -> str:
     """Return the rank of a calibrator, or the range of its plausible ranks."""
     low, high = standing.rank_low, standing.rank_high
     return f"{low}" if low == high else f"{low}-{high}"
+
+
+def named(standing: Standing) -> str:
+    """Return the name of a calibrator, with a mark if all of its cells are outdated."""
+    return f"{standing.calibrator}, outdated" if standing.outdated else standing.calibrator
 
 
 def _other_metrics() -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prmcal.db.tables import Cell as CellRow
+from prmcal.db.tables import Plugin
 from prmcal.db.tables.base import Base
 from prmcal.harness.execution.rebuild import note_failures
 from prmcal.harness.execution.recorder import Recorder
@@ -87,6 +88,7 @@ class _MergedRecorder(Recorder):
         super().__init__(folder, union.plan, store, record)
         self._columns = {name: cell_columns(union, each, recorded) for name, each in union.cells.items()}
         self._runs = run_rows(union)
+        self._base_names = union.base_names
         intact = {
             name for name, each in union.cells.items() if all(ref in done for ref in each.cell.job.refs)
         }
@@ -100,7 +102,12 @@ class _MergedRecorder(Recorder):
         return self._runs
 
     def description(self) -> list[Base]:
-        return [*super().description(), *self._further]
+        rows = super().description()
+        for row in rows:
+            if isinstance(row, Plugin):
+                base = self._base_names.get((row.kind, row.name), row.name)
+                row.base_name = None if base == row.name else base
+        return [*rows, *self._further]
 
     def cell_row(self, cell: Cell) -> CellRow:
         row = super().cell_row(cell)

@@ -41,7 +41,17 @@ def build(directory: Path) -> Writer:
     identity = {"version": "1", "weights": "hash-of-weak"}
     with writer.transaction() as transaction:
         transaction.record(
-            [Plugin(kind="llm", name=SEED_2, plugin="weak", identity=identity, arguments={}, position=2)]
+            [
+                Plugin(
+                    kind="llm",
+                    name=SEED_2,
+                    base_name="weak",
+                    plugin="weak",
+                    identity=identity,
+                    arguments={},
+                    position=2,
+                )
+            ]
         )
         transaction.record([Run(**run | {"run_id": "run-2"}), Run(**run | {"run_id": "run-3"})])
         transaction.record([Cell(**row | _provenance(row)) for row in cells])

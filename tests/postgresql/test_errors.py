@@ -17,7 +17,6 @@ from prmcal.db.postgresql.address import address_of
 from prmcal.db.postgresql.connection import connect
 from prmcal.db.postgresql.shared import writing
 from prmcal.db.reader import reading
-from prmcal.db.tables.base import SCHEMA_VERSION
 from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseError,
@@ -135,13 +134,13 @@ def test_an_earlier_layout_is_migrated_by_the_next_writer(
 
 def test_a_migration_that_fails_changes_nothing(url: sa.URL, monkeypatch: pytest.MonkeyPatch) -> None:
     execute(url, *_LAYOUT_5.read_text().split(";\n"))
-    whole = steps._steps()[SCHEMA_VERSION]
+    whole = steps._steps()[6]
 
     def half(operations: object) -> None:
         whole(operations)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "_steps", lambda: {SCHEMA_VERSION: half})
+    monkeypatch.setattr(steps, "_steps", lambda: {6: half})
     with pytest.raises(KeyboardInterrupt), writing(url, pytest.fail):
         pass
     with connect(url) as connection:

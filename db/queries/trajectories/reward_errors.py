@@ -56,7 +56,7 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
     errors = (
         sa.select(
             *group,
-            Reward.question_id,
+            *(getattr(Reward, name) for name in PREFIX),
             (Reward.reward - counts.c.success_rate).label("error"),
         )
         .select_from(score)
@@ -75,6 +75,8 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
             Reward.reward.is_not(None),
             counted(counts.c.terminal, *same_place),
         )
+        # On a merged leaderboard, two jobs of one place can have the same prefixes.
+        .distinct()
         .cte("errors")
     )
     # Compare with the same bounds as the metrics do: a rounded quotient could move errors on an edge to another bar.

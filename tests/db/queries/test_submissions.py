@@ -14,6 +14,7 @@ from prmcal.db import catalog
 from prmcal.db.html.table import leaderboard_table
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import published_path
+from prmcal.db.text.overview import measured, ranking_table
 from prmcal.db.text.provenance import renewal, verified_text
 from prmcal.db.tiers import TIERS
 from tests.db import factory, merged_factory
@@ -46,6 +47,18 @@ def test_a_cell_says_who_sent_and_who_verified_it(board: Path) -> None:
     assert (shared["tier"], shared["verified_by"]) == ("scored again", "Grace")
     assert shared["verified_at"] == "2026-03-04T05:06:07Z"
     assert set(rows.loc[rows["llm"] == merged_factory.SEED_2, "variant"]) == {"seed 2"}
+
+
+def test_the_overview_counts_an_llm_once_and_tells_what_is_outdated(board: Path) -> None:
+    told = measured(catalog.overview(board))
+    assert told.startswith("3 calibrators at 5 places: 2 LLMs (3 variants) and 1 PRM on 2 data sets")
+    assert "Outdated, with versions behind them that have changed since: 1 cell." in told
+    only = catalog.overview(board, llm=["strong"], dataset=["nano-aime"])
+    assert [(each.calibrator, each.outdated) for each in only.ranking] == [
+        ("temperature", True),
+        ("uncalibrated", False),
+    ]
+    assert ranking_table(only).rows[0][1] == "temperature, outdated"
 
 
 def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def test_a_folder_of_an_earlier_version_is_read_and_then_migrated(prmcal: Prmcal
     assert read.returncode == 0
     assert published_path(tmp_path).read_bytes() == before
     migrated, again = prmcal("migrate", tmp_path), prmcal("migrate", tmp_path)
-    assert "from layout 5 to 6" in migrated.stderr
-    assert "has the current layout (6) already" in again.stderr
+    assert "from layout 5 to 7" in migrated.stderr
+    assert "has the current layout (7) already" in again.stderr
     assert prmcal("leaderboard", tmp_path, "--table", "calibration", "--format", "csv").stdout == read.stdout
 
 

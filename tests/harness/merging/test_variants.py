@@ -12,8 +12,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prmcal.db.catalog import cells, history, leaderboard, seed_spreads
+from prmcal.db.catalog import (
+    calibration_cell,
+    cells,
+    history,
+    leaderboard,
+    overview,
+    reward_errors,
+    seed_spreads,
+)
 from prmcal.db.run_folder import published_path
+from prmcal.db.text.overview import measured
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
@@ -141,9 +150,29 @@ def test_what_differs_is_told_only_of_the_rows_that_it_changes(
     assert list(leaderboard(path, "calibration")["llm"].unique()) == calibration
     assert list(leaderboard(path, "scaling")["llm"].unique()) == scaling
     assert leaderboard(path, "calibration")["calibrator"].nunique() == calibrators
+    # Whatever the LLM is called on a leaderboard, all of them belong together.
+    found = overview(path)
+    assert found.places == 2 * len(calibration) and len(found.llms) == len(calibration)
+    assert "1 LLM " in measured(found) and "3 calibrators " in measured(found)
+    gains = {each.gain.places for each in found.ranking if each.gain is not None}
+    assert gains == {2 * len(scaling)}
+    for llm in {*calibration, *scaling}:
+        part = overview(path, llm=[llm])
+        assert all(each.gain is not None and each.gain.places % 2 == 0 for each in part.ranking)
+    for cell_id in leaderboard(path, "scaling")["cell_id"]:
+        assert calibration_cell(path, cell_id).startswith("calibration/")
     # The same result is one row, whatever else differs between the runs.
     keys = [{cell.job.key for cell in _plan(each).cells} for each in inputs]
     assert len(cells(path)) == len(keys[0] | keys[1])
+
+
+def test_prefixes_of_two_pools_are_counted_once(tmp_path: Path) -> None:
+    common = {"llms": [WEAK], **SMALL_SHARDS}
+    first = run(tmp_path / "a", Part({**common, "calibrators": ["uncalibrated", "temperature"]}))
+    larger = {"scaling": {**GRID["scaling"], "samples": 6}, "calibrators": ["uncalibrated", "isotonic"]}
+    merge(tmp_path / "out", [first, run(tmp_path / "b", Part({**common, **larger}))])
+    bars = reward_errors(published_path(tmp_path / "out"), 5)
+    pd.testing.assert_frame_equal(bars, reward_errors(published_path(first), 5))
 
 
 def test_results_that_contradict_each_other_both_stay(
