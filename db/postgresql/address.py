@@ -61,6 +61,12 @@ def address_of(text: str) -> sa.URL:
         url = sa.make_url(text).set(drivername="postgresql")
     except (ArgumentError, ValueError):
         raise DatabaseError(f"The address of the database cannot be read. {_FORM}") from None
+    secret = next((name for name in url.query if "password" in name and name != "password"), None)
+    if secret is not None:
+        raise DatabaseError(
+            f"Messages repeat an address, so it has no {secret}. Put it into a service file of PostgreSQL, and write "
+            "?service=NAME into the address."
+        )
     if "password" in url.query:
         last = url.normalized_query["password"][-1]
         url = url.difference_update_query(["password"]).set(password=last)

@@ -12,6 +12,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -68,6 +69,7 @@ def extract(bundle: Path, folder: Path) -> dict[str, BundledFile]:
         raise BundleError(f"{bundle} is a folder, not a bundle.")
     with (
         reading(f"{bundle} is not a bundle", _AGAIN, BundleError),
+        _keeping_interrupts(),
         bundle.open("rb") as original,
         zipfile.ZipFile(bundle) as archive,
     ):
@@ -93,6 +95,20 @@ def extract(bundle: Path, folder: Path) -> dict[str, BundledFile]:
         if original.read(1):
             raise ValueError("it goes on after its end")
     return found
+
+
+@contextmanager
+def _keeping_interrupts() -> Iterator[None]:
+    """Raise the interrupt instead of the error that closing the unfinished archive gave after it."""
+    try:
+        yield
+    except Exception as error:
+        found: BaseException | None = error
+        while found is not None:
+            if not isinstance(found, Exception):
+                raise found from None
+            found = found.__context__
+        raise
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from prmcal.harness.cli.options import (
     load_plugins,
     path_of,
 )
+from prmcal.harness.cli.signals import ending_cleanly
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
 
@@ -30,6 +31,7 @@ __all__: list[str] = []
 
 
 @app.command()
+@ending_cleanly()
 def submit(
     directory: RunArgument,
     out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.", parser=path_of)],
@@ -96,6 +98,7 @@ def submit(
 
 
 @app.command()
+@ending_cleanly()
 def verify(
     bundle: Annotated[
         Path,
@@ -196,6 +199,7 @@ def verify(
 
 
 @app.command()
+@ending_cleanly()
 def merge(
     out: Annotated[
         Path,
@@ -271,6 +275,7 @@ def diff(
 
 
 @app.command()
+@ending_cleanly()
 def publish(
     merged: Annotated[
         Path | None,

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from prmcal.db.reader import reading
 from prmcal.db.run_folder import LOCK_FILE, published_path
 from prmcal.db.tables import Submission, Verification
 from prmcal.errors import DatabaseError, RunError
+from prmcal.harness.bundles.format import SIGNATURE_FILE
 from prmcal.harness.bundles.unpacking import ABOUT_FILES
 from prmcal.harness.merging.artifacts import add_artifact, recover
 from prmcal.harness.merging.conflicts import Conflict, conflicts_in
@@ -153,8 +154,11 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     own = {each.submission_id: each for each in merged_submissions(out)}
     given = read_inputs(inputs, out)
     recorded = [read_recorded(path) for path in given.verifications]
-    added = {each.submission_id: each for each in given.submissions if each.submission_id not in own}
-    again = {each.submission_id: each for each in given.submissions if each.submission_id in own}
+    came = _by_id(given.submissions)
+    added = {name: each for name, each in came.items() if name not in own}
+    again = {name: each for name, each in came.items() if name in own}
+    signed = {name: each for name, each in again.items() if _signature(each) < _signature(own[name])}
+    own |= {name: replace(own[name], submission=each.submission) for name, each in signed.items()}
     union = union_of([*own.values(), *added.values()])
     if not union.submissions:
         raise RunError("There is no submission to merge: a verification alone makes no leaderboard.")
@@ -163,6 +167,10 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
         counts = _add_artifacts(store, union, own, again)
         for each in added.values():
             _commit(each, out)
+        for name, each in signed.items():
+            write_atomically(
+                submissions_root(out) / name / SIGNATURE_FILE, (each.folder / SIGNATURE_FILE).read_text()
+            )
         new_records = _add_records(out, recorded)
     every = _recorded(out)
     if counts[0] or not _is_current(out, union, every):
@@ -180,6 +188,22 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
         conflicts=tuple(conflicts_in(union, store)),
         seconds=time.monotonic() - begin,
     )
+
+
+def _by_id(submissions: Sequence[Submitted]) -> dict[str, Submitted]:
+    """Return one copy of each submission, in the order in which they were given: a signed one if there is any."""
+    found: dict[str, Submitted] = {}
+    for each in submissions:
+        known = found.get(each.submission_id)
+        if known is None or _signature(each) < _signature(known):
+            found[each.submission_id] = each
+    return found
+
+
+def _signature(submission: Submitted) -> tuple[bool, str]:
+    """Return the place of the signature of a submission among those of its copies. The smallest one is kept."""
+    signed_by = submission.submission.signed_by
+    return signed_by is None, signed_by or ""
 
 
 def _add_artifacts(
@@ -233,16 +257,17 @@ def _recorded(directory: Path) -> list[Recorded]:
 
 
 def _is_current(out: Path, union: Union, recorded: Sequence[Recorded]) -> bool:
-    """Return whether the database has exactly these submissions and verifications."""
+    """Return whether the database has exactly these submissions, with their signatures, and verifications."""
     try:
         with reading(published_path(out)) as connection:
-            submissions = set(connection.execute(sa.select(Submission.submission_id)).scalars())
+            signatures = sa.select(Submission.submission_id, Submission.signed_by)
+            submissions = set(map(tuple, connection.execute(signatures)))
             verifications = set(connection.execute(sa.select(Verification.verification_id)).scalars())
     except DatabaseError:
         return False
-    return submissions == {each.submission_id for each in union.submissions} and verifications == {
-        each.verification_id for each in recorded
-    }
+    return submissions == {
+        (each.submission_id, each.submission.signed_by) for each in union.submissions
+    } and verifications == {each.verification_id for each in recorded}
 
 
 def _count_cells(union: Union, own: dict[str, Submitted], added: dict[str, Submitted]) -> tuple[int, int]:

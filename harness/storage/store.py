@@ -284,7 +284,7 @@ def storage_errors(directory: Path) -> Iterator[None]:
             raise
         reason = error.strerror or error
         raise StorageError(
-            f"{directory} cannot be written ({reason}). Choose another --out folder."
+            f"{directory} cannot be written ({reason}). Choose another folder, or allow writing to it."
         ) from error
 
 

@@ -191,6 +191,12 @@ def test_a_password_is_in_no_text_of_an_address() -> None:
         assert PASSWORD not in f"{url} {url!r}"
 
 
+def test_another_password_in_an_address_is_refused() -> None:
+    with pytest.raises(DatabaseError, match=r"no sslpassword\. Put it into a service file") as found:
+        address_of(f"postgresql://me@host/x?sslmode=require&sslpassword={PASSWORD}")
+    assert PASSWORD not in str(found.value)
+
+
 def test_an_at_sign_in_a_password_is_encoded() -> None:
     with pytest.raises(DatabaseError, match=r"more than one '@'\. Write %40"):
         address_of("postgresql://me:a@b@host/x")

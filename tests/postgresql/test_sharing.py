@@ -71,6 +71,22 @@ def test_writers_one_after_the_other_end_with_the_union(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ada", "bob", "cleo"]
 
 
+def test_a_merge_that_was_killed_is_finished_before_it_is_sent(
+    prmcal: Prmcal,
+    runs: list[Path],
+    expected: dict[str, list[str]],
+    new_database: Callable[[], sa.URL],
+    tmp_path: Path,
+) -> None:
+    out, url, early = tmp_path / "out", new_database(), tmp_path / "early.duckdb"
+    merge(out, runs[:1])
+    shutil.copyfile(published_path(out), early)
+    merge(out, runs[1:])
+    shutil.copyfile(early, published_path(out))  # The submission is there, and the database without it.
+    assert prmcal("merge", out, "--database", url).returncode == 0
+    assert content(url) == content(published_path(out)) == expected
+
+
 def test_writers_at_the_same_time_end_with_the_union(
     runs: list[Path], expected: dict[str, list[str]], new_database: Callable[[], sa.URL], tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from prmcal.harness.merging.conflicts import Conflict
 from prmcal.harness.merging.merge import MergeSummary, merge
 from prmcal.harness.merging.seeds import replicates_in
 from prmcal.harness.merging.sharing import Shared, share
+from prmcal.harness.merging.submissions.folder import submission_folders
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.merging.union import Union
 from prmcal.harness.terminal.prose import wrapped
@@ -52,6 +53,8 @@ def merge_into(
     url = None if database is None else address_of(database)
     if inputs:
         yield summary_text(merge(out, inputs), out, width)
+    elif submission_folders(out):
+        merge(out, [])  # An earlier merge may have been killed before it wrote the database.
     if url is None:
         return
     try:

@@ -71,6 +71,8 @@ def verify(
     """
     if not path.exists():
         raise PrmcalError(f"There is no bundle or folder {path}.")
+    if allowed_signers is not None and not allowed_signers.is_file():
+        raise PrmcalError(f"There is no file of allowed signers {allowed_signers}.")
     if out is not None and not out.parent.is_dir():
         raise PrmcalError(
             f"The folder {out.parent} for the record does not exist. Create it, or choose another --out."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from prmcal.harness.merging.union import union_of
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.store import Store
 from tests.conftest import Prmcal
+from tests.harness.bundles.test_signatures import new_key
 from tests.harness.merging.small_runs import leaderboards
 
 GROUPINGS = (
@@ -49,6 +52,33 @@ def test_parts_give_the_leaderboards_of_the_whole(whole: Path, merged: list[Path
     expected = leaderboards(whole)
     for out in (tmp_path / "alone", *merged):
         assert leaderboards(out) == expected
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH is not installed")
+def test_a_signature_stays_whatever_copy_comes_last(parts: Mapping[str, Path], tmp_path: Path) -> None:
+    keys = [new_key(tmp_path, name) for name in ("a", "b")]
+    about = About("Ada", "CC-BY-4.0")
+    signed = [
+        write_bundle(parts["llm"], None, tmp_path / f"signed-{key.name}", about, key=key).submission
+        for key in keys
+    ]
+    write_bundle(parts["llm"], None, tmp_path / "bare", about)
+    assert signed[0].submission_id == signed[1].submission_id
+    kept = min(str(each.signed_by) for each in signed)
+    copies = [tmp_path / name for name in ("signed-a", "bare", "signed-b")]
+    for order in permutations(copies):
+        out = tmp_path / "-".join(each.name for each in order)
+        merge(out, order)
+        assert submissions(published_path(out))["signed_by"].tolist() == [kept]
+    for copy in copies[::-1]:
+        summary = merge(tmp_path / "one by one", [copy])
+        assert len(summary.union.submissions) == 1
+    assert submissions(published_path(tmp_path / "one by one"))["signed_by"].tolist() == [kept]
+    before = fingerprint(published_path(tmp_path / "one by one"))
+    merge(tmp_path / "one by one", copies)
+    assert fingerprint(published_path(tmp_path / "one by one")) == before
+    rebuild_merged(tmp_path / "one by one")
+    assert submissions(published_path(tmp_path / "one by one"))["signed_by"].tolist() == [kept]
 
 
 def test_merging_again_changes_nothing(parts: Mapping[str, Path], merged: list[Path]) -> None:

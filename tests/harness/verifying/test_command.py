@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ import pytest
 from prmcal.harness.bundles import About, write_bundle
 from prmcal.harness.bundles.digests import HASHES
 from prmcal.harness.bundles.format import SUBMISSION_FILE
+from prmcal.harness.cli.exit_codes import ExitCode
 from prmcal.harness.verifying.consistent.copies import check_copies
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
@@ -41,6 +47,34 @@ def test_a_bundle_without_texts_passes_the_first_tier(bundle: Path, tmp_path: Pa
     assert "runs no model" in shown.stderr  # The cost comes before the work.
     assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "Record: " not in line)
     assert (found.passed, found.tier, found.verified_by) == (True, "consistent", "B. Verifier")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGTERM, ExitCode.TERMINATED),
+        (signal.SIGHUP, ExitCode.HUNG_UP),
+        (signal.SIGINT, ExitCode.INTERRUPTED),
+    ],
+)
+def test_a_signal_leaves_no_temporary_files(
+    bundle: Path, tmp_path: Path, number: signal.Signals, code: ExitCode
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "prmcal", "verify", str(bundle), "--workers", "2"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(tmp_path.glob("prmcal-verify-*/*")):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(number)
+    errors = process.communicate(timeout=600)[1]
+    assert process.returncode == code, errors
+    assert "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_verbatim_copy_is_told(run: Path, tmp_path: Path) -> None:
@@ -121,6 +155,7 @@ def test_a_strategy_of_another_version_is_not_checked(run: Path, tmp_path: Path,
     [
         (["nowhere.prmcal"], "There is no bundle or folder nowhere.prmcal"),
         (["BUNDLE", "--tier", "believed"], "--tier must be one of consistent, graded, scored, reproduced"),
+        (["BUNDLE", "--allowed-signers", "none"], "There is no file of allowed signers none."),
         (["BUNDLE", "--out", "no/such/record.json"], "does not exist"),
         (["BUNDLE", "--out", "."], "is not a file, so the record cannot replace it"),
         (["BUNDLE", "--out", "BUNDLE"], "is what is verified, so the record cannot replace it"),

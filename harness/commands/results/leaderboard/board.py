@@ -25,7 +25,7 @@ _COUNTS = ("questions", "rows")
 _SHARED = (*_PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 """What is said once above the table if it is the same in all rows."""
 _FEWEST_ROWS = 3
-"""Mean number of rows from which a group gets a heading."""
+"""Mean number of rows from which a group gets a heading, unless the table is too wide without headings."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,19 @@ def board_text(found: Readable, legend: str, *, columns: Sequence[str] = (), wid
         return "There are no such cells.\n"
     titles = dict(zip(found.keys, found.head, strict=True))
     same = [key for key in _SHARED if key in values and key not in columns and _shared(key, values[key])]
-    grouped = _grouped(
-        values, titles, [key for key in _PLACE if key in values and key not in (*same, *columns)]
-    )
+    places = [key for key in _PLACE if key in values and key not in (*same, *columns)]
     weights = _weights(found, columns)
-    shown = [
-        Column(titles[key], values[key], weights[key], key, whole=key not in _NAMES)
-        for key in found.keys
-        if key not in same and key not in grouped.keys and key in weights and any(values[key])
-    ]
-    fitted = fit(shown, width, grouped.headings)
+    for fewest_rows in (_FEWEST_ROWS, 1):
+        grouped = _grouped(values, titles, places, fewest_rows)
+        shown = [
+            Column(titles[key], values[key], weights[key], key, whole=key not in _NAMES)
+            for key in found.keys
+            if key not in same and key not in grouped.keys and key in weights and any(values[key])
+        ]
+        fitted = fit(shown, width, grouped.headings)
+        # Without the names of their places, rows could not be told apart.
+        if not {column.key for column in fitted.hidden}.intersection(places):
+            break
     above = [grouped.explanation] if grouped.explanation else []
     if same and len(found.rows) > 1:
         above.append("In all rows: " + ", ".join(_said(key, titles[key], values[key]) for key in same) + ".")
@@ -99,13 +102,15 @@ def _weights(found: Readable, columns: Sequence[str]) -> dict[str, int]:
     return {key: place for place, key in enumerate(order, start=1) if key in found.keys} | must
 
 
-def _grouped(values: Mapping[str, Sequence[str]], titles: Mapping[str, str], keys: Sequence[str]) -> _Grouped:
+def _grouped(
+    values: Mapping[str, Sequence[str]], titles: Mapping[str, str], keys: Sequence[str], fewest_rows: int
+) -> _Grouped:
     rows = len(values["number"] if "number" in values else next(iter(values.values())))
     groups = [
         list(group)
         for _, group in itertools.groupby(range(rows), lambda row: [values[key][row] for key in keys])
     ]
-    if not keys or rows < _FEWEST_ROWS * len(groups):
+    if not keys or rows < fewest_rows * len(groups):
         return _Grouped({}, frozenset(), "")
     counts = [
         key
