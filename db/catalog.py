@@ -30,6 +30,7 @@ from prmcal.db.queries.provenance import cell
 from prmcal.db.queries.reported import beside_measured
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
+    cell_provenance,
     history,
     is_merged,
     seed_spreads,
@@ -58,6 +59,7 @@ __all__ = [
     "calibration_cell",
     "calibration_cells",
     "cell",
+    "cell_provenance",
     "cells",
     "compare_cells",
     "compare_runs",

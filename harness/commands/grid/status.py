@@ -17,6 +17,7 @@ from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.asked import asked_part
 from prmcal.harness.execution.crew import WorkerNow, read_crew
 from prmcal.harness.machine.gpus import visible_gpus
+from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.storage.folder import RunFolder
@@ -222,7 +223,7 @@ def _text(status: Status) -> str:
         "",
         wrapped(
             f"{status.done_cells:,} of {counted(status.cells, 'cell')} done, {status.failed_cells:,} failed. "
-            f"Latest run started {status.started_at}. Log: {status.log}"
+            f"{_more(status)}"
         ),
     ]
     if status.crew:
@@ -236,6 +237,12 @@ def _text(status: Status) -> str:
             )
         )
     return "\n".join([*lines, *told_failures(status.failures, status.log)])
+
+
+def _more(status: Status) -> str:
+    if is_merged(status.directory):
+        return f"Rows that are not current or failed a verification: prmcal leaderboard {status.directory}"
+    return f"Latest run started {status.started_at}. Log: {status.log}"
 
 
 def _percent(part: int, whole: int) -> str:

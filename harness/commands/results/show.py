@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.catalog import cell, metrics, seed_spreads
+from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
 from prmcal.db.cell_names import cell_number, find_cell, numbered
 from prmcal.db.metrics import Metrics
 from prmcal.db.queries.provenance import CellDetail
-from prmcal.db.text.formats import amount, graded, number
+from prmcal.db.reader import Source
+from prmcal.db.text.formats import amount, counted, graded, number
+from prmcal.db.text.provenance import renewal, verified_text
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.commands.output import hidden_note
 from prmcal.harness.storage.place import Place, results_of
@@ -62,6 +65,7 @@ def render_cell(directory: Place, name: str, width: int | None = None) -> str:
     head = [wrapped(f"{short} {cell_id}: {detail.cell['status']}", width)]
     if detail.cell["reason"]:
         head.append(wrapped(f"reason: {detail.cell['reason']}", width))
+    head += [wrapped(line, width) for line in _provenance(published, detail.cell)]
     parts = ["\n".join(head)]
     if len(detail.results):
         parts.append(_results(detail.results, metrics(published), width))
@@ -81,6 +85,20 @@ def render_cell(directory: Place, name: str, width: int | None = None) -> str:
         for row in detail.samples.itertuples()
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
+    """Yield who sent and who verified a cell of a merged leaderboard, and how to renew it if it is not current."""
+    if not is_merged(source):
+        return
+    found = cell_provenance(source)
+    (own,) = found[found["cell_id"] == row["cell_id"]].to_dict("records")
+    ids, failed = own["submissions"].split(), own["failed_verifications"]
+    if ids:
+        verified = verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
+        yield f"From {counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
+    if not missing(own["outdated"]):
+        yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {renewal(row)}"
 
 
 def _kept(text: Any) -> str:
