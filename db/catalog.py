@@ -49,6 +49,7 @@ from prmcal.db.queries.trajectories.reward_errors import error_histograms, rewar
 from prmcal.db.reader import Source, frame
 from prmcal.db.roles import with_role
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
+from prmcal.db.variants import other_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +81,7 @@ __all__ = [
     "league_points",
     "measurements",
     "metrics",
+    "other_names",
     "overview",
     "planned_shards",
     "plugins",

@@ -20,6 +20,7 @@ from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_ke
 from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.comparison import first_with
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
@@ -44,18 +45,23 @@ def choose_cell(path: Path) -> dict[str, Any] | None:
     return None if cells.empty else _choose(path, cells, CHOICES)
 
 
-def choose_group(path: Path) -> dict[str, str] | None:
-    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none."""
-    return choose_of(path, _PLACE)
+def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
+    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none.
+
+    It offers the places of a leaderboard, or those of the others if this one has none.
+    """
+    return choose_of(path, _PLACE, leaderboard)
 
 
-def choose_of(path: Path, kinds: Sequence[str]) -> dict[str, str] | None:
+def choose_of(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, str] | None:
     """Let the reader choose one name of each of these kinds. Return None if no cell has a name of each."""
     cells: pd.DataFrame = ask(path, "cells")
-    named = cells.dropna(subset=list(kinds)).drop_duplicates(list(kinds))
+    named = cells.dropna(subset=list(kinds))
     if named.empty:
         return None
-    chosen = _choose(path, named, kinds)
+    own = named[named["leaderboard"] == leaderboard]
+    places = (named if own.empty else own).drop_duplicates(list(kinds))
+    chosen = _choose(path, places, kinds)
     return {kind: str(chosen[kind]) for kind in kinds}
 
 
@@ -108,11 +114,13 @@ def pick_cell(
 def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, Any]:
     """Show a select for each kind, and write what the reader chooses into the context."""
     context = context_of(path)
-    default = first_with(cells, kinds, context.filters)
+    filters = _names_here(path, cells, context.filters)
+    default = first_with(cells, kinds, filters)
     _note_unknown_cell(path)
     asked = {**context.choice, **{kind: given(kind)[-1] for kind in kinds if given(kind)}}
-    shown = first_with(cells, kinds, {**context.filters, **{kind: [name] for kind, name in asked.items()}})
-    missed = {kind: asked[kind] for kind in kinds if kind in asked and asked[kind] != shown[kind]}
+    chosen_here = _names_here(path, cells, {kind: [name] for kind, name in asked.items()})
+    shown = first_with(cells, kinds, {**filters, **chosen_here})
+    missed = {kind: asked[kind] for kind in kinds if kind in asked and shown[kind] not in chosen_here[kind]}
     if missed:
         names = ", ".join(f"{COORDINATE_TITLES[kind]} {name!r}" for kind, name in missed.items())
         instead = ", ".join(f"{COORDINATE_TITLES[kind]} {shown[kind]!r}" for kind in missed)
@@ -125,6 +133,21 @@ def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, 
 
     _selects(cells, shown, kinds, "", (), write)
     return shown
+
+
+def _names_here(
+    path: Path, cells: pd.DataFrame, names: Mapping[str, Sequence[str]]
+) -> dict[str, Sequence[str]]:
+    """Return names with those that LLMs have on the leaderboard of these cells, which can be others elsewhere."""
+    found = dict(names)
+    if "llm" in found:
+        here, others = set(cells["llm"]), ask(path, "other_names")
+        found["llm"] = [
+            each
+            for name in found["llm"]
+            for each in ((name,) if name in here else (*others.get(name, ()), name))
+        ]
+    return found
 
 
 def _note_unknown_cell(path: Path) -> None:

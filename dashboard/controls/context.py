@@ -9,7 +9,7 @@ A page uses it like this::
 
     filters = filter_by(grid_names(path), "dataset", "llm", "prm")  # in the sidebar; None where nothing is selected
     found = ask(path, "overview", **filters)
-    place = choose_group(path)  # or choose_cell(path): selects that offer only what exists
+    place = choose_group(path, "scaling")  # or choose_cell(path): selects that offer only what exists
     context_of(path).link("calibration", dataset=..., llm=..., prm=..., calibrator=...)  # a link that keeps the rest
 
 Choices of a single page, such as its metric or its order, are parameters of their own

@@ -67,7 +67,7 @@ def _curves(path: Path, found: League) -> None:
     """Draw accuracy against samples of the strategies that the reader chooses, at one place."""
     left, right = st.columns([3, 2])
     with left:
-        group = choose_group(path)
+        group = choose_group(path, "league")
     if group is None:
         return
     points: pd.DataFrame = ask(path, "league_points", **group)

@@ -28,7 +28,7 @@ def show(path: Path) -> None:
     grid = grid_names(path)
     left, row = st.columns([3, 2])
     with left:
-        group = choose_group(path)
+        group = choose_group(path, "scaling")
     if group is None:
         st.info("This run has no scaling cells.")
         return

@@ -27,7 +27,7 @@ __all__ = ["show_calibrators"]
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show all calibrators of one data set, LLM and PRM side by side."""
-    place = choose_group(path)
+    place = choose_group(path, "calibration")
     if place is None:
         return
     done = rows_of_group(cells[cells["status"] == "done"], place)

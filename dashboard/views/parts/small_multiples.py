@@ -24,7 +24,7 @@ _IN_A_ROW = 3
 
 def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show a reliability diagram for each LLM and data set."""
-    place = choose_of(path, ("prm", "calibrator"))
+    place = choose_of(path, ("prm", "calibrator"), "calibration")
     if place is None:
         return
     chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]

@@ -24,6 +24,8 @@ NAMED = ("llm", "prm", "calibrator", "strategy")
 """The kinds of plugins whose names are in the ids of cells, besides data sets."""
 
 _DATASET = "dataset"
+_OF_FITS = "calibration "
+"""What the names of most conditions of fits begin with."""
 
 
 def named(name: str, *words: str) -> str:
@@ -97,7 +99,7 @@ def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
             each.submission_id,
             (kind, plugin.name),
             {"plugin": plugin.identity, **fits},
-            {**flat(plugin.identity), **fits},
+            _described(plugin, fits),
         )
         for kind in NAMED
         for each, plugin, fits in _plugins(submissions, kind)
@@ -126,6 +128,13 @@ def _plugins(
         for each, plugin in users:
             fits = each.fit_conditions if kind == "calibrator" else {}
             yield each, plugin, {name: value for name, value in fits.items() if name in known}
+
+
+def _described(plugin: PlannedPlugin, fits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the identity of a plugin and the conditions of its fits, with short names where they are clear."""
+    found = flat(plugin.identity)
+    short = {name: name.removeprefix(_OF_FITS) for name in fits}
+    return found | {name if short[name] in found else short[name]: value for name, value in fits.items()}
 
 
 def _questions(data: PlannedQuestions) -> dict[str, Any]:
