@@ -331,8 +331,8 @@ def publish(
     The site lists the submissions with their tiers of verification. The exports are for other collections of results.
     --recipe needs no leaderboard: it starts a repository that makes one.
     """
+    from prmcal.harness.commands.sharing.publish import published
     from prmcal.harness.publishing.publish import Targets
-    from prmcal.harness.publishing.publish import publish as publish_leaderboard
     from prmcal.harness.publishing.recipe import write_recipe
 
     if recipe is not None:
@@ -341,7 +341,7 @@ def publish(
             f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
         )
     if merged is not None:
-        for each in publish_leaderboard(merged, Targets(html, every_eval_ever, hub, benchmark)):
-            typer.echo(f"Wrote {each.what} to {each.folder}.", err=True)
+        for line in published(merged, Targets(html, every_eval_ever, hub, benchmark)):
+            typer.echo(line, err=True)
     elif recipe is None:
         raise PrmcalError("Give the folder of a merged leaderboard, or --recipe FOLDER.")

@@ -58,6 +58,8 @@ class MergeSummary:
         several of them have with equal results.
     artifacts, same_artifacts : int
         The artifacts that were added or completed, and those that were there.
+    missing : dict of str to int
+        How many artifacts the folder lacks of each submission, by its id. Merging that submission again supplies them.
     conflicts : tuple of Conflict
     seconds : float
     """
@@ -70,6 +72,7 @@ class MergeSummary:
     same_cells: int
     artifacts: int
     same_artifacts: int
+    missing: dict[str, int]
     conflicts: tuple[Conflict, ...]
     seconds: float
 
@@ -185,6 +188,7 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
         same_cells=same_cells,
         artifacts=counts[0],
         same_artifacts=counts[1],
+        missing=_missing(store, union),
         conflicts=tuple(conflicts_in(union, store)),
         seconds=time.monotonic() - begin,
     )
@@ -224,6 +228,14 @@ def _add_artifacts(
                 source = supply if supply is not None and lost else submission
                 found[not add_artifact(store, place, source.files_of(ref))] += 1
     return found[0], found[1]
+
+
+def _missing(store: Store, union: Union) -> dict[str, int]:
+    places = {
+        each.submission_id: {union.stored(each, ref) for ref in each.contents} for each in union.submissions
+    }
+    there = store.manifests(set().union(*places.values()), verify=False)
+    return {name: len(refs - there.keys()) for name, refs in places.items() if not refs <= there.keys()}
 
 
 def _commit(submission: Submitted, out: Path) -> None:

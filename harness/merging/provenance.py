@@ -38,6 +38,7 @@ def cell_columns(union: Union, merged: MergedCell, recorded: Sequence[Recorded])
 def submission_rows(union: Union, recorded: Sequence[Recorded]) -> Iterator[Base]:
     """Yield the rows of the submissions, of their cells, and of their verifications."""
     cells = dict.fromkeys((each.submission_id for each in union.submissions), 0)
+    runs = _run_ids(union)
     for merged in union.cells.values():
         for each in merged.done:
             cells[each.submission_id] += 1
@@ -50,7 +51,7 @@ def submission_rows(union: Union, recorded: Sequence[Recorded]) -> Iterator[Base
             licence=submission.licence,
             note=submission.note,
             signed_by=submission.signed_by,
-            run_id=each.record.run_id,
+            run_id=runs[each.submission_id],
             cells=cells[submission.submission_id],
             texts=submission.texts,
         )
@@ -60,12 +61,13 @@ def submission_rows(union: Union, recorded: Sequence[Recorded]) -> Iterator[Base
 def run_rows(union: Union) -> list[Base]:
     """Return a row for each run that measured a submission."""
     rows: list[Base] = []
+    runs = _run_ids(union)
     # Of several submissions of a run, the row of the first one stays, because later rows replace earlier ones.
     for each in reversed(union.submissions):
         record = each.record
         rows.append(
             Run(
-                run_id=record.run_id,
+                run_id=runs[each.submission_id],
                 grid_name=record.grid.get("name", ""),
                 grid_key=content_key(record.grid),
                 grid=grid_text(record.grid),
@@ -78,6 +80,17 @@ def run_rows(union: Union) -> list[Base]:
             )
         )
     return rows
+
+
+def _run_ids(union: Union) -> dict[str, str]:
+    """Return the id of the run of each submission. Runs that share an id by mistake, or as a forgery, get others."""
+    grids: dict[str, str] = {}
+    found = {}
+    for each in union.submissions:
+        grid, run_id = content_key(each.record.grid), each.record.run_id
+        same = grids.setdefault(run_id, grid) == grid
+        found[each.submission_id] = run_id if same else f"{run_id}-{grid[:4]}"
+    return found
 
 
 def _time(text: str) -> datetime:

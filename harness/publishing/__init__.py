@@ -1,6 +1,6 @@
 """``prmcal publish``: a merged leaderboard for readers elsewhere.
 
-publish             the command: the site and the exports
+publish             writing the site and the exports
 measurements        the finished cells with their values, models and provenance, as the exports need them
 every_eval_ever     records of the schema Every Eval Ever, a file for each cell
 samples             the graded texts behind a record, a line for each

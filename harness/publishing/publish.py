@@ -1,10 +1,7 @@
-"""The command: the site of a merged leaderboard, and its exports."""
+"""Writing the site of a merged leaderboard, and its exports."""
 
 from __future__ import annotations
 
-import sys
-import textwrap
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +16,9 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder
 from prmcal.registry.excerpts import excerpt
 
-__all__ = ["Published", "Targets", "publish"]
+__all__ = ["Published", "Targets", "publish", "without_licence"]
 
 _MARK = "prmcal.json"
-_MOST_NAMED, _WIDTH = 10, 80
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,6 @@ class Published:
 
 def publish(directory: Path, targets: Targets) -> list[Published]:
     """Write the site of a merged leaderboard, and its exports.
-
-    A warning on standard error names the submissions that have no licence.
 
     Parameters
     ----------
@@ -95,31 +89,16 @@ def publish(directory: Path, targets: Targets) -> list[Published]:
     if board and results and targets.hub:
         files = results.replace(lambda fresh: write_hub_results(board, benchmark, fresh), _about(board))
         done.append(Published(f"{counted(len(files) - 1, 'file')} for the hub", targets.hub))
-    warning = _without_licence(published)
-    if warning:
-        with suppress(OSError):
-            print(warning, file=sys.stderr)
     return done
 
 
-def _without_licence(published: Path) -> str:
-    """Return a warning with the names of the submissions that have no licence; empty if all have one."""
-    names = [
+def without_licence(directory: Path) -> list[str]:
+    """Return the submissions of a merged leaderboard that have no licence: their ids and submitters."""
+    return [
         f"{row['submission_id']} ({excerpt(row['submitter'] or 'run ' + row['run_id'])})"
-        for row in submissions(published).to_dict("records")
+        for row in submissions(RunFolder(directory).results()).to_dict("records")
         if not row["licence"]
     ]
-    if not names:
-        return ""
-    have, them = ("has", "it") if len(names) == 1 else ("have", "them")
-    more = len(names) - _MOST_NAMED
-    shown = ", ".join(names[:_MOST_NAMED]) + (f", and {more:,} more" if more > 0 else "")
-    return textwrap.fill(
-        f"prmcal: warning: {counted(len(names), 'submission')} {have} no licence, so others may not publish {them}: "
-        f"{shown}.",
-        _WIDTH,
-        subsequent_indent="  ",
-    )
 
 
 def _folder(out: Path | None, kind: str, option: str) -> WrittenFolder | None:

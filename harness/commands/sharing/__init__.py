@@ -1,1 +1,1 @@
-"""``prmcal submit``, ``verify``, ``merge`` and ``diff``: results of several people."""
+"""``prmcal submit``, ``verify``, ``merge``, ``diff`` and ``publish``: results of several people."""

@@ -109,6 +109,12 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
         f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others. Artifacts: {summary.artifacts:,} "
         f"added, {summary.same_artifacts:,} there already."
     )
+    for name, count in summary.missing.items():
+        (submission,) = (each for each in union.submissions if each.submission_id == name)
+        yield (
+            f"The leaderboard lacks {counted(count, 'artifact')} of {_named(submission)}, so some of its "
+            "cells are pending. Merge that submission again."
+        )
     seeds = {each.cell.cell_id for cells in replicates_in(union) for each in cells}
     variants = [each for name, each in union.cells.items() if each.variant and name not in seeds]
     contradicting = sum(each.in_conflict for each in variants)

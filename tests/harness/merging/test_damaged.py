@@ -13,7 +13,9 @@ import pytest
 from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseVersionError, PrmcalError, RunError, StorageError
+from prmcal.harness.commands.sharing.merge import summary_text
 from prmcal.harness.merging.merge import merge, rebuild_merged
+from tests.harness.merging.altered import plan_text
 from tests.harness.merging.small_runs import leaderboards
 
 
@@ -46,7 +48,8 @@ def test_a_run_with_a_damaged_artifact_is_refused(parts: Mapping[str, Path], tmp
 def test_what_a_leaderboard_lost_is_supplied_again(
     parts: Mapping[str, Path], merged: Path, board: Path, tmp_path: Path, damage: str
 ) -> None:
-    artifact = min((board / "artifacts" / "score").iterdir())
+    elsewhere = plan_text(parts["llm"])
+    artifact = min(each for each in (board / "artifacts" / "score").iterdir() if each.name not in elsewhere)
     if damage == "missing":
         shutil.rmtree(artifact)
     else:
@@ -54,8 +57,13 @@ def test_what_a_leaderboard_lost_is_supplied_again(
     with pytest.raises(PrmcalError, match=rf"{artifact} is {damage}\. .*: prmcal merge {board}"):
         merge(tmp_path / "new", [board])
     rebuild_merged(board)
+    extended = shutil.copytree(board, tmp_path / "extended")
+    summary = merge(extended, [parts["llm"]])
+    ids = [each.submission_id for each in summary.union.submissions]
+    assert summary.missing == {next(each for each in ids if each != summary.added[0].submission_id): 1}
+    assert "lacks 1 artifact of" in summary_text(summary, extended)
     told = merge(board, [parts["dataset"]])
-    assert (told.added, len(told.known), told.artifacts) == ((), 1, 1)
+    assert (told.added, len(told.known), told.artifacts, told.missing) == ((), 1, 1, {})
     assert leaderboards(board) == leaderboards(merged)
     assert merge(tmp_path / "new", [board]).new_cells > 0
     assert merge(board, [parts["dataset"]]).artifacts == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -112,6 +113,18 @@ def test_each_submission_keeps_its_run(parts: Mapping[str, Path], merged: list[P
     assert len(runs(published_path(merged[0]))) == len(parts)
     found = submissions(published_path(merged[0]))
     assert (found["cells"] > 0).all() and found["grid_name"].eq("synthetic").all()
+
+
+def test_runs_with_one_id_and_other_grids_have_rows_of_their_own(
+    parts: Mapping[str, Path], tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(parts["dataset"], tmp_path / "copy"))
+    record, other = json.loads((copy / "run.json").read_text()), parts["llm"] / "run.json"
+    record["run_id"] = json.loads(other.read_text())["run_id"]
+    (copy / "run.json").write_text(json.dumps(record))
+    merge(tmp_path / "out", [copy, parts["llm"]])
+    found = submissions(published_path(tmp_path / "out"))
+    assert found["run_id"].nunique() == 2 and found["grid"].nunique() == 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

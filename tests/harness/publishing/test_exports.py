@@ -23,6 +23,7 @@ from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Submission
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.commands.sharing.publish import published
 from prmcal.harness.publishing.publish import Targets, publish
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL
@@ -177,11 +178,8 @@ def test_the_hub_reads_the_results_of_a_prm(merged: Path, exported: Path) -> Non
     assert "nano-aime-strong" not in by_task  # It is not current.
 
 
-def test_submissions_without_a_licence_are_told(
-    merged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    publish(merged, Targets(every_eval_ever=tmp_path / "all"))
-    assert not capsys.readouterr().err
+def test_submissions_without_a_licence_are_told(merged: Path, tmp_path: Path) -> None:
+    assert len(list(published(merged, Targets(every_eval_ever=tmp_path / "all"), 80))) == 1
     directory = tmp_path / "merged"
     shutil.copytree(merged, directory)
     writer = Writer(database_path(directory))
@@ -198,8 +196,7 @@ def test_submissions_without_a_licence_are_told(
         values = rows.loc[owner, columns].to_dict() | {"submitter": name, "licence": ""}
         writer.record([Submission(**values)])
         writer.publish()
-        publish(directory, Targets(every_eval_ever=tmp_path / "some"))
-        warning = capsys.readouterr().err
+        _, warning = published(directory, Targets(every_eval_ever=tmp_path / "some"), 80)
         assert " ".join(warning.split()) == f"prmcal: warning: {told}"
         assert all(len(line) <= 80 for line in warning.splitlines())
 
