@@ -181,11 +181,11 @@ def _question_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataF
 
 
 def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the savings of the cells: cell_id, value, low and high."""
+    """Return the savings of the cells: cell_id, value, low and high, in an order that depends on the names only."""
     query = sa.select(Result.cell_id, Result.value, Result.low, Result.high).where(
         Result.metric == "saving_95", Result.question_level.is_(None)
     )
-    return frame(connection, query).merge(cells[["cell_id"]], on="cell_id")
+    return cells[["cell_id"]].merge(frame(connection, query), on="cell_id")
 
 
 def _tests(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
