@@ -28,7 +28,7 @@ from prmcal.registry.reading import reading
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["LARGEST_JSON", "RUN_FILES", "check_run"]
+__all__ = ["LARGEST_JSON", "RUN_FILES", "check_names", "check_run"]
 
 LARGEST_JSON = 2**28
 """Bytes. The plan of the paper's grid has 20 million."""
@@ -101,13 +101,18 @@ def _plan(folder: Path, where: str) -> Plan:
         plan = read_plan(folder, record.grid)
     if plan is None:
         raise BundleError(f"{where} has a plan of another grid than its record.")
-    with reading(f"{where}: {PLAN_FILE} is damaged", _ADVICE, BundleError), one_problem():
-        _check_names(plan)
+    check_names(plan, where, _ADVICE)
     return plan
 
 
-def _check_names(plan: Plan) -> None:
-    """Raise an error unless the names and numbers of a plan, which become columns, have their types."""
+def check_names(plan: Plan, where: str, advice: str) -> None:
+    """Check that the names and numbers of a plan, which become columns, have their types and ranges.
+
+    Raises
+    ------
+    BundleError
+        If one of them has not. The message begins with `where` and ends with `advice`.
+    """
     from pydantic import TypeAdapter
 
     cells = [(cell.leaderboard, cell.strategy, cell.target, cell.level) for cell in plan.cells]
@@ -129,14 +134,21 @@ def _check_names(plan: Plan) -> None:
         for data in plan.datasets
         for each in data.questions
     ]
-    for kind, values in (
-        (Labels, [asdict(job.labels) for job in plan.jobs]),
-        (tuple[Leaderboard, str, float | None, float | None], cells),
-        (tuple[str, str, str, dict[str, Any], dict[str, Any], str], plugins),
-        (tuple[str, str, str, str], datasets),
-        (tuple[str, str | None, str | None, int | None, str | None], questions),
-    ):
-        TypeAdapter(list[kind]).validate_json(json.dumps(values), strict=True)  # type: ignore[valid-type]
+    with reading(f"{where}: {PLAN_FILE} is damaged", advice, BundleError), one_problem():
+        for kind, values in (
+            (Labels, [asdict(job.labels) for job in plan.jobs]),
+            (tuple[Leaderboard, str, float | None, float | None], cells),
+            (tuple[str, str, str, dict[str, Any], dict[str, Any], str], plugins),
+            (tuple[str, str, str, str], datasets),
+            (tuple[str, str | None, str | None, int | None, str | None], questions),
+        ):
+            TypeAdapter(list[kind]).validate_json(json.dumps(values), strict=True)  # type: ignore[valid-type]
+        for cell in plan.cells:
+            if not cell.labels.llm or not cell.labels.dataset:
+                raise ValueError("it has a cell without an LLM or a data set")
+            for name, value in (("target", cell.target), ("level", cell.level)):
+                if value is not None and not 0 < value < 1:  # A NaN is not in the range either.
+                    raise ValueError(f"it has a cell with the {name} {value}, which is not between 0 and 1")
 
 
 @contextmanager

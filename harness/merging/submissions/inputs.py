@@ -12,6 +12,7 @@ from prmcal.errors import RunError
 from prmcal.harness.bundles import About, bundled, check_unpacked, unpack
 from prmcal.harness.bundles.contents import intact_manifests
 from prmcal.harness.bundles.format import SUBMISSION_FILE
+from prmcal.harness.bundles.run_files import check_names
 from prmcal.harness.merging.submissions.contents import check_files, listed_files
 from prmcal.harness.merging.submissions.folder import (
     incoming,
@@ -124,6 +125,7 @@ class _MergedFiles:
 
 def _checked(submissions: list[Submitted], path: Path) -> list[Submitted]:
     for each in submissions:
+        check_names(each.plan, f"{path}, submission {each.submission_id}", "Ask for the leaderboard again.")
         for ref, listed in listed_files(each.submission).items():
             check_files(listed, each.files_of(ref), f"{path}, {ref.kind}/{ref.key}")
     return submissions
@@ -134,6 +136,7 @@ def _of_run(path: Path, scratch: Path) -> Submitted:
     folder = RunFolder(path)
     folder.record()
     plan, store = existing_plan(folder), Store(path)
+    check_names(plan, str(path), "Run the grid again: finished work is kept.")
     there = intact_manifests(store, (ref for cell in plan.cells for ref in cell.job.refs))
     failed = failed_cells(plan, read_failures(path))
     cells = [

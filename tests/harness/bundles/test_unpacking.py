@@ -233,10 +233,13 @@ def changed_record(**fields: object) -> Change:
     return change
 
 
-def odd_names(entries: Entries) -> None:
-    data = json.loads(entries["plan.json"])
-    data["cells"][0]["strategy"] = ["best"]
-    entries["plan.json"] = json.dumps(data).encode()
+def changed_cell(**fields: object) -> Change:
+    def change(entries: Entries) -> None:
+        data = json.loads(entries["plan.json"])
+        data["cells"][0] |= fields
+        entries["plan.json"] = json.dumps(data).encode()
+
+    return change
 
 
 def changed_manifest(entries: Entries) -> None:
@@ -265,7 +268,10 @@ def other_manifest(entries: Entries) -> None:
         (lambda entries: entries.update({"artifacts/fit/x/model.pkl": b"x"}), "of a kind that no run writes"),
         (lambda entries: entries.update({"artifacts/fit/x/a.json": b"{}"}), "that its plan does not need"),
         (lambda entries: entries.update({"results.json": b"{}"}), "that its plan does not need"),
-        (odd_names, r"plan\.json is damaged"),
+        (changed_cell(strategy=["best"]), r"plan\.json is damaged"),
+        (changed_cell(target=float("nan")), r"plan\.json is damaged"),
+        (changed_cell(level=1.5), r"plan\.json is damaged"),
+        (changed_cell(labels={"llm": "", "dataset": "nano-math"}), r"plan\.json is damaged"),
         (changed_manifest, "manifest of .* cannot be read"),
         (other_manifest, "manifest of .* does not have its files"),
         (
