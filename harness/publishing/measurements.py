@@ -243,8 +243,11 @@ def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -
         for name in ("variant", "tier", "verified_by", "verified_at", "outdated", "failed_verifications")
     }
     told |= {"submissions": row["submissions"].replace(" ", ", ")}
-    for title, name in (("submitters", "submitter"), ("licences", "licence"), ("signatures", "signed_by")):
+    for title, name in (("submitters", "submitter"), ("licences", "licence")):
         told[title] = ", ".join(dict.fromkeys(each[name] for each in own if each[name]))
+    told["signatures"] = ", ".join(
+        f"{each['submission_id']} by {each['signed_by']}" for each in own if each["signed_by"]
+    )
     return {name: str(text) for name, text in told.items() if text}
 
 

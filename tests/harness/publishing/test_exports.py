@@ -75,6 +75,10 @@ def test_every_finished_cell_has_a_record_with_its_numbers(merged: Path, exporte
     assert details["uncertainty"]["num_bootstrap_samples"] == factory.BOOTSTRAP["replicates"]
     about = found[cell]["source_metadata"]["additional_details"]
     assert (about["submissions"], about["tier"], about["verified_by"]) == (ADA, "scored again", "Grace")
+    # Cleo submitted this cell too, without a signature.
+    shared = found["calibration/strong/qwen/temperature/nano-math"]["source_metadata"]["additional_details"]
+    assert set(shared["submissions"].split(", ")) == {ADA, CLEO}
+    assert shared["signatures"] == f"{ADA} by SHA256:ada"
 
 
 def test_the_model_is_the_prm_or_the_llm(exported: Path) -> None:
