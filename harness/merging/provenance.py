@@ -83,7 +83,7 @@ def run_rows(union: Union) -> list[Base]:
 
 
 def _run_ids(union: Union) -> dict[str, str]:
-    """Return the id of the run of each submission. Runs that share an id by mistake, or as a forgery, get others."""
+    """Return the id of the run of each submission. Parts of a run with grids of their own have different ids."""
     grids: dict[str, str] = {}
     found = {}
     for each in union.submissions:
