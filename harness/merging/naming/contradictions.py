@@ -41,18 +41,24 @@ class Contradictions:
         for each in submissions:
             others = {ref for ref, content in first.items() if each.contents.get(ref, content) != content}
             self._jobs[each.submission_id] = _behind(each, others)
-        self._words = _words_of_groups(disputed)
+        groups = _groups(disputed)
+        named: dict[int, str] = {}
+        for each in submissions:
+            if self._jobs[each.submission_id]:
+                first_one = named.setdefault(groups[each.submission_id], each.submission_id)
+                self._words[each.submission_id] = f"conflict {first_one[:8]}"
 
     def words(self, submission: Submitted, job: Job[Parameters]) -> str:
-        """Return ``conflict`` with the first digits of a submission; empty if a job contradicts nothing."""
+        """Return ``conflict`` with the first digits of a submission; empty if a job contradicts nothing.
+
+        Of submissions that do not contradict each other, it is the first one with such a job.
+        """
         jobs = self._jobs.get(submission.submission_id, ())
         return self._words[submission.submission_id] if id(job) in jobs else ""
 
     def all_words(self, submission: Submitted) -> Iterable[str]:
         """Return what the names of jobs of a submission can tell."""
-        return (
-            ("", self._words[submission.submission_id]) if self._jobs.get(submission.submission_id) else ("",)
-        )
+        return dict.fromkeys(("", self._words.get(submission.submission_id, "")))
 
 
 def _only(contents: _Contents, refs: frozenset[ArtifactRef]) -> dict[ArtifactRef, str]:
@@ -68,16 +74,14 @@ def _behind(submission: Submitted, others: set[ArtifactRef]) -> set[int]:
     return found
 
 
-def _words_of_groups(disputed: Mapping[str, _Contents]) -> dict[str, str]:
-    """Return the words of each submission. Submissions that do not contradict each other have the same."""
-    groups: list[tuple[str, dict[ArtifactRef, str]]] = []
-    found: dict[str, str] = {}
+def _groups(disputed: Mapping[str, _Contents]) -> dict[str, int]:
+    """Return the number of the group of each submission. Those of a group do not contradict each other."""
+    groups: list[dict[ArtifactRef, str]] = []
+    found: dict[str, int] = {}
     for submission_id, contents in disputed.items():
-        fitting = next((group for group in groups if compatible(contents, group[1])), None)
-        if fitting is None:
-            fitting = submission_id, {}
-            groups.append(fitting)
-        first, known = fitting
-        known.update(contents)
-        found[submission_id] = f"conflict {first[:8]}"
+        number = next((each for each, known in enumerate(groups) if compatible(contents, known)), len(groups))
+        if number == len(groups):
+            groups.append({})
+        groups[number].update(contents)
+        found[submission_id] = number
     return found
