@@ -9,7 +9,7 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.naming.catalogue import Catalogue
-from prmcal.harness.merging.naming.merged_names import Names
+from prmcal.harness.merging.naming.names import Names
 from prmcal.harness.merging.naming.namespaces import Namespace
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import Submitted

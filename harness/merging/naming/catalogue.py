@@ -9,7 +9,7 @@ from dataclasses import replace
 from prmcal.db.metrics import Metric
 from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Labels
-from prmcal.harness.merging.naming.merged_names import Names
+from prmcal.harness.merging.naming.names import Names
 from prmcal.harness.merging.naming.order import merged_order
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.metrics import built_in_metrics, described_metrics

@@ -1,161 +1,104 @@
-"""The names of plugins and data sets on a merged leaderboard.
-
-Two submissions may use one name for two things: two versions of a calibrator, a calibrator that is fitted to other
-data, or two selections of questions. Then each of them gets a name with what differs, such as ``temperature (version
-2)`` or ``nano-math (60 questions)``.
-"""
+"""The names of a merged leaderboard: those of the grids, with what tells variants apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from prmcal.harness.jobs.job import Labels
-from prmcal.harness.merging.naming.differences import words_apart
-from prmcal.harness.merging.submissions.conditions import flat
+from prmcal.db.metrics import Leaderboard
+from prmcal.harness.jobs.job import Job, Labels
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.merging.naming.contradictions import Contradictions
+from prmcal.harness.merging.naming.namespaces import Namespace, llm_words, namespaces_of
+from prmcal.harness.merging.naming.words import named, words_of_variants
+from prmcal.harness.merging.submissions.conditions import LEADERBOARDS
 from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.planning.plan import Cell, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.planning.plan import Cell
+from prmcal.harness.storage.keys import ArtifactRef
 
-__all__ = ["NAMED", "Words", "named", "words_of_variants"]
-
-NAMED = ("llm", "prm", "calibrator", "strategy")
-"""The kinds of plugins whose names are in the ids of cells, besides data sets."""
-
-_DATASET = "dataset"
-_OF_FITS = "calibration "
-"""What the names of most conditions of fits begin with."""
+__all__ = ["Names"]
 
 
-def named(name: str, *words: str) -> str:
-    """Return a name with the words that tell it apart, if there are any."""
-    told = [each for each in words if each]
-    return f"{name} ({', '.join(told)})" if told else name
-
-
-@dataclass(frozen=True)
-class Words:
-    """What tells the plugins and data sets of one submission apart from others of the same names.
-
-    Attributes
-    ----------
-    plugins : mapping of (str, str) to str
-        The words by the kind and the name of a plugin; empty if nothing differs.
-    datasets : mapping of (str, str) to str
-        The words by the name and the split of a data set.
-    """
-
-    plugins: Mapping[tuple[str, str], str]
-    datasets: Mapping[tuple[str, str], str]
-
-    def labels(self, labels: Labels, *llm_words: str) -> Labels:
-        """Return labels with the names of the merged leaderboard. `llm_words` also tell the LLM apart."""
-        return replace(
-            labels,
-            llm=labels.llm and named(labels.llm, self.plugins.get(("llm", labels.llm), ""), *llm_words),
-            prm=labels.prm and self.plugin("prm", labels.prm),
-            calibrator=labels.calibrator and self.plugin("calibrator", labels.calibrator),
-            dataset=self.dataset(labels.dataset, labels.split),
-        )
-
-    def cell(self, cell: Cell, *llm_words: str) -> Cell:
-        """Return a cell with the names of the merged leaderboard."""
-        strategy = cell.strategy and self.plugin("strategy", cell.strategy)
-        return replace(cell, labels=self.labels(cell.labels, *llm_words), strategy=strategy)
-
-    def plugin(self, kind: str, name: str) -> str:
-        """Return the name of a plugin."""
-        return named(name, self.plugins.get((kind, name), ""))
-
-    def dataset(self, name: str, split: str) -> str:
-        """Return the name of a data set."""
-        return named(name, self.datasets.get((name, split), ""))
-
-    def of_cell(self, cell: Cell) -> list[str]:
-        """Return what tells a cell apart, with the kinds of its plugins: ``calibrator version 2``."""
-        labels = cell.labels
-        names = {
-            "llm": labels.llm,
-            "prm": labels.prm,
-            "calibrator": labels.calibrator,
-            "strategy": cell.strategy,
-        }
-        found = [(kind, self.plugins.get((kind, name), "")) for kind, name in names.items()]
-        found.append(("data set", self.datasets.get((labels.dataset, labels.split), "")))
-        return [f"{kind} {words}" for kind, words in found if words]
-
-
-def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
-    """Return the words of each submission, by its id.
+class Names:
+    """The names of a merged leaderboard.
 
     Parameters
     ----------
     submissions : sequence of Submitted
         In their order.
+    conflicts : set of ArtifactRef
+        The artifacts of which submissions have different contents.
+
+    Attributes
+    ----------
+    namespaces : mapping of str to sequence of Namespace
+        Those of each leaderboard.
     """
-    plugins = _words(
-        (
-            each.submission_id,
-            (kind, plugin.name),
-            {"plugin": plugin.identity, **fits},
-            _described(plugin, fits),
+
+    def __init__(self, submissions: Sequence[Submitted], conflicts: frozenset[ArtifactRef]) -> None:
+        self._words = words_of_variants(submissions)
+        self._contradictions = Contradictions(submissions, conflicts)
+        self.namespaces: Mapping[Leaderboard, Sequence[Namespace]] = {
+            each: namespaces_of(submissions, self._words, each) for each in LEADERBOARDS
+        }
+        self._numbers = {
+            (leaderboard, each.submission_id): number
+            for leaderboard, namespaces in self.namespaces.items()
+            for number, space in enumerate(namespaces)
+            for each in space.submissions
+        }
+        self._apart = {each: llm_words(self.namespaces[each], self._words) for each in LEADERBOARDS}
+
+    def namespace(self, submission: Submitted, leaderboard: Leaderboard) -> Namespace:
+        """Return the namespace of a submission on a leaderboard."""
+        return self.namespaces[leaderboard][self._numbers[leaderboard, submission.submission_id]]
+
+    def place(self, submission: Submitted) -> tuple[int, ...]:
+        """Return the places of the namespaces of a submission, by which its names are sorted."""
+        return tuple(self._numbers[each, submission.submission_id] for each in LEADERBOARDS)
+
+    def conflict(self, submission: Submitted, job: Job[Parameters]) -> str:
+        """Return what the name of a job tells of a conflict; empty if it contradicts no other submission."""
+        return self._contradictions.words(submission, job)
+
+    def labels(self, submission: Submitted, job: Job[Parameters], leaderboard: Leaderboard) -> Labels:
+        """Return the labels of a job of a submission with the names of a leaderboard."""
+        told = self._told(submission, leaderboard, job.labels.llm), self.conflict(submission, job)
+        return self._words[submission.submission_id].labels(job.labels, *told)
+
+    def cell(self, submission: Submitted, cell: Cell) -> Cell:
+        """Return a cell of a submission with the names of its leaderboard."""
+        told = self._told(submission, cell.leaderboard, cell.labels.llm), self.conflict(submission, cell.job)
+        return self._words[submission.submission_id].cell(cell, *told)
+
+    def cell_without_namespace(self, submission: Submitted, cell: Cell) -> Cell:
+        """Return a cell of a submission with the names that it would have in any namespace."""
+        return self._words[submission.submission_id].cell(cell)
+
+    def variant(self, submission: Submitted, cell: Cell) -> str:
+        """Return what tells a cell of a submission apart from others of its name; empty if nothing does."""
+        told = (
+            *self._words[submission.submission_id].of_cell(cell),
+            self._told(submission, cell.leaderboard, cell.labels.llm),
+            self.conflict(submission, cell.job),
         )
-        for kind in NAMED
-        for each, plugin, fits in _plugins(submissions, kind)
-    )
-    datasets = _words(
-        (each.submission_id, (data.name, data.split), _questions(data), _questions(data))
-        for each in submissions
-        for data in each.plan.datasets
-    )
-    return {
-        each.submission_id: Words(plugins.get(each.submission_id, {}), datasets.get(each.submission_id, {}))
-        for each in submissions
-    }
+        return ", ".join(filter(None, told))
 
+    def plugins(self, submission: Submitted, kind: str, name: str) -> Iterable[str]:
+        """Return the names that a plugin of a submission, which is no data set, can have. Only an LLM has several."""
+        words = self._words[submission.submission_id].plugins.get((kind, name), "")
+        if kind != "llm":
+            return [named(name, words)]
+        return dict.fromkeys(
+            named(name, words, self._told(submission, leaderboard, name), conflict)
+            for conflict in self._contradictions.all_words(submission)
+            for leaderboard in LEADERBOARDS
+        )
 
-def _plugins(
-    submissions: Sequence[Submitted], kind: str
-) -> Iterator[tuple[Submitted, PlannedPlugin, Mapping[str, Any]]]:
-    """Yield the plugins of a kind. Calibrators have the conditions of their fits that all submissions tell."""
-    having: dict[str, list[tuple[Submitted, PlannedPlugin]]] = {}
-    for each in submissions:
-        for plugin in each.plan.plugins.get(kind, ()):
-            having.setdefault(plugin.name, []).append((each, plugin))
-    for users in having.values():
-        known = set.intersection(*(set(each.fit_conditions) for each, _ in users))
-        for each, plugin in users:
-            fits = each.fit_conditions if kind == "calibrator" else {}
-            yield each, plugin, {name: value for name, value in fits.items() if name in known}
+    def dataset(self, submission: Submitted, name: str, split: str) -> str:
+        """Return the name of a data set of a submission."""
+        return self._words[submission.submission_id].dataset(name, split)
 
-
-def _described(plugin: PlannedPlugin, fits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the identity of a plugin and the conditions of its fits, with short names where they are clear."""
-    found = flat(plugin.identity)
-    short = {name: name.removeprefix(_OF_FITS) for name in fits}
-    return found | {name if short[name] in found else short[name]: value for name, value in fits.items()}
-
-
-def _questions(data: PlannedQuestions) -> dict[str, Any]:
-    return {"questions": len(data.questions), "content": data.content_hash, "grader": data.grader_version}
-
-
-def _words(
-    given: Iterable[tuple[str, tuple[str, str], Mapping[str, Any], Mapping[str, Any]]],
-) -> dict[str, dict[tuple[str, str], str]]:
-    """Return the words of each name in each submission, from its identity and the identity's description."""
-    users: dict[tuple[str, str], dict[str, list[str]]] = {}
-    described: dict[str, Mapping[str, Any]] = {}
-    for submission, name, identity, properties in given:
-        key = content_key(identity)
-        users.setdefault(name, {}).setdefault(key, []).append(submission)
-        described[key] = properties
-    found: dict[str, dict[tuple[str, str], str]] = {}
-    for name, variants in users.items():
-        for words, ids in zip(
-            words_apart([described[key] for key in variants]), variants.values(), strict=True
-        ):
-            for submission in ids:
-                found.setdefault(submission, {})[name] = words
-    return found
+    def _told(self, submission: Submitted, leaderboard: Leaderboard, llm: str) -> str:
+        name = self._words[submission.submission_id].plugin("llm", llm)
+        number = self._numbers[leaderboard, submission.submission_id]
+        return self._apart[leaderboard][number].get(name, "")

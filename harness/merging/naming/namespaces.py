@@ -14,7 +14,7 @@ from typing import Any
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.harness.merging.naming.differences import words_apart
-from prmcal.harness.merging.naming.names import Words
+from prmcal.harness.merging.naming.words import Words
 from prmcal.harness.merging.submissions.conditions import LEADERBOARDS, OF_METRICS, compatible
 from prmcal.harness.merging.submissions.submitted import Submitted
 
@@ -63,7 +63,7 @@ def namespaces_of(
     submissions : sequence of Submitted
         In their order. So the result is a function of their set.
     words : mapping of str to Words
-        See :func:`prmcal.harness.merging.naming.names.words_of_variants`.
+        See :func:`prmcal.harness.merging.naming.words.words_of_variants`.
     leaderboard : {"calibration", "scaling", "league"}
     """
     found: list[Namespace] = []
