@@ -66,6 +66,7 @@ ROOMS: dict[str, set[str]] = {
         "execution",
         "recommending",
         "terminal",
+        "publishing",
         "inference",
         "serving",
     },
