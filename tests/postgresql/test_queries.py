@@ -39,6 +39,7 @@ QUERIES: dict[str, Callable[[Database], Any]] = {
         for name in (
             "asking_others",
             "calibration_cells",
+            "cell_provenance",
             "cells",
             "comparisons",
             "costs",
@@ -53,6 +54,7 @@ QUERIES: dict[str, Callable[[Database], Any]] = {
             "league",
             "measurements",
             "metrics",
+            "other_names",
             "overview",
             "planned_shards",
             "plugins",
