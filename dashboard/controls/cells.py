@@ -24,7 +24,7 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
-__all__ = ["choose_cell", "choose_group", "choose_of", "pick_cell"]
+__all__ = ["choose_cell", "choose_group", "choose_of", "names_here", "pick_cell"]
 
 _PLACE = ("dataset", "llm", "prm")
 _COORDINATES = ("dataset", "llm", "strategy", "prm", "calibrator", "target", "level")
@@ -114,11 +114,11 @@ def pick_cell(
 def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, Any]:
     """Show a select for each kind, and write what the reader chooses into the context."""
     context = context_of(path)
-    filters = _names_here(path, cells, context.filters)
+    filters = names_here(path, cells, context.filters)
     default = first_with(cells, kinds, filters)
     _note_unknown_cell(path)
     asked = {**context.choice, **{kind: given(kind)[-1] for kind in kinds if given(kind)}}
-    chosen_here = _names_here(path, cells, {kind: [name] for kind, name in asked.items()})
+    chosen_here = names_here(path, cells, {kind: [name] for kind, name in asked.items()})
     shown = first_with(cells, kinds, {**filters, **chosen_here})
     missed = {kind: asked[kind] for kind in kinds if kind in asked and shown[kind] not in chosen_here[kind]}
     if missed:
@@ -135,7 +135,7 @@ def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, 
     return shown
 
 
-def _names_here(
+def names_here(
     path: Path, cells: pd.DataFrame, names: Mapping[str, Sequence[str]]
 ) -> dict[str, Sequence[str]]:
     """Return names with those that LLMs have on the leaderboard of these cells, which can be others elsewhere."""

@@ -10,7 +10,7 @@ import streamlit as st
 from prmcal.dashboard.charts.intervals import NOT_SIGNIFICANT, SIGNIFICANT, difference_chart
 from prmcal.dashboard.charts.style import draw
 from prmcal.dashboard.controls.address import bound, given
-from prmcal.dashboard.controls.cells import pick_cell
+from prmcal.dashboard.controls.cells import names_here, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, place_with, rival_of
@@ -71,7 +71,7 @@ def _pick_cells(path: Path, boards: dict[Leaderboard, pd.DataFrame]) -> tuple[st
     table = _choose_leaderboard(boards)
     cells, described = boards[table], ask(path, "metrics")
     metric = described[LEADERBOARDS[table].main_metrics[0]]
-    place = place_with(cells, context_of(path).wanted())
+    place = place_with(cells, names_here(path, cells, context_of(path).wanted()))
     first = pick_cell(
         cells,
         "a",

@@ -237,6 +237,7 @@ def _fit_seconds(
     conditions += [
         column.in_(list(names)) for column, names in ((Job.llm, llm), (Job.prm, prm)) if names is not None
     ]
-    found = frame(connection, sa.select(Job.calibrator, Job.seconds).where(*conditions))
+    # On a merged leaderboard, a fit can have a row for each name of its LLM. Its seed follows from its key.
+    found = frame(connection, sa.select(Job.calibrator, Job.seed, Job.seconds).where(*conditions).distinct())
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}

@@ -115,6 +115,10 @@ def check_names(plan: Plan, where: str, advice: str) -> None:
     """
     from pydantic import TypeAdapter
 
+    from prmcal.harness.planning.grid_file.fields import Name, StrategyName
+
+    labels = [*(job.labels for job in plan.jobs), *(cell.labels for cell in plan.cells)]
+    names = {name for each in labels for name in (each.llm, each.prm, each.calibrator, each.dataset) if name}
     cells = [(cell.leaderboard, cell.strategy, cell.target, cell.level) for cell in plan.cells]
     plugins = [
         (
@@ -141,6 +145,8 @@ def check_names(plan: Plan, where: str, advice: str) -> None:
             (tuple[str, str, str, dict[str, Any], dict[str, Any], str], plugins),
             (tuple[str, str, str, str], datasets),
             (tuple[str, str | None, str | None, int | None, str | None], questions),
+            (Name, sorted(names)),
+            (StrategyName, sorted({cell.strategy for cell in plan.cells if cell.strategy})),
         ):
             TypeAdapter(list[kind]).validate_json(json.dumps(values), strict=True)  # type: ignore[valid-type]
         for cell in plan.cells:

@@ -13,6 +13,7 @@ from prmcal.harness.merging.submissions.conditions import (
     fit_conditions_of,
     flat,
     further_conditions_of,
+    shard_conditions_of,
 )
 from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.merging.submissions.inputs import merged_submissions
@@ -80,7 +81,7 @@ def _plans(directory: Path) -> Iterable[tuple[RunRecord, Plan]]:
 def _of_plan(record: RunRecord, plan: Plan) -> Iterator[tuple[str, Any]]:
     parts = [*conditions_of(record, plan).values(), *further_conditions_of(record).values()]
     conditions: dict[str, Any] = {}
-    for part in (*parts, fit_conditions_of(record, plan)):
+    for part in (*parts, fit_conditions_of(record, plan), shard_conditions_of(record)):
         conditions |= part
     yield from ((name, value) for name, value in conditions.items() if not name.startswith(OF_METRICS))
     for kind, plugins in plan.plugins.items():

@@ -78,7 +78,7 @@ def conflicts_in(union: Union, store: Store) -> list[Conflict]:
                 if shard.ref in union.conflicts:
                     what.setdefault(shard.ref, str(job))
                     read = {ref for refs in shard.inputs.values() for ref in refs}
-                    inputs.setdefault(shard.ref, set()).update(read & union.conflicts)
+                    inputs.setdefault(shard.ref, set()).update(read & union.conflicts.keys())
     first = sorted((ref for ref in inputs if not inputs[ref]), key=lambda ref: (ref.kind, what[ref], ref.key))
     return [_conflict(ref, what[ref], union, store, _behind(ref, inputs)) for ref in first]
 

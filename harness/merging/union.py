@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from prmcal.db.metrics import Leaderboard
+from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.naming.catalogue import Catalogue
@@ -16,6 +17,7 @@ from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.registry.excerpts import shown
 
 __all__ = ["MergedCell", "Union", "union_of"]
 
@@ -65,8 +67,8 @@ class Union:
         Those of each leaderboard.
     base_names : mapping of (str, str) to str
         The names of plugins in the grids, by their kinds and their names on the leaderboard.
-    conflicts : frozenset of ArtifactRef
-        The artifacts of which submissions have contents that contradict each other.
+    conflicts : mapping of ArtifactRef to str
+        The artifacts of which submissions have contents that contradict each other, with that of the first submission.
     failures : mapping of str to Failure
         Why shards failed that no submission has.
     own : mapping of str to mapping of str to Cell
@@ -78,7 +80,7 @@ class Union:
     submissions: tuple[Submitted, ...]
     namespaces: Mapping[Leaderboard, Sequence[Namespace]]
     base_names: Mapping[tuple[str, str], str]
-    conflicts: frozenset[ArtifactRef]
+    conflicts: Mapping[ArtifactRef, str]
     failures: Mapping[str, Failure]
     own: Mapping[str, Mapping[str, Cell]]
 
@@ -107,6 +109,7 @@ class _Builder:
         self.jobs: dict[tuple[str, Labels], Job[Parameters]] = {}
         self.labels: dict[str, Labels] = {}
         self.cells: dict[str, MergedCell] = {}
+        self.keys: dict[str, tuple[str, str]] = {}
         self.own: dict[str, dict[str, Cell]] = {each.submission_id: {} for each in submissions}
 
     def union(self) -> Union:
@@ -138,18 +141,29 @@ class _Builder:
     def _add(self, submission: Submitted) -> None:
         named = [(cell, self.names.cell(submission, cell)) for cell in submission.plan.cells]
         new = [cell for cell, mine in named if mine.cell_id not in self.cells]
-        jobs: dict[tuple[int, Leaderboard], Job[Parameters]] = {}
-        for job, leaderboards in _wanted(submission.plan, new):
-            for each in leaderboards:
-                jobs[id(job), each] = self._job(submission, job, each, jobs)
+        jobs: dict[tuple[int, _Reader], Job[Parameters]] = {}
+        for job, readers in _wanted(submission, new, self.names):
+            for reader in readers:
+                jobs[id(job), reader] = self._job(submission, job, reader, jobs)
         for cell, mine in named:
+            self._check_key(submission, cell, mine)
             if submission.is_done(cell) or submission.has_failed(cell):
                 if mine.cell_id not in self.cells:
-                    job = jobs[id(cell.job), cell.leaderboard]
+                    job = jobs[id(cell.job), (cell.leaderboard, self.names.conflict(submission, cell.job))]
                     self.cells[mine.cell_id] = self._merged(submission, cell, replace(mine, job=job))
                 if submission.is_done(cell):
                     self.cells[mine.cell_id].done.append(submission)
                 self.own[submission.submission_id][mine.cell_id] = cell
+
+    def _check_key(self, submission: Submitted, cell: Cell, mine: Cell) -> None:
+        """Check that a name stands for one result, as it does if the names in the grids have no parentheses."""
+        key = job_key([stored(submission, ref, self.conflicts) for ref in cell.job.refs])
+        first, known = self.keys.setdefault(mine.cell_id, (submission.submission_id, key))
+        if known != key:
+            raise BundleError(
+                f"The submissions {first} and {submission.submission_id} have different results under the name "
+                f"{shown(mine.cell_id)}. Merge only one of them."
+            )
 
     def _merged(self, submission: Submitted, cell: Cell, mine: Cell) -> MergedCell:
         return MergedCell(
@@ -165,11 +179,11 @@ class _Builder:
         self,
         submission: Submitted,
         job: Job[Parameters],
-        leaderboard: Leaderboard,
-        added: Mapping[tuple[int, Leaderboard], Job[Parameters]],
+        reader: _Reader,
+        added: Mapping[tuple[int, _Reader], Job[Parameters]],
     ) -> Job[Parameters]:
         """Return a job with the names and the addresses of the merged leaderboard, the same one for equal jobs."""
-        labels = self.names.labels(submission, job, leaderboard)
+        labels = self.names.labels(submission, job.labels, *reader)
         shards = tuple(self._shard(submission, shard) for shard in job.shards)
         key = job.key
         if any(mine is not theirs for mine, theirs in zip(shards, job.shards, strict=True)):
@@ -178,13 +192,13 @@ class _Builder:
             # The job has several names. In the database, each of them has a job of its own.
             key = content_key({"job": key, "names": str(labels)})
         if (key, labels) not in self.jobs:
-            inputs = tuple(added[id(source), leaderboard] for source in job.inputs)
+            inputs = tuple(added[id(source), reader] for source in job.inputs)
             self.jobs[key, labels] = Job(key, labels, shards, inputs)
         return self.jobs[key, labels]
 
     def _shard(self, submission: Submitted, shard: Shard[Parameters]) -> Shard[Parameters]:
         refs = [shard.ref, *(ref for refs in shard.inputs.values() for ref in refs)]
-        if self.conflicts.isdisjoint(refs):
+        if not any(ref in self.conflicts for ref in refs):
             return shard
         inputs = {
             role: tuple(stored(submission, ref, self.conflicts) for ref in refs)
@@ -209,23 +223,30 @@ class _Builder:
         return found
 
 
-def _wanted(plan: Plan, cells: Iterable[Cell]) -> Iterable[tuple[Job[Parameters], Iterable[Leaderboard]]]:
-    """Return the jobs behind cells in their order, each with the leaderboards that need it.
+_Reader = tuple[Leaderboard, str]
+"""A leaderboard with a row that was computed from a job, and what the name of this row tells of a conflict."""
+
+
+def _wanted(
+    submission: Submitted, cells: Iterable[Cell], names: Names
+) -> Iterable[tuple[Job[Parameters], Iterable[_Reader]]]:
+    """Return the jobs behind cells in their order, each with what reads it.
 
     Jobs that are behind no cell at all, such as curves, describe the pool, so the scaling leaderboard needs them. Jobs
     that are only behind other cells are left out.
     """
-    of_cells: dict[int, dict[Leaderboard, None]] = {}
+    plan = submission.plan
+    found: dict[int, dict[_Reader, None]] = {}
     for cell in cells:
-        of_cells.setdefault(id(cell.job), {})[cell.leaderboard] = None
+        found.setdefault(id(cell.job), {})[cell.leaderboard, names.conflict(submission, cell.job)] = None
     behind_cells = {id(cell.job) for cell in plan.cells}
     for job in reversed(plan.jobs):
         if id(job) not in behind_cells:
-            of_cells.setdefault(id(job), {})["scaling"] = None
+            found.setdefault(id(job), {})["scaling", names.conflict(submission, job)] = None
         for source in job.inputs:
-            of_cells.setdefault(id(source), {}).update(of_cells.get(id(job), {}))
+            found.setdefault(id(source), {}).update(found.get(id(job), {}))
             behind_cells.add(id(source))
-    return [(job, of_cells[id(job)]) for job in plan.jobs if of_cells.get(id(job))]
+    return [(job, found[id(job)]) for job in plan.jobs if found.get(id(job))]
 
 
 class _JobPlace:

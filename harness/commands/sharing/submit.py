@@ -7,9 +7,10 @@ from pathlib import Path
 
 from prmcal.db.cell_names import find_cell
 from prmcal.db.text.formats import counted, file_size
-from prmcal.errors import StorageError
+from prmcal.errors import RunError, StorageError
 from prmcal.harness.bundles import About, Bundled, write_bundle
 from prmcal.harness.bundles.choosing import plan_with_identities
+from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.selection import cells_with
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
@@ -54,6 +55,11 @@ def submit(
     if out.is_dir():
         raise StorageError(
             f"{out} is a folder. A bundle is one file: choose a name for --out, such as {out}.bundle."
+        )
+    if is_merged(directory):
+        raise RunError(
+            f"{directory} is a merged leaderboard. Send the folder itself, which others merge, or the bundles that it "
+            "was merged from."
         )
     folder = RunFolder(directory)
     plan = plan_with_identities(directory, folder.record())

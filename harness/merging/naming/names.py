@@ -25,8 +25,8 @@ class Names:
     ----------
     submissions : sequence of Submitted
         In their order.
-    conflicts : set of ArtifactRef
-        The artifacts of which submissions have different contents.
+    conflicts : mapping of ArtifactRef to str
+        The artifacts of which submissions have different contents, with the content of the first submission.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Names:
         Those of each leaderboard.
     """
 
-    def __init__(self, submissions: Sequence[Submitted], conflicts: frozenset[ArtifactRef]) -> None:
+    def __init__(self, submissions: Sequence[Submitted], conflicts: Mapping[ArtifactRef, str]) -> None:
         self._words = words_of_variants(submissions)
         self._contradictions = Contradictions(submissions, conflicts)
         self.namespaces: Mapping[Leaderboard, Sequence[Namespace]] = {
@@ -60,10 +60,12 @@ class Names:
         """Return what the name of a job tells of a conflict; empty if it contradicts no other submission."""
         return self._contradictions.words(submission, job)
 
-    def labels(self, submission: Submitted, job: Job[Parameters], leaderboard: Leaderboard) -> Labels:
-        """Return the labels of a job of a submission with the names of a leaderboard."""
-        told = self._told(submission, leaderboard, job.labels.llm), self.conflict(submission, job)
-        return self._words[submission.submission_id].labels(job.labels, *told)
+    def labels(
+        self, submission: Submitted, labels: Labels, leaderboard: Leaderboard, conflict: str = ""
+    ) -> Labels:
+        """Return the labels of a job of a submission with the names of a leaderboard, and the words of a conflict."""
+        told = self._told(submission, leaderboard, labels.llm), conflict
+        return self._words[submission.submission_id].labels(labels, *told)
 
     def cell(self, submission: Submitted, cell: Cell) -> Cell:
         """Return a cell of a submission with the names of its leaderboard."""

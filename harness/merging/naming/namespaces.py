@@ -8,7 +8,7 @@ leaderboard, where equal rows of two sizes are one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,23 +32,24 @@ class Namespace:
     conditions, further, of_others : dict
         The conditions of all of them together: those of all rows of this leaderboard, those of some of its rows, and
         those of the other leaderboards.
-    jobs : dict of str to str
-        The keys of the jobs that measured their cells, by the ids of cells.
+    jobs : dict of str or (str, str) to str
+        The keys of the jobs that measured their cells, by the ids of cells, and of those with the data that the
+        leaderboard measures, by LLM and data set.
     """
 
     submissions: list[Submitted] = field(default_factory=list)
     conditions: dict[str, Any] = field(default_factory=dict)
     further: dict[str, Any] = field(default_factory=dict)
     of_others: dict[str, Any] = field(default_factory=dict)
-    jobs: dict[str, str] = field(default_factory=dict)
+    jobs: dict[Hashable, str] = field(default_factory=dict)
 
-    def add(self, submission: Submitted, leaderboard: Leaderboard, jobs: Mapping[str, str]) -> None:
+    def add(self, submission: Submitted, leaderboard: Leaderboard, jobs: Mapping[Hashable, str]) -> None:
         """Add a submission."""
         self.submissions.append(submission)
         self.conditions.update(submission.conditions[leaderboard])
         self.further.update(submission.further[leaderboard])
         self.jobs.update(jobs)
-        self.of_others.update(submission.fit_conditions)
+        self.of_others.update({**submission.shard_conditions, **submission.fit_conditions})
         for other in LEADERBOARDS:
             self.of_others.update({**submission.conditions[other], **submission.further[other]})
 
@@ -70,7 +71,9 @@ def namespaces_of(
     for each in submissions:
         own = words[each.submission_id]
         cells = [cell for cell in each.plan.cells if cell.leaderboard == leaderboard]
-        jobs = {own.cell(cell).cell_id: cell.job.key for cell in cells}
+        jobs: dict[Hashable, str] = {own.cell(cell).cell_id: cell.job.key for cell in cells}
+        for (llm, dataset, split), key in each.measured[leaderboard].items():
+            jobs[own.plugin("llm", llm), own.dataset(dataset, split)] = key
         conditions = each.conditions[leaderboard]
         alike = (space for space in found if compatible(conditions, space.conditions))
         fitting = next((space for space in alike if compatible(jobs, space.jobs)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from prmcal.db.metrics import Leaderboard
@@ -21,6 +21,8 @@ __all__ = [
     "fit_conditions_of",
     "flat",
     "further_conditions_of",
+    "measured_of",
+    "shard_conditions_of",
 ]
 
 ByLeaderboard = Mapping[Leaderboard, Mapping[str, Any]]
@@ -42,7 +44,6 @@ _OF_ALL: _Fields = {
         "max_tokens": "max tokens",
         "stop": "stop",
     },
-    "shards": {"questions": "questions per shard", "trajectories": "trajectories per shard"},
 }
 _OF_MEASUREMENT: _Fields = {
     "measurement": {
@@ -60,6 +61,9 @@ _OF_LEADERBOARD: Mapping[Leaderboard, _Fields] = {
     "scaling": {**_OF_ALL, **_OF_POOL},
     "league": {**_OF_ALL, **_OF_POOL},
 }
+_OF_SHARDS: _Fields = {
+    "shards": {"questions": "questions per shard", "trajectories": "trajectories per shard"},
+}
 _OF_FITS: _Fields = {
     "calibration": {
         "trajectories": "calibration trajectories",
@@ -68,6 +72,12 @@ _OF_FITS: _Fields = {
         "terminal": "calibration terminal",
     },
 }
+_MEASURED: Mapping[Leaderboard, Sequence[str]] = {
+    "calibration": ("success", "imported"),
+    "scaling": ("rollout", "imported"),
+    "league": ("rollout", "imported"),
+}
+"""The kinds of jobs with the data that a leaderboard measures."""
 _FITTING = ("hidden", "features", "fit", "calibrated")
 """The kinds of jobs that only calibrators need."""
 
@@ -75,9 +85,9 @@ _FITTING = ("hidden", "features", "fit", "calibrated")
 def conditions_of(record: RunRecord, plan: Plan) -> dict[Leaderboard, dict[str, Any]]:
     """Return what decides for all rows of each leaderboard of a submission, by names in words.
 
-    They are the seed, the sampling and the size of shards; how calibration is measured, and the metrics; the size of
-    the pool; and the versions of the jobs that measure. What an earlier version of prmcal did not save is not among
-    them. What only calibrators depend on is in :func:`fit_conditions_of`.
+    They are the seed and the sampling; how calibration is measured, and the metrics; the size of the pool; and the
+    versions of the jobs that measure. What an earlier version of prmcal did not save is not among them. What only
+    calibrators depend on is in :func:`fit_conditions_of`.
     """
     found = {}
     for leaderboard in LEADERBOARDS:
@@ -89,6 +99,23 @@ def conditions_of(record: RunRecord, plan: Plan) -> dict[Leaderboard, dict[str, 
     if SEED in record.grid:
         found = {each: {SEED: record.grid[SEED], **conditions} for each, conditions in found.items()}
     return found
+
+
+def shard_conditions_of(record: RunRecord) -> dict[str, Any]:
+    """Return the sizes of shards, which decide something only if the shards of two submissions do not fit together."""
+    return _given(record, _OF_SHARDS)
+
+
+def measured_of(plan: Plan) -> dict[Leaderboard, dict[tuple[str, str, str], str]]:
+    """Return what each leaderboard measures: the keys of the jobs with its data, by LLM, data set and split."""
+    return {
+        leaderboard: {
+            (job.labels.llm, job.labels.dataset, job.labels.split): job.key
+            for job in _measuring(plan, leaderboard)
+            if job.kind in _MEASURED[leaderboard]
+        }
+        for leaderboard in LEADERBOARDS
+    }
 
 
 def fit_conditions_of(record: RunRecord, plan: Plan) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class _MergedFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._conflicts: frozenset[ArtifactRef] = frozenset()
+        self._conflicts: dict[ArtifactRef, str] = {}
         self._submissions: dict[str, Submitted] = {}
 
     def know(self, submissions: Iterable[Submitted]) -> None:

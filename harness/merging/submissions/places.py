@@ -6,7 +6,7 @@ address of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.storage.keys import ArtifactRef
@@ -16,21 +16,23 @@ __all__ = ["conflicts_of", "stored", "suffixed"]
 _DIGITS = 8
 
 
-def stored(submission: Submitted, ref: ArtifactRef, conflicts: frozenset[ArtifactRef]) -> ArtifactRef:
-    """Return the address of an artifact of a submission where some artifacts are in conflict."""
-    content = submission.contents.get(ref)
-    return suffixed(ref, content) if ref in conflicts and content is not None else ref
+def stored(submission: Submitted, ref: ArtifactRef, conflicts: Mapping[ArtifactRef, str]) -> ArtifactRef:
+    """Return the address of an artifact of a submission where some artifacts are in conflict.
+
+    What the submission does not have, because a job failed, has the content of the first submission with it.
+    """
+    return suffixed(ref, submission.contents.get(ref, conflicts[ref])) if ref in conflicts else ref
 
 
-def conflicts_of(submissions: Iterable[Submitted]) -> frozenset[ArtifactRef]:
-    """Return the artifacts of which submissions have different contents."""
+def conflicts_of(submissions: Iterable[Submitted]) -> dict[ArtifactRef, str]:
+    """Return the artifacts of which submissions have different contents, each with that of the first submission."""
     first: dict[ArtifactRef, str] = {}
-    return frozenset(
-        ref
-        for each in submissions
-        for ref, content in each.contents.items()
-        if first.setdefault(ref, content) != content
-    )
+    found: dict[ArtifactRef, str] = {}
+    for each in submissions:
+        for ref, content in each.contents.items():
+            if first.setdefault(ref, content) != content:
+                found[ref] = first[ref]
+    return found
 
 
 def suffixed(ref: ArtifactRef, content: str) -> ArtifactRef:

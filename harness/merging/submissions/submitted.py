@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from prmcal.db.metrics import Leaderboard
 from prmcal.errors import BundleError
 from prmcal.harness.bundles import Submission, submission_of
 from prmcal.harness.merging.submissions.conditions import (
@@ -14,6 +15,8 @@ from prmcal.harness.merging.submissions.conditions import (
     conditions_of,
     fit_conditions_of,
     further_conditions_of,
+    measured_of,
+    shard_conditions_of,
 )
 from prmcal.harness.merging.submissions.contents import contents_of
 from prmcal.harness.planning.plan import Cell, Plan
@@ -48,8 +51,10 @@ class Submitted:
         The digests of the contents of its artifacts; see :mod:`prmcal.harness.merging.submissions.contents`.
     conditions, further : mapping of str to mapping of str to JSON data
         The conditions of each leaderboard; see :mod:`prmcal.harness.merging.submissions.conditions`.
-    fit_conditions : mapping of str to JSON data
-        The conditions of its calibrators.
+    fit_conditions, shard_conditions : mapping of str to JSON data
+        The conditions of its calibrators, and the sizes of its shards.
+    measured : mapping of str to mapping of (str, str, str) to str
+        The keys of the jobs with the data that each leaderboard measures, by LLM, data set and split.
     orders : mapping of str to sequence of str
         The names of its plugins of each kind, in the order of its grid.
     files_of : callable
@@ -65,6 +70,8 @@ class Submitted:
     conditions: ByLeaderboard
     further: ByLeaderboard
     fit_conditions: Mapping[str, Any]
+    shard_conditions: Mapping[str, Any]
+    measured: Mapping[Leaderboard, Mapping[tuple[str, str, str], str]]
     orders: Mapping[str, Sequence[str]]
     files_of: FilesOf = field(repr=False)
 
@@ -125,6 +132,8 @@ def read_submitted(folder: Path, files_of: FilesOf, where: str) -> Submitted:
             conditions_of(record, plan),
             further_conditions_of(record),
             fit_conditions_of(record, plan),
+            shard_conditions_of(record),
+            measured_of(plan),
             _orders(record, plan),
             files_of,
         )

@@ -272,6 +272,7 @@ def other_manifest(entries: Entries) -> None:
         (changed_cell(target=float("nan")), r"plan\.json is damaged"),
         (changed_cell(level=1.5), r"plan\.json is damaged"),
         (changed_cell(labels={"llm": "", "dataset": "nano-math"}), r"plan\.json is damaged"),
+        (changed_cell(labels={"llm": "weak (seed 2)", "dataset": "nano-math"}), r"Got 'weak \(seed 2\)'"),
         (changed_manifest, "manifest of .* cannot be read"),
         (other_manifest, "manifest of .* does not have its files"),
         (

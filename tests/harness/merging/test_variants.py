@@ -16,6 +16,7 @@ from prmcal.db.catalog import (
     calibration_cell,
     cells,
     history,
+    jobs,
     leaderboard,
     overview,
     reward_errors,
@@ -28,8 +29,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
-from tests.harness.merging.altered import with_other_rewards
-from tests.harness.merging.small_runs import GRID, WEAK, Part, leaderboards, run
+from tests.harness.merging.small_runs import GRID, WEAK, Part, run
 
 CELL = "calibration/weak/verifier/isotonic/synthetic-questions"
 
@@ -133,6 +133,7 @@ SMALL_SHARDS = {"shards": {"questions": 20, "trajectories": 2}}
             3,
         ),
         ({"calibration": {**GRID["calibration"], "trajectories": 1}}, ["weak"], ["weak"], 6),
+        ({"shards": {"questions": 30, "trajectories": 2}}, ["weak"], ["weak"], 3),
         ({"seed": 4}, ["weak (seed 3)", "weak (seed 4)"], ["weak (seed 3)", "weak (seed 4)"], 3),
     ],
 )
@@ -166,6 +167,19 @@ def test_what_differs_is_told_only_of_the_rows_that_it_changes(
     assert len(cells(path)) == len(keys[0] | keys[1])
 
 
+def test_a_fit_counts_once_whatever_names_its_llm_has(tmp_path: Path) -> None:
+    larger = {"llms": [WEAK], "scaling": {**GRID["scaling"], "samples": 6}}
+    runs = [run(tmp_path / "a", Part(SMALL_SHARDS)), run(tmp_path / "b", Part({**SMALL_SHARDS, **larger}))]
+    merge(tmp_path / "out", runs)
+    path = published_path(tmp_path / "out")
+    fits = jobs(path).query("kind == 'fit' and calibrator == 'isotonic'")
+    assert set(fits["llm"]) == {"strong", "weak", "weak (samples 4)", "weak (samples 6)"}
+    once = fits.drop_duplicates("seed")["seconds"]
+    assert len(once) == 2
+    shown = {each.calibrator: each.fit_seconds for each in overview(path).ranking}
+    assert shown["isotonic"] == pytest.approx(once.mean())
+
+
 def test_prefixes_of_two_pools_are_counted_once(tmp_path: Path) -> None:
     common = {"llms": [WEAK], **SMALL_SHARDS}
     first = run(tmp_path / "a", Part({**common, "calibrators": ["uncalibrated", "temperature"]}))
@@ -173,42 +187,6 @@ def test_prefixes_of_two_pools_are_counted_once(tmp_path: Path) -> None:
     merge(tmp_path / "out", [first, run(tmp_path / "b", Part({**common, **larger}))])
     bars = reward_errors(published_path(tmp_path / "out"), 5)
     pd.testing.assert_frame_equal(bars, reward_errors(published_path(first), 5))
-
-
-def test_results_that_contradict_each_other_both_stay(
-    prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
-) -> None:
-    altered = with_other_rewards(parts["dataset"], tmp_path / "altered", 3, -0.25)
-    told = prmcal("merge", tmp_path / "out", parts["dataset"], altered, parts["llm"])
-    assert told.returncode == 0, told.stderr
-    text = " ".join(told.stdout.split())
-    assert "Conflict: 1 artifact with equal key and different content." in text
-    assert "3 of " in text and "rows of rewards.parquet differ by up to 0.25 in reward" in text
-    merge(tmp_path / "other order", [altered])
-    merge(tmp_path / "other order", [parts["llm"], parts["dataset"]])
-    assert leaderboards(tmp_path / "out") == leaderboards(tmp_path / "other order")
-    board = cells(published_path(tmp_path / "out"))
-    contradicting = board[board["variant"].str.contains("conflict")]
-    assert len(contradicting) == sum(board["base_id"].isin(contradicting["base_id"])) > 0
-    assert "differs" not in prmcal("rebuild", tmp_path / "out").stderr
-
-
-def test_a_conflict_between_runs_of_other_conditions_is_marked(
-    prmcal: Prmcal, parts: Mapping[str, Path], tmp_path: Path
-) -> None:
-    other = run(tmp_path / "other", Part({"llms": [WEAK], "measurement": {**GRID["measurement"], "bins": 5}}))
-    altered = with_other_rewards(other, tmp_path / "altered", 3, -0.25)
-    told = " ".join(prmcal("merge", tmp_path / "out", altered, parts["llm"]).stdout.split())
-    board = cells(published_path(tmp_path / "out"))
-    contradicting = board[board["variant"].str.contains("conflict")]
-    assert 0 < len(contradicting) < len(board)
-    assert f"{len(contradicting)} in conflict." in told
-    assert f"{len(contradicting)} cells computed from the later ones" in told
-    # Rows that do not read the altered rewards have no conflict, in the same submission.
-    assert set(contradicting["prm"].dropna()) == {"verifier"}
-    assert not board.loc[board["strategy"] == "pass@1", "variant"].str.contains("conflict").any()
-    merge(tmp_path / "other order", [parts["llm"], altered])
-    assert leaderboards(tmp_path / "out") == leaderboards(tmp_path / "other order")
 
 
 def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path:
