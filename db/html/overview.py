@@ -67,7 +67,7 @@ def overview_html(found: Overview, link: Callable[[str], str]) -> str:
         tiles=tiles(found),
         columns=columns if found.ranking else (),
         rows=list(zip(*(column.values for column in columns), strict=True)),
-        legend=ranking_legend(),
+        legend=ranking_legend(found),
         score=SCORE,
         calibrators=calibrators,
         places=_places(found, calibrators, link),

@@ -58,16 +58,18 @@ def league(
         values = _question_values(connection, done)
         results = _results(connection, done)
         tests = _tests(connection, done)
-        errors = frame(
+        points = frame(
             connection,
-            sa.select(LeaguePoint.cell_id, sa.func.max(LeaguePoint.order_error).label("error")).group_by(
-                LeaguePoint.cell_id
-            ),
-        ).set_index("cell_id")["error"]
+            sa.select(
+                LeaguePoint.cell_id,
+                sa.func.max(LeaguePoint.order_error).label("error"),
+                sa.func.max(LeaguePoint.samples).label("most"),
+            ).group_by(LeaguePoint.cell_id),
+        )
+        errors = points.set_index("cell_id")["error"]
         references = set(with_role(connection, "reference"))
         plugins = frame(connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "strategy"))
         tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
-        most = connection.scalar(sa.select(sa.func.max(LeaguePoint.samples)))
     citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
@@ -108,7 +110,7 @@ def league(
             for name, number in zip(tested["name"], tested["questions"], strict=True)
             if name in set(cells["dataset"])
         },
-        most=None if most is None else round(most),
+        budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(PLACE)["most"].max().map(round)))),
         counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
         rows=tuple(rows),
     )

@@ -86,8 +86,8 @@ class League:
         Number of places with at least one measured entry.
     questions : mapping of str to int
         Number of test questions of each data set.
-    most : int or None
-        N, the samples per question of best-of-N; None if nothing was measured.
+    budgets : tuple of int
+        N, the largest number of samples at a place: each once, in increasing order.
     counts : mapping of str to int
         Number of cells by status: done, failed, pending.
     rows : tuple of LeagueRow
@@ -96,7 +96,7 @@ class League:
 
     places: int
     questions: Mapping[str, int]
-    most: int | None
+    budgets: tuple[int, ...]
     counts: Mapping[str, int]
     rows: tuple[LeagueRow, ...]
 

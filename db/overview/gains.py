@@ -31,13 +31,10 @@ class Gains:
     ----------
     target : float or None
         The target C; None if no cell of best-of-n + IAS is done.
-    budgets : tuple of int
-        N, the samples per question of best-of-N: each once, in increasing order. Places can have different ones.
     by_calibrator : dict of str to Gain
     """
 
     target: float | None
-    budgets: tuple[int, ...]
     by_calibrator: dict[str, Gain]
 
 
@@ -53,7 +50,7 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     adaptive = _cells(connection, "recomputed", places)
     adaptive = adaptive[adaptive["target"].notna()]
     if adaptive.empty:
-        return Gains(None, (), {})
+        return Gains(None, {})
     target = float(adaptive["target"].max())
     adaptive = adaptive[adaptive["target"] == target]
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
@@ -61,7 +58,7 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
     full = _cells(connection, "full budget", places)
     values = _values(connection, [*adaptive["cell_id"], *full["cell_id"]])
     full = _with_most_samples(full, values["samples"])
-    budgets = tuple(sorted(set(full["most"])))
+    budgets = _budgets(full)
     fixed = _of_cells(full, values["accuracy"]) if budgets else None
     spent = _of_cells(adaptive, values["samples"])
     right = _of_cells(adaptive, values["accuracy"])
@@ -81,9 +78,10 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
             share=_share(own_spent, full),
             to_best_of_n=None if fixed is None else _difference(here, fixed),
             to_equal_cost=_mean_if_any(equal[equal["calibrator"] == calibrator], len(here)),
+            budgets=_budgets(full.merge(own[PLACE].drop_duplicates(), on=PLACE)),
             places=len(here[PLACE].drop_duplicates()),
         )
-    return Gains(target, budgets, found)
+    return Gains(target, found)
 
 
 def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
@@ -117,6 +115,10 @@ def _with_most_samples(full: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFram
     drawn = full["cell_id"].map(samples.groupby("cell_id")["value"].max())
     with_n = full.assign(most=drawn)[drawn.notna()].astype({"most": "int64"})
     return with_n[with_n["most"] == with_n.groupby(PLACE)["most"].transform("max")]
+
+
+def _budgets(full: pd.DataFrame) -> tuple[int, ...]:
+    return tuple(sorted(set(full["most"])))
 
 
 def _share(spent: pd.DataFrame, full: pd.DataFrame) -> Quantity | None:

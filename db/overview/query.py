@@ -108,8 +108,8 @@ def overview(
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),
         baseline=baseline,
+        before=_errors(results, _at_places_of_first(values, baseline, ranking)),
         target=gains.target,
-        budgets=gains.budgets,
         ranking=tuple(ranking),
         cells=shown,
         metrics=described,
@@ -200,6 +200,14 @@ def _tests(calibrator: str, compared: pd.DataFrame) -> tuple[int, int, int]:
     real = own["p_adjusted"] < SIGNIFICANCE
     lower = (own["difference"] < 0) == (own["first"] == calibrator)
     return int((real & lower).sum()), int((~real).sum()), int((real & ~lower).sum())
+
+
+def _at_places_of_first(
+    values: pd.DataFrame, baseline: str | None, ranking: Sequence[Standing]
+) -> pd.DataFrame:
+    """Return the values of the baseline at the places of the first calibrator."""
+    first = values[values["calibrator"] == (ranking[0].calibrator if ranking else None)]
+    return values[values["calibrator"] == baseline].merge(first[PLACE].drop_duplicates(), on=PLACE)
 
 
 def _errors(results: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, Quantity]:

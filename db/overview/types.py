@@ -47,6 +47,8 @@ class Gain:
         Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n.
     to_equal_cost : Quantity or None
         Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown.
+    budgets : tuple of int
+        N at these places: each once, in increasing order. Empty if none has best-of-n.
     places : int
         Number of places behind the means.
     """
@@ -57,6 +59,7 @@ class Gain:
     share: Quantity | None
     to_best_of_n: Quantity | None
     to_equal_cost: Quantity | None
+    budgets: tuple[int, ...]
     places: int
 
 
@@ -138,10 +141,10 @@ class Overview:
         The names that the places consist of, in the order of the grid.
     baseline : str or None
         The calibrator that leaves rewards unchanged; None if the grid has none.
+    before : mapping of str to Quantity
+        The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`.
     target : float or None
         The target probability C of the gains.
-    budgets : tuple of int
-        N, the samples per question of best-of-N: each once, in increasing order. Places can have different ones.
     ranking : tuple of Standing
         The calibrators, the lowest mean rank first.
     cells : DataFrame
@@ -162,8 +165,8 @@ class Overview:
     prms: tuple[str, ...]
     datasets: tuple[str, ...]
     baseline: str | None
+    before: Mapping[str, Quantity]
     target: float | None
-    budgets: tuple[int, ...]
     ranking: tuple[Standing, ...]
     cells: pd.DataFrame
     metrics: Metrics

@@ -52,8 +52,8 @@ def league_sentence(found: League) -> str:
         "loss": f"{_points(gain)} against a fixed n of equal cost, so that a fixed n is better",
     }[verdict(gain.low, gain.high)]
     text = (
-        f"{first.entry.name}{levels[first.entry]} is ahead: {said}, on average over budgets from 1 to {found.most} "
-        "samples; paired tests: "
+        f"{first.entry.name}{levels[first.entry]} is ahead: {said}, on average over budgets from 1 to "
+        f"{' or '.join(f'{most:,}' for most in found.budgets)} samples; paired tests: "
         f"{counted(first.wins, 'win')}, {counted(first.ties, 'tie')}, {counted(first.losses, 'loss', 'losses')}."
     )
     rivals = [

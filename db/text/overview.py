@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
-from prmcal.db.overview.types import Overview, Quantity, Standing
+from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
 from prmcal.db.statistics.equal_cost import verdict
 from prmcal.db.text.formats import counted, duration, interval, number
 from prmcal.db.text.readable import Readable
@@ -108,14 +108,19 @@ def tiles(found: Overview) -> tuple[Tile, ...]:
     """Return the four findings. A finding that the grid cannot show says why."""
     best = found.ranking[0] if found.ranking else None
     base = found.standing(found.baseline)
-    return _overestimation(base, best), _winner(found, best), _saved(found, best), _accuracy(found, best)
+    return (
+        _overestimation(found, base, best),
+        _winner(found, best),
+        _saved(found, best),
+        _accuracy(found, best),
+    )
 
 
-def _overestimation(base: Standing | None, best: Standing | None) -> Tile:
+def _overestimation(found: Overview, base: Standing | None, best: Standing | None) -> Tile:
     title = "Overestimation"
-    if base is None or best is None or "signed_error" not in base.errors:
+    if base is None or best is None or "signed_error" not in found.before:
         return Tile(title, "unknown", "The grid has no uncalibrated rewards to compare with.")
-    before, after = base.errors["signed_error"], best.errors["signed_error"]
+    before, after = found.before["signed_error"], best.errors["signed_error"]
     if base is best:
         return Tile(
             title, number(before.value, signed=True), f"mean signed error, {base.calibrator} {_ends(before)}"
@@ -144,30 +149,38 @@ def _winner(found: Overview, best: Standing | None) -> Tile:
 def _saved(found: Overview, best: Standing | None) -> Tile:
     title, gain = "Samples saved", best.gain if best else None
     if best is None or gain is None or gain.share is None:
-        return Tile(title, "unknown", "The grid has no best-of-n with and without IAS.")
+        return Tile(
+            title, "unknown", _no_gain(found, best) or "The grid has no best-of-n with and without IAS."
+        )
     saved = Quantity(1 - gain.share.value, 1 - gain.share.high, 1 - gain.share.low)
     return Tile(
         title,
         _percent(saved.value),
-        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {_budget(found)} samples a question "
+        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {_budget(gain)} samples a question "
         f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
-        f"{'. The percentage is a mean over places' if len(found.budgets) > 1 else ''}",
+        f"{'. The percentage is a mean over places' if len(gain.budgets) > 1 else ''}",
     )
 
 
-def _budget(found: Overview) -> str:
+def _budget(gain: Gain) -> str:
     """Return N of best-of-N, such as "32", or "16 to 32" if places have different ones."""
-    return " to ".join(f"{most:,}" for most in dict.fromkeys((found.budgets[0], found.budgets[-1])))
+    return " to ".join(f"{most:,}" for most in dict.fromkeys((gain.budgets[0], gain.budgets[-1])))
+
+
+def _no_gain(found: Overview, best: Standing | None) -> str:
+    """Say that only other calibrators have gains; empty if none has."""
+    has_any = any(each.gain is not None for each in found.ranking)
+    return f"IAS with {named(best)} was not measured here." if best and not best.gain and has_any else ""
 
 
 def _accuracy(found: Overview, best: Standing | None) -> Tile:
     title, gain = "Accuracy of IAS", best.gain if best else None
     if gain is None:
-        return Tile(title, "unknown", "The grid has no best-of-n + IAS.")
+        return Tile(title, "unknown", _no_gain(found, best) or "The grid has no best-of-n + IAS.")
     parts = [
         f"{_points(difference)} against {what}: {verdict(difference.low, difference.high)}"
         for difference, what in (
-            (gain.to_best_of_n, f"best-of-{found.budgets[0]:,}" if len(found.budgets) == 1 else "best-of-N"),
+            (gain.to_best_of_n, f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N"),
             (gain.to_equal_cost, "a fixed n of equal cost"),
         )
         if difference is not None
@@ -254,14 +267,21 @@ def ranking_table(found: Overview) -> Readable:
     """Return the ranking as a table of text with all columns."""
     columns = ranking_columns(found)
     rows = [list(row) for row in zip(*(column.values for column in columns), strict=True)]
-    return Readable([column.title for column in columns], rows, 2, (ranking_legend(),))
+    return Readable([column.title for column in columns], rows, 2, (ranking_legend(found),))
 
 
-def ranking_legend() -> str:
+def ranking_legend(found: Overview) -> str:
     """Explain the ranking in a few sentences."""
+    partly = any(each.places < found.places for each in found.ranking)
     return (
         f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
         "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests."
+        + (
+            " Some calibrators were measured at a part of the places only: compare them where both were, with W-T-L or "
+            "place by place."
+            if partly
+            else ""
+        )
     )
 
 

@@ -16,5 +16,5 @@ def ranking(evidence: Evidence) -> TextTable | None:
         return None
     meanings = " ".join(f"{column.title}: {column.meaning}" for column in ranking_columns(found)[2:])
     return TextTable(
-        "ranking", "Ranking of the calibrators", f"{ranking_legend()} {meanings}", ranking_table(found)
+        "ranking", "Ranking of the calibrators", f"{ranking_legend(found)} {meanings}", ranking_table(found)
     )

@@ -20,7 +20,7 @@ from prmcal.db.overview.query import overview
 from prmcal.db.overview.ranking import rank_by_means
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.text.overview import measured, ranking_columns, ranking_table, tiles
+from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, ranking_table, tiles
 from tests.db import factory
 
 CALIBRATORS = ("none", "good", "best")
@@ -216,9 +216,8 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute("DELETE FROM cells WHERE strategy = 'best-of-n'")
     found = overview(tmp_path / "copy.duckdb")
-    assert found.budgets == ()
     for row in found.ranking:
-        assert row.gain is not None
+        assert row.gain is not None and row.gain.budgets == ()
         assert (row.gain.share, row.gain.to_best_of_n) == (None, None)
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
     assert tiles(found)[2].figure == "unknown"
@@ -232,9 +231,9 @@ def test_places_with_other_budgets_have_their_own_share(published: Path, tmp_pat
             "(SELECT cell_id FROM cells WHERE strategy = 'best-of-n' AND llm = 'weak')"
         )
     before, found = overview(published), overview(tmp_path / "copy.duckdb")
-    assert (before.budgets, found.budgets) == ((64,), (32, 64))
     for old, row in zip(before.ranking, found.ranking, strict=True):
         assert old.gain is not None and row.gain is not None
+        assert (old.gain.budgets, row.gain.budgets) == ((64,), (32, 64))
         assert row.gain.share is not None and old.gain.share is not None
         assert old.gain.share.value == pytest.approx(20 / 64)
         assert row.gain.share.value == pytest.approx((20 / 64 + 20 / 32) / 2)
@@ -243,6 +242,30 @@ def test_places_with_other_budgets_have_their_own_share(published: Path, tmp_pat
     assert tiles(found)[2].figure == "53%"
     assert " draws 20.0 of 32 to 64 samples a question " in tiles(found)[2].detail
     assert " against best-of-N: " in tiles(found)[3].detail
+
+
+def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, tmp_path: Path) -> None:
+    shutil.copy(published, tmp_path / "copy.duckdb")
+    with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
+        connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND llm = 'strong'")
+        connection.execute(
+            "UPDATE question_results SET value = 32 WHERE metric = 'samples' AND cell_id IN "
+            "(SELECT cell_id FROM cells WHERE strategy = 'best-of-n' AND llm = 'weak')"
+        )
+    whole, found = overview(published), overview(tmp_path / "copy.duckdb")
+    weak = overview(tmp_path / "copy.duckdb", llm=["weak"])
+    assert found.ranking[0].calibrator == whole.ranking[0].calibrator == "isotonic"
+    uncalibrated = weak.standing("uncalibrated")
+    assert uncalibrated is not None and found.before == uncalibrated.errors != whole.before
+    assert tiles(found)[0] == tiles(weak)[0]
+    assert " of 32 samples a question " in tiles(found)[2].detail
+    assert " against best-of-32: " in tiles(found)[3].detail
+    assert "at a part of the places only" in ranking_legend(found)
+    assert "at a part of the places only" not in ranking_legend(weak)
+    with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
+        connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND leaderboard = 'scaling'")
+    told = "IAS with isotonic was not measured here."
+    assert [tile.detail for tile in tiles(overview(tmp_path / "copy.duckdb"))[2:]] == [told, told]
 
 
 def test_filters_recompute_the_ranking(published: Path) -> None:

@@ -83,7 +83,7 @@ def test_entries_are_strategies_with_a_curve_and_their_calibrators(found: League
         "best-of-n + IAS with uncalibrated",
         "best-of-n + IAS with isotonic",
     }
-    assert found.places == 2 and found.most == POOL
+    assert found.places == 2 and found.budgets == (POOL,)
     assert [row.entry.name for row in found.rows if row.rank is None] == ["oracle IAS"]
 
 

@@ -139,7 +139,8 @@ def _league(
         return exported(only(league_frame(found), columns), output_format)
     if output_format == "markdown":
         return league_table(found).markdown()
-    return league_text(found, directory, width)
+    filtered = any(value is not None for value in filters.values())
+    return league_text(found, directory, width, filtered=filtered)
 
 
 def _overview(

@@ -17,7 +17,7 @@ _IDENTITY = 3
 """The first columns, which name the rank, the strategy and the calibrator. They always stay."""
 
 
-def league_text(found: League, directory: Place, width: int | None = None) -> str:
+def league_text(found: League, directory: Place, width: int | None = None, *, filtered: bool = False) -> str:
     """Return the league of a run.
 
     Parameters
@@ -27,10 +27,14 @@ def league_text(found: League, directory: Place, width: int | None = None) -> st
         The output folder of the run, for the commands that show more.
     width : int, optional
         Default: the width of the terminal.
+    filtered : bool
+        Whether filters may have left out all rows.
     """
     if not found.rows:
         if any(found.counts.values()):
             return wrapped(league_measured(found), width) + "\n"
+        if filtered:
+            return "There are no such cells.\n"
         return (
             wrapped("The grid has no league. Add 'league: true' to the grid file and run it again.", width)
             + "\n"

@@ -41,7 +41,7 @@ def overview_text(found: Overview, directory: Place, width: int | None = None) -
             for place, each in enumerate(ranking_columns(found))
         ]
         fitted = fit(columns, width)
-        below = [wrapped(ranking_legend(), width)]
+        below = [wrapped(ranking_legend(found), width)]
         if fitted.hidden:
             below.append(wrapped(hidden_note(fitted.hidden, "--format csv"), width))
         parts += [fitted.text, "\n".join(below)]
