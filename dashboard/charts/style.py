@@ -45,7 +45,7 @@ _DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
 _MARKS = ("circle", "square", "triangle-up", "diamond")
 _DASH_OF_OTHERS = [4, 4]
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
-_LEGEND_COLUMN = 110  # pixels
+_LEGEND_COLUMN, _LEGEND_SYMBOL, _LETTER, _LONGEST_LABEL = 110, 30, 6, 240  # pixels
 
 
 def ink() -> str:
@@ -147,12 +147,15 @@ def legend(names: Sequence[str] | None = None, *, lines: bool = True) -> alt.Leg
     if lines:
         symbol = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 250}
     some = alt.Undefined if names is None else list(names)
-    columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")
+    # Names on a merged leaderboard are longer than those of a grid.
+    longest = _LEGEND_SYMBOL + _LETTER * max(map(len, names or ()), default=0)
+    column = round(max(_LEGEND_COLUMN, min(longest, _LEGEND_SYMBOL + _LONGEST_LABEL)))
+    columns = alt.ExprRef(f"max(1, floor(width / {column}))")
     return alt.Legend(
         orient="top",
         columns=columns,
         title=None,
-        labelLimit=240,
+        labelLimit=_LONGEST_LABEL,
         symbolOpacity=1,
         values=some,
         padding=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import altair as alt
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from prmcal.dashboard.charts import style as style_of_charts
 from prmcal.dashboard.charts.budget import equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.intervals import interval_chart
-from prmcal.dashboard.charts.style import GREY, colour_scale, ink, series_of, shape_scale
+from prmcal.dashboard.charts.style import GREY, colour_scale, ink, legend, series_of, shape_scale
 from prmcal.dashboard.frames.scaling import FIXED
 
 CALIBRATORS = ("uncalibrated", "isotonic")
@@ -167,3 +168,12 @@ def seen(colour: tuple[int, int, int], blindness: NDArray[np.float64]) -> NDArra
     xyz = TO_XYZ @ np.clip(blindness @ linear(colour), 0, 1) / TO_XYZ.sum(axis=1)
     x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_a_legend_has_fewer_columns_for_long_names() -> None:
+    widths = [
+        int(re.findall(r"\d+", legend([name]).to_dict()["columns"]["expr"])[-1])
+        for name in ("isotonic", "isotonic (version 1, trajectories 16)", "x" * 200)
+    ]
+    assert widths[0] == 110
+    assert widths[0] < widths[1] < widths[2] <= 300  # Labels of more than 240 pixels are cut.
