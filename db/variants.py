@@ -5,12 +5,14 @@ Such are ``weak (seed 1)`` and ``weak (seed 2)``. A run has none, because its na
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
 import sqlalchemy as sa
 
 from prmcal.db.reader import Source, frame
 from prmcal.db.tables import Cell, CellSubmission, Plugin
 
-__all__ = ["base_names", "other_names"]
+__all__ = ["base_names", "names_among", "other_names"]
 
 
 def base_names(source: Source) -> dict[tuple[str, str], str]:
@@ -39,3 +41,19 @@ def other_names(source: Source) -> dict[str, tuple[str, ...]]:
         for name in names:
             found.setdefault(name, set()).update(set(names) - {name})
     return {name: tuple(sorted(others)) for name, others in found.items() if others}
+
+
+def names_among(
+    there: Collection[str], wanted: Iterable[str], others: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the wanted names of LLMs that are there. For one that is not, return the others that it has.
+
+    Parameters
+    ----------
+    there : collection of str
+        The names on a leaderboard.
+    wanted : iterable of str
+    others : mapping of str to sequence of str
+        See :func:`other_names`.
+    """
+    return [each for name in wanted for each in ([name] if name in there else others.get(name, ()))]

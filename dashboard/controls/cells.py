@@ -22,6 +22,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.frames.comparison import first_with
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
+from prmcal.db.variants import names_among
 from prmcal.errors import UnknownCellError
 
 __all__ = ["choose_cell", "choose_group", "choose_of", "names_here", "pick_cell"]
@@ -142,11 +143,7 @@ def names_here(
     found = dict(names)
     if "llm" in found:
         here, others = set(cells["llm"]), ask(path, "other_names")
-        found["llm"] = [
-            each
-            for name in found["llm"]
-            for each in ((name,) if name in here else (*others.get(name, ()), name))
-        ]
+        found["llm"] = names_among(here, found["llm"], others)
     return found
 
 

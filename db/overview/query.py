@@ -20,7 +20,7 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.roles import with_role
 from prmcal.db.statistics.standings import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
-from prmcal.db.variants import base_names, other_names
+from prmcal.db.variants import base_names, names_among, other_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,11 @@ def overview(
         cells, described = _cells(connection, tier), metrics(connection)
         others = other_names(connection)
         if llm is not None:
-            cells = cells[_of_llms(cells, llm, others)]
+            boards = cells.groupby("leaderboard")["llm"]
+            kept = {board: names_among(set(names), llm, others) for board, names in boards}
+            cells = cells.loc[
+                [name in kept[board] for board, name in zip(cells["leaderboard"], cells["llm"], strict=True)]
+            ]
         for name, values in (("prm", prm), ("dataset", dataset)):
             if values is not None:
                 cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
@@ -125,17 +129,6 @@ def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
     return frame(connection, query.order_by(numbers.c.number))
-
-
-def _of_llms(
-    cells: pd.DataFrame, names: Sequence[str], others: Mapping[str, Sequence[str]]
-) -> pd.Series[bool]:
-    """Return which cells are of LLMs with these names. Where a leaderboard does not have a name, its others count."""
-    kept = cells["llm"].isin(list(names))
-    for name in names:
-        having = cells.loc[cells["llm"] == name, "leaderboard"]
-        kept |= cells["llm"].isin(list(others.get(name, ()))) & ~cells["leaderboard"].isin(having)
-    return kept
 
 
 def _scaling_places(cells: pd.DataFrame, others: Mapping[str, Sequence[str]]) -> pd.DataFrame:

@@ -277,8 +277,8 @@ def ranking_legend(found: Overview) -> str:
         f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
         "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests."
         + (
-            " Some calibrators were measured at a part of the places only: compare them where both were, with W-T-L or "
-            "place by place."
+            " Some calibrators were measured at a part of the places only. Compare two of them by W-T-L, or at the "
+            "places that both have."
             if partly
             else ""
         )

@@ -22,14 +22,14 @@ def replicates_in(union: Union) -> list[list[MergedCell]]:
 
     Cells that contradict an earlier submission are not among them, because they are no further measurement.
     """
-    groups: dict[tuple[int, str], list[MergedCell]] = {}
-    alike: dict[int, int] = {}
+    groups: dict[tuple[Namespace, str], list[MergedCell]] = {}
+    alike: dict[Namespace, Namespace] = {}
     for namespaces in union.namespaces.values():
         alike |= _alike_but_seed(namespaces)
     for merged in union.cells.values():
-        space = id(merged.namespace)
-        if space in alike and not merged.in_conflict:
-            groups.setdefault((alike[space], merged.without_namespace), []).append(merged)
+        first = alike.get(merged.namespace)
+        if first is not None and not merged.in_conflict:
+            groups.setdefault((first, merged.without_namespace), []).append(merged)
     return [cells for cells in groups.values() if len(cells) > 1]
 
 
@@ -46,10 +46,10 @@ def seed_spreads(union: Union, store: Store, intact: Container[str]) -> list[Bas
     return found
 
 
-def _alike_but_seed(namespaces: Sequence[Namespace]) -> dict[int, int]:
-    """Return the group of each namespace of a leaderboard, by its id(). Those of a group differ in the seed only."""
-    found: dict[int, int] = {}
-    first: list[tuple[int, Mapping[str, Any], set[Any]]] = []
+def _alike_but_seed(namespaces: Sequence[Namespace]) -> dict[Namespace, Namespace]:
+    """Return for each namespace of a leaderboard the first one that differs from it in the seed at most."""
+    found: dict[Namespace, Namespace] = {}
+    groups: list[tuple[Namespace, Mapping[str, Any], set[Any]]] = []
     for space in namespaces:
         if SEED not in space.conditions:
             continue
@@ -57,14 +57,14 @@ def _alike_but_seed(namespaces: Sequence[Namespace]) -> dict[int, int]:
             name: value for name, value in {**space.conditions, **space.further}.items() if name != SEED
         }
         seed = space.conditions[SEED]
-        for group, conditions, seeds in first:
+        for first, conditions, seeds in groups:
             if compatible(others, conditions) and seed not in seeds:
                 seeds.add(seed)
-                found[id(space)] = group
+                found[space] = first
                 break
         else:
-            first.append((id(space), others, {seed}))
-            found[id(space)] = id(space)
+            groups.append((space, others, {seed}))
+            found[space] = space
     return found
 
 

@@ -241,7 +241,7 @@ def _text(status: Status) -> str:
 
 def _more(status: Status) -> str:
     if is_merged(status.directory):
-        return f"Rows that are not current or failed a verification: prmcal leaderboard {status.directory}"
+        return f"`prmcal leaderboard {status.directory}` shows which of them are not current or failed a verification."
     return f"Latest run started {status.started_at}. Log: {status.log}"
 
 

@@ -146,9 +146,8 @@ def _behind_conflicts(union: Union) -> str:
     cells = sum(each.in_conflict for each in union.cells.values())
     if not cells:
         return "No finished cell was computed from the later ones."
-    return (
-        f"{counted(cells, 'cell')} computed from the later ones: the names of their LLMs have the submission."
-    )
+    have, names = ("has", "name of its LLM") if cells == 1 else ("have", "names of their LLMs")
+    return f"{counted(cells, 'cell')} computed from the later ones {have} the submission in the {names}."
 
 
 def _told(conflict: Conflict) -> str:

@@ -10,7 +10,7 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.naming.contradictions import Contradictions
 from prmcal.harness.merging.naming.namespaces import Namespace, llm_words, namespaces_of
 from prmcal.harness.merging.naming.words import named, words_of_variants
-from prmcal.harness.merging.submissions.conditions import LEADERBOARDS
+from prmcal.harness.merging.submissions.conditions import EVERY_LEADERBOARD
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.storage.keys import ArtifactRef
@@ -38,7 +38,7 @@ class Names:
         self._words = words_of_variants(submissions)
         self._contradictions = Contradictions(submissions, conflicts)
         self.namespaces: Mapping[Leaderboard, Sequence[Namespace]] = {
-            each: namespaces_of(submissions, self._words, each) for each in LEADERBOARDS
+            each: namespaces_of(submissions, self._words, each) for each in EVERY_LEADERBOARD
         }
         self._numbers = {
             (leaderboard, each.submission_id): number
@@ -46,7 +46,7 @@ class Names:
             for number, space in enumerate(namespaces)
             for each in space.submissions
         }
-        self._apart = {each: llm_words(self.namespaces[each], self._words) for each in LEADERBOARDS}
+        self._apart = {each: llm_words(self.namespaces[each], self._words) for each in EVERY_LEADERBOARD}
 
     def namespace(self, submission: Submitted, leaderboard: Leaderboard) -> Namespace:
         """Return the namespace of a submission on a leaderboard."""
@@ -54,7 +54,7 @@ class Names:
 
     def place(self, submission: Submitted) -> tuple[int, ...]:
         """Return the places of the namespaces of a submission, by which its names are sorted."""
-        return tuple(self._numbers[each, submission.submission_id] for each in LEADERBOARDS)
+        return tuple(self._numbers[each, submission.submission_id] for each in EVERY_LEADERBOARD)
 
     def conflict(self, submission: Submitted, job: Job[Parameters]) -> str:
         """Return what the name of a job tells of a conflict; empty if it contradicts no other submission."""
@@ -93,7 +93,7 @@ class Names:
         return dict.fromkeys(
             named(name, words, self._told(submission, leaderboard, name), conflict)
             for conflict in self._contradictions.all_words(submission)
-            for leaderboard in LEADERBOARDS
+            for leaderboard in EVERY_LEADERBOARD
         )
 
     def dataset(self, submission: Submitted, name: str, split: str) -> str:

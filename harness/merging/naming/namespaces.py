@@ -15,7 +15,7 @@ from typing import Any
 from prmcal.db.metrics import Leaderboard
 from prmcal.harness.merging.naming.differences import words_apart
 from prmcal.harness.merging.naming.words import Words
-from prmcal.harness.merging.submissions.conditions import LEADERBOARDS, OF_METRICS, compatible
+from prmcal.harness.merging.submissions.conditions import EVERY_LEADERBOARD, OF_METRICS, compatible
 from prmcal.harness.merging.submissions.submitted import Submitted
 
 __all__ = ["Namespace", "llm_words", "namespaces_of"]
@@ -29,9 +29,10 @@ class Namespace:
     ----------
     submissions : list of Submitted
         In their order.
-    conditions, further, of_others : dict
-        The conditions of all of them together: those of all rows of this leaderboard, those of some of its rows, and
-        those of the other leaderboards.
+    conditions, further : dict
+        The conditions of all of them together: those of all rows of this leaderboard, and those of some of its rows.
+    every : dict
+        These, and those of the other leaderboards, of fits and of shards.
     jobs : dict of str or (str, str) to str
         The keys of the jobs that measured their cells, by the ids of cells, and of those with the data that the
         leaderboard measures, by LLM and data set.
@@ -40,7 +41,7 @@ class Namespace:
     submissions: list[Submitted] = field(default_factory=list)
     conditions: dict[str, Any] = field(default_factory=dict)
     further: dict[str, Any] = field(default_factory=dict)
-    of_others: dict[str, Any] = field(default_factory=dict)
+    every: dict[str, Any] = field(default_factory=dict)
     jobs: dict[Hashable, str] = field(default_factory=dict)
 
     def add(self, submission: Submitted, leaderboard: Leaderboard, jobs: Mapping[Hashable, str]) -> None:
@@ -49,9 +50,9 @@ class Namespace:
         self.conditions.update(submission.conditions[leaderboard])
         self.further.update(submission.further[leaderboard])
         self.jobs.update(jobs)
-        self.of_others.update({**submission.shard_conditions, **submission.fit_conditions})
-        for other in LEADERBOARDS:
-            self.of_others.update({**submission.conditions[other], **submission.further[other]})
+        self.every |= {**submission.shard_conditions, **submission.fit_conditions}
+        for each in EVERY_LEADERBOARD:
+            self.every |= {**submission.conditions[each], **submission.further[each]}
 
 
 def namespaces_of(
@@ -106,7 +107,7 @@ def llm_words(namespaces: Sequence[Namespace], words: Mapping[str, Words]) -> li
 
 def _apart(namespaces: Sequence[Namespace]) -> list[str]:
     """Return the differences of the conditions that are known of all, from those that decide for the most rows on."""
-    every = [{**space.of_others, **space.conditions, **space.further} for space in namespaces]
+    every = [space.every for space in namespaces]
     own = {name for space in namespaces for name in (*space.conditions, *space.further)}
     known = {name for each in every for name in each if all(name in other for other in every)}
     of_rows = {name for name in known & own if not name.startswith(OF_METRICS)}

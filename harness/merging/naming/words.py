@@ -18,12 +18,11 @@ from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.keys import content_key
 
-__all__ = ["NAMED", "Words", "named", "words_of_variants"]
+__all__ = ["Words", "named", "words_of_variants"]
 
-NAMED = ("llm", "prm", "calibrator", "strategy")
+_NAMED = ("llm", "prm", "calibrator", "strategy")
 """The kinds of plugins whose names are in the ids of cells, besides data sets."""
 
-_DATASET = "dataset"
 _OF_FITS = "calibration "
 """What the names of most conditions of fits begin with."""
 
@@ -101,7 +100,7 @@ def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
             {"plugin": plugin.identity, **fits},
             _described(plugin, fits),
         )
-        for kind in NAMED
+        for kind in _NAMED
         for each, plugin, fits in _plugins(submissions, kind)
     )
     datasets = _words(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.harness.jobs.job import Job
@@ -12,7 +12,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.folder import RunRecord
 
 __all__ = [
-    "LEADERBOARDS",
+    "EVERY_LEADERBOARD",
     "OF_METRICS",
     "SEED",
     "ByLeaderboard",
@@ -28,7 +28,7 @@ __all__ = [
 ByLeaderboard = Mapping[Leaderboard, Mapping[str, Any]]
 """Conditions by their names in words, for each leaderboard."""
 
-LEADERBOARDS: tuple[Leaderboard, ...] = ("calibration", "scaling", "league")
+EVERY_LEADERBOARD: tuple[Leaderboard, ...] = get_args(Leaderboard)
 SEED = "seed"
 """The condition in which replicates differ."""
 OF_METRICS = "metric "
@@ -90,7 +90,7 @@ def conditions_of(record: RunRecord, plan: Plan) -> dict[Leaderboard, dict[str, 
     calibrators depend on is in :func:`fit_conditions_of`.
     """
     found = {}
-    for leaderboard in LEADERBOARDS:
+    for leaderboard in EVERY_LEADERBOARD:
         versions = _versions(_measuring(plan, leaderboard))
         found[leaderboard] = {**_given(record, _OF_LEADERBOARD[leaderboard]), **versions}
     for metric in plan.plugins.get("metric", ()):
@@ -114,7 +114,7 @@ def measured_of(plan: Plan) -> dict[Leaderboard, dict[tuple[str, str, str], str]
             for job in _measuring(plan, leaderboard)
             if job.kind in _MEASURED[leaderboard]
         }
-        for leaderboard in LEADERBOARDS
+        for leaderboard in EVERY_LEADERBOARD
     }
 
 
@@ -134,7 +134,7 @@ def further_conditions_of(record: RunRecord) -> dict[Leaderboard, dict[str, Any]
     levels = (grid.get("scaling") or {}).get("levels") or []
     metrics: Iterable[Mapping[str, Any]] = (grid.get("measurement") or {}).get("metrics") or []
     found: dict[Leaderboard, dict[str, Any]] = {
-        each: {"levels": " ".join(map(str, sorted(levels)))} for each in LEADERBOARDS
+        each: {"levels": " ".join(map(str, sorted(levels)))} for each in EVERY_LEADERBOARD
     }
     found["calibration"]["own metrics"] = " ".join(sorted(each["name"] for each in metrics))
     return found

@@ -12,7 +12,6 @@ from prmcal.errors import RunError
 from prmcal.harness.bundles import About, bundled, check_unpacked, unpack
 from prmcal.harness.bundles.contents import intact_manifests
 from prmcal.harness.bundles.format import SUBMISSION_FILE
-from prmcal.harness.bundles.run_files import check_names
 from prmcal.harness.merging.submissions.contents import check_files, listed_files
 from prmcal.harness.merging.submissions.folder import (
     incoming,
@@ -23,6 +22,7 @@ from prmcal.harness.merging.submissions.folder import (
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import FilesOf, Submitted, read_submitted
 from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.columns import check_columns
 from prmcal.harness.scheduling.failures import failed_cells, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
@@ -125,7 +125,7 @@ class _MergedFiles:
 
 def _checked(submissions: list[Submitted], path: Path) -> list[Submitted]:
     for each in submissions:
-        check_names(each.plan, f"{path}, submission {each.submission_id}", "Ask for the leaderboard again.")
+        check_columns(each.plan, f"{path}, submission {each.submission_id}", "Ask for the leaderboard again.")
         for ref, listed in listed_files(each.submission).items():
             check_files(listed, each.files_of(ref), f"{path}, {ref.kind}/{ref.key}")
     return submissions
@@ -136,7 +136,7 @@ def _of_run(path: Path, scratch: Path) -> Submitted:
     folder = RunFolder(path)
     folder.record()
     plan, store = existing_plan(folder), Store(path)
-    check_names(plan, str(path), "Run the grid again: finished work is kept.")
+    check_columns(plan, str(path), "Run the grid again: finished work is kept.")
     there = intact_manifests(store, (ref for cell in plan.cells for ref in cell.job.refs))
     failed = failed_cells(plan, read_failures(path))
     cells = [

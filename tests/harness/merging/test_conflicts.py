@@ -128,5 +128,5 @@ def _refs(folder: Path, kept: Callable[..., bool]) -> list[ArtifactRef]:
 
 
 def _same(name: str, merged: str) -> bool:
-    """Whether a name of a merged leaderboard is that of a run with the words of a conflict."""
+    """Tell whether two names differ only in what a merged leaderboard adds."""
     return [part.split(" (")[0] for part in merged.split("/")] == name.split("/")
