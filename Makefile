@@ -81,7 +81,7 @@ docs: install
 
 # Train the nano models again, into build/nano/models. This takes about three and a half hours on one core.
 train-nano-models: install
-	$(BIN)/python -m prmcal.registry.nano.training
+	$(BIN)/python -m tools.nano_training
 
 benchmarks: install
 	for benchmark in models.one_pass_scoring models.sampling analysis.best_of_n analysis.curves models.beam_search analysis.bulk_load analysis.metrics_against_scikit_learn models.lora_training; do $(BIN)/python -m benchmarks.$$benchmark; done

@@ -146,7 +146,7 @@ def test_the_training_command_makes_all_models_and_resumes(tmp_path: Path) -> No
 
 def train(work: Path, models: Path, *more: str) -> str:
     """Run the training command with a five-thousandth of its steps, and return what it prints."""
-    command = [sys.executable, "-m", "prmcal.registry.nano.training", "--scale", "0.0002"]
+    command = [sys.executable, "-m", "tools.nano_training", "--scale", "0.0002"]
     run = subprocess.run(
         [*command, "--work", str(work), "--models", str(models), *more],
         cwd=ROOT,

@@ -9,11 +9,11 @@ from scipy.special import expit
 from scipy.stats import spearmanr
 
 from prmcal.registry.nano.problems import generate_split, solution_steps
-from prmcal.registry.nano.training.examples.labels import Labelled
-from prmcal.registry.nano.training.stages.settle import settle
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.transformers import TransformersPRM
 from tests.registry.create import create_as
+from tools.nano_training.examples.labels import Labelled
+from tools.nano_training.stages.settle import settle
 
 SLOPE, OFFSET = 0.7, -1.5
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prmcal.registry.nano.problems import longest
-from prmcal.registry.nano.training.examples.chains import COPY_MIX, Mix, noisy_chain
-from prmcal.registry.nano.training.examples.facts import Facts
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, Judged
-from prmcal.registry.nano.training.stages.base import draw_train_problem
-from prmcal.registry.nano.training.stages.drill import draw_focused_problem, writing_batch
+from tools.nano_training.examples.chains import COPY_MIX, Mix, noisy_chain
+from tools.nano_training.examples.facts import Facts
+from tools.nano_training.examples.token_trees import Encoder, Example, Judged
+from tools.nano_training.stages.base import draw_train_problem
+from tools.nano_training.stages.drill import draw_focused_problem, writing_batch
 
 __all__ = [
     "CLEANING_RATE",

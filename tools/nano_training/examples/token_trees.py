@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.nano.training.examples.chains import Chain
-from prmcal.registry.nano.training.examples.tokenizer import MARKER, SYSTEM
 from prmcal.registry.prms.token_tree import TokenTree, build_token_tree, collate_token_trees
 from prmcal.steps import STEP_SEPARATOR
+from tools.nano_training.examples.chains import Chain
+from tools.nano_training.examples.tokenizer import MARKER, SYSTEM
 
 if TYPE_CHECKING:
     import torch

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from prmcal.registry.nano.training.examples.token_trees import IGNORED, Encoder, Example, collate
-from prmcal.registry.nano.training.stages import base
+from tools.nano_training.examples.token_trees import IGNORED, Encoder, Example, collate
+from tools.nano_training.stages import base
 
 __all__ = ["BATCHES", "Probe"]
 

@@ -16,8 +16,8 @@ from scipy.optimize import minimize
 from torch.nn import functional
 
 from prmcal.registry.contracts.data import ScoringRequest
-from prmcal.registry.nano.training.examples.labels import Labelled
 from prmcal.registry.prms.transformers import TransformersPRM
+from tools.nano_training.examples.labels import Labelled
 
 __all__ = ["settle"]
 

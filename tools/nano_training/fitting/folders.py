@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from prmcal.registry.nano.training.fitting.model import SolverAndJudge
+from tools.nano_training.fitting.model import SolverAndJudge
 
 __all__ = ["load_trained", "save_policy", "save_reward_model"]
 
@@ -63,7 +63,7 @@ def load_trained(folder: Path) -> SolverAndJudge:
     """Load the model of a stage, with both heads, in float32."""
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"There is no model in {folder}. Train it with 'python -m prmcal.registry.nano.training'."
+            f"There is no model in {folder}. Train it with 'python -m tools.nano_training'."
         )
     model: SolverAndJudge = SolverAndJudge.from_pretrained(folder, dtype=torch.float32)
     return model

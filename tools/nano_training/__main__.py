@@ -1,4 +1,4 @@
-r"""Train all nano models from scratch, on one CPU core: `python -m prmcal.registry.nano.training`.
+r"""Train all nano models from scratch, on one CPU core: `python -m tools.nano_training`.
 
 The stages are as follows. A stage is skipped if its output exists, so that an interrupted run can be resumed:
 
@@ -28,23 +28,23 @@ import torch
 
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.nano.problems import generate_split
-from prmcal.registry.nano.training.examples.facts import Facts, wrong_shares
-from prmcal.registry.nano.training.examples.labels import (
+from prmcal.registry.plugins import KINDS
+from tools.nano_training.examples.facts import Facts, wrong_shares
+from tools.nano_training.examples.labels import (
     label_prefixes,
     read_labels,
     sample_trajectories,
     write_labels,
 )
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example
-from prmcal.registry.nano.training.examples.tokenizer import build_tokenizer
-from prmcal.registry.nano.training.fitting.folders import load_trained, save_policy, save_reward_model
-from prmcal.registry.nano.training.fitting.model import SolverAndJudge, nano_config
-from prmcal.registry.nano.training.fitting.probe import BATCHES, Probe
-from prmcal.registry.nano.training.fitting.trainer import train
-from prmcal.registry.nano.training.stages import base, drill, policies, polish, reward_model, twins
-from prmcal.registry.nano.training.stages.cycles import CYCLES, Cycle
-from prmcal.registry.nano.training.stages.settle import settle
-from prmcal.registry.plugins import KINDS
+from tools.nano_training.examples.token_trees import Encoder, Example
+from tools.nano_training.examples.tokenizer import build_tokenizer
+from tools.nano_training.fitting.folders import load_trained, save_policy, save_reward_model
+from tools.nano_training.fitting.model import SolverAndJudge, nano_config
+from tools.nano_training.fitting.probe import BATCHES, Probe
+from tools.nano_training.fitting.trainer import train
+from tools.nano_training.stages import base, drill, policies, polish, reward_model, twins
+from tools.nano_training.stages.cycles import CYCLES, Cycle
+from tools.nano_training.stages.settle import settle
 
 POLICIES = ("strong", "middle", "weak")
 REWARD_RATE, HINT_WEIGHT = 4e-4, 0.5

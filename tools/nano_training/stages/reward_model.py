@@ -13,12 +13,12 @@ import random
 from collections.abc import Sequence
 
 from prmcal.registry.nano.problems import LENGTHS, Problem, longest
-from prmcal.registry.nano.training.examples.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
-from prmcal.registry.nano.training.examples.facts import Facts
-from prmcal.registry.nano.training.examples.labels import Labelled
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, Judged
-from prmcal.registry.nano.training.stages.base import draw_train_problem
-from prmcal.registry.nano.training.stages.drill import (
+from tools.nano_training.examples.chains import NEAR_SLIP_MIX, noisy_chain, right_chain
+from tools.nano_training.examples.facts import Facts
+from tools.nano_training.examples.labels import Labelled
+from tools.nano_training.examples.token_trees import Encoder, Example, Judged
+from tools.nano_training.stages.base import draw_train_problem
+from tools.nano_training.stages.drill import (
     dense_chains,
     draw_focused_problem,
     draw_shape,

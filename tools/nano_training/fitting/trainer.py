@@ -12,8 +12,8 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
-from prmcal.registry.nano.training.examples.token_trees import Example, collate
-from prmcal.registry.nano.training.fitting.model import SolverAndJudge
+from tools.nano_training.examples.token_trees import Example, collate
+from tools.nano_training.fitting.model import SolverAndJudge
 
 __all__ = ["train"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from prmcal.registry.nano.training.examples.chains import SLIP_MIX
-from prmcal.registry.nano.training.stages.base import Lesson
+from tools.nano_training.examples.chains import SLIP_MIX
+from tools.nano_training.stages.base import Lesson
 
 __all__ = ["CYCLES", "Cycle"]
 

@@ -28,7 +28,7 @@ from prmcal.registry.nano.problems import (
     render_step,
     split_of,
 )
-from prmcal.registry.nano.training.examples.token_trees import Encoder
+from tools.nano_training.examples.token_trees import Encoder
 
 __all__ = ["Facts", "wrong_shares"]
 

@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 
 from prmcal.registry.nano.problems import Problem, longest
-from prmcal.registry.nano.training.examples.chains import right_chain
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, Judged
-from prmcal.registry.nano.training.stages.base import draw_train_problem
+from tools.nano_training.examples.chains import right_chain
+from tools.nano_training.examples.token_trees import Encoder, Example, Judged
+from tools.nano_training.stages.base import draw_train_problem
 
 __all__ = ["LEARNING_RATE", "SEED", "STEPS", "draw_batch"]
 

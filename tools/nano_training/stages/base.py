@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import Problem, draw_problem, longest, split_of
-from prmcal.registry.nano.training.examples.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, judged
+from tools.nano_training.examples.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
+from tools.nano_training.examples.token_trees import Encoder, Example, judged
 
 __all__ = ["Lesson", "draw_batch", "draw_train_problem"]
 

@@ -21,10 +21,10 @@ from prmcal.registry.nano.problems import (
     render_step,
     solution_steps,
 )
-from prmcal.registry.nano.training.examples.chains import Mix, noisy_chain, other_digit, other_operand
-from prmcal.registry.nano.training.examples.facts import Facts
-from prmcal.registry.nano.training.examples.token_trees import Encoder, Example, Judged
-from prmcal.registry.nano.training.stages.base import draw_train_problem
+from tools.nano_training.examples.chains import Mix, noisy_chain, other_digit, other_operand
+from tools.nano_training.examples.facts import Facts
+from tools.nano_training.examples.token_trees import Encoder, Example, Judged
+from tools.nano_training.stages.base import draw_train_problem
 
 __all__ = [
     "LEARNING_RATE",

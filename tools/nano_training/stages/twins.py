@@ -22,19 +22,19 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrai
 
 from prmcal.registry.models.reasoneval import Qwen2ReasonEval
 from prmcal.registry.nano.problems import Problem, longest, solution_steps
-from prmcal.registry.nano.training.examples.facts import Facts
-from prmcal.registry.nano.training.examples.labels import Labelled
-from prmcal.registry.nano.training.examples.token_trees import IGNORED, Example, Judged
-from prmcal.registry.nano.training.stages.drill import draw_focused_problem, draw_shape
-from prmcal.registry.nano.training.stages.reward_model import (
+from prmcal.registry.prms.token_tree import build_token_tree
+from prmcal.registry.prms.transformers import TransformersPRM
+from tools.nano_training.examples.facts import Facts
+from tools.nano_training.examples.labels import Labelled
+from tools.nano_training.examples.token_trees import IGNORED, Example, Judged
+from tools.nano_training.stages.drill import draw_focused_problem, draw_shape
+from tools.nano_training.stages.reward_model import (
     LABELLED_SHARE,
     WRITING_SHARE,
     draw_labelled,
     drilled_chains,
     labelled_chain,
 )
-from prmcal.registry.prms.token_tree import build_token_tree
-from prmcal.registry.prms.transformers import TransformersPRM
 
 __all__ = ["NEGATIVE", "OUTPUTS", "ROUNDS", "Format", "Twin", "TwinExamples", "save_twin"]
 
