@@ -20,7 +20,7 @@ from prmcal.dashboard.controls.address import enter_page, given
 from prmcal.dashboard.controls.context import RUN, context_of
 from prmcal.dashboard.controls.navigation import choose_run, run_names, show_links
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import (
     calibration,
     compare,

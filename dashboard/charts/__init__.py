@@ -1,4 +1,4 @@
-"""The Altair charts of the pages, and the style that they share.
+"""The Altair charts of the pages, the tables that they draw, and sentences that state what they show.
 
-The DataFrames that they draw belong in `frames` and `prmcal.db`, the texts around them in `views`.
+The style of charts belongs in `prmcal.db.charts`, the texts around them in `views`.
 """

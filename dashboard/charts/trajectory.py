@@ -1,16 +1,31 @@
-"""Charts of one trajectory: rewards and success rates along its steps, and the budgets that they imply."""
+"""The steps of one trajectory, finished or growing: their rewards, success rates and budgets as tables and charts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
+from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.dashboard.charts.style import UNIT, Layers, legend
+from prmcal.db.statistics.budgets import whole_samples_needed
+from prmcal.steps import split_steps
 
-__all__ = ["budgets_chart", "rewards_chart"]
+__all__ = [
+    "Solving",
+    "budgets_chart",
+    "clopper_pearson",
+    "reward_table",
+    "rewards_chart",
+    "sample_table",
+    "step_table",
+    "step_texts",
+]
 
 # The column of the DataFrame and the dashes of the line, by the name in the legend.
 _SERIES = {
@@ -27,8 +42,8 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> La
     Parameters
     ----------
     table : DataFrame
-        The result of :func:`prmcal.dashboard.frames.steps.step_table`, or of
-        :func:`prmcal.dashboard.frames.solving.reward_table`.
+        The result of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of
+        :func:`prmcal.dashboard.charts.trajectory.reward_table`.
     colours : sequence of 3 str
         The colours of the PRM's reward, of the calibrated reward and of the success rate.
     shape : str
@@ -99,3 +114,192 @@ def _steps(table: pd.DataFrame) -> alt.X:
 
 def _probability(column: str, title: str) -> alt.Y:
     return alt.Y(f"{column}:Q", scale=UNIT, title=title)
+
+
+def step_texts(text: str, steps: int) -> list[str]:
+    """Split the text of a trajectory into its steps at blank lines.
+
+    Parameters
+    ----------
+    text : str
+        The text that the LLM generated.
+    steps : int
+        The number of steps T that the PRM scored. If the text splits into another number of parts, the last step has
+        all of the text and the others are empty.
+    """
+    found = list(split_steps(text))
+    return found if len(found) == steps else [*[""] * (steps - 1), text][:steps]
+
+
+def clopper_pearson(successes: ArrayLike, follow_ups: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the exact 95% interval of a success probability, given k successes of n (Clopper and Pearson, 1934).
+
+    Returns
+    -------
+    low, high : ndarray of float64, in [0, 1]
+        NaN where n is 0.
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(follow_ups, dtype=np.float64)
+    measured = n > 0
+    with np.errstate(invalid="ignore"):
+        low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, 0.025), 0.0)
+        high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 0.975), 1.0)
+    return np.where(measured, low, np.nan), np.where(measured, high, np.nan)
+
+
+def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:
+    """Return one row for each prefix of a trajectory, with the budgets that its rewards and success rate imply.
+
+    Parameters
+    ----------
+    prefixes : DataFrame
+        The prefixes of a question, one row for each prefix and level beta, as
+        :func:`prmcal.db.catalog.prefixes` returns them.
+    trajectory : int
+        The index of the trajectory.
+    target : float
+        Target probability C in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        Columns step, reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and
+        band_high (the lowest and the highest quantile); success with its interval low and high, which has width 0
+        where the prefix contains the final answer; and the samples needed: budget_reward, budget_calibrated,
+        budget_band (from band_low) and budget_success. Unknown values are missing.
+    """
+    own = prefixes[prefixes["trajectory"] == trajectory]
+    table = own.drop_duplicates("step").set_index("step")[
+        ["reward", "over_long", "successes", "follow_ups", "terminal"]
+    ]
+    rewards = own.dropna(subset=["level"]).pivot(index="step", columns="level", values="calibrated_reward")
+    rewards = rewards.reindex(table.index)
+    unknown = pd.Series(np.nan, index=table.index)
+    table["calibrated"] = rewards.get(MEDIAN, unknown)
+    several = len(rewards.columns) > 1
+    table["band_low"] = rewards[min(rewards.columns)] if several else unknown
+    table["band_high"] = rewards[max(rewards.columns)] if several else unknown
+    k = table["successes"].to_numpy(dtype=np.float64, na_value=np.nan)
+    n = table["follow_ups"].to_numpy(dtype=np.float64, na_value=np.nan)
+    table["success"] = k / n
+    certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
+    low, high = clopper_pearson(np.nan_to_num(k), np.nan_to_num(n))
+    table["low"], table["high"] = (np.where(certain, table["success"], end) for end in (low, high))
+    for name, column in (
+        ("reward", "reward"),
+        ("calibrated", "calibrated"),
+        ("band", "band_low"),
+        ("success", "success"),
+    ):
+        table[f"budget_{name}"] = whole_samples_needed(
+            table[column].to_numpy(dtype=np.float64, na_value=np.nan), target
+        )
+    return table.reset_index()
+
+
+_UNMEASURED = ("success", "low", "high")
+_BUDGETS = ("budget_reward", "budget_calibrated", "budget_success")
+
+
+@dataclass
+class Solving:
+    """A question that is being solved, or was.
+
+    Attributes
+    ----------
+    bare : dict or None
+        The event ``step`` of the bare question.
+    steps : dict
+        For each trajectory, from 0, its steps that have come. Each is the event ``step`` of the server.
+    current : int
+        The trajectory to show. Several can grow at the same time, and this stays the same one as long as it grows.
+    solution : dict or None
+        The event ``solution``; None until it has come.
+    error : str
+        Why there will be no solution; empty if nothing went wrong.
+    """
+
+    bare: dict[str, Any] | None = None
+    steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    current: int = 0
+    solution: dict[str, Any] | None = None
+    error: str = ""
+    _others: set[int] = field(default_factory=set)
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add an event."""
+        if event["event"] == "solution":
+            self.solution = event
+        elif event["step"] == 0:
+            self.bare = event
+        else:
+            self._follow(event)
+            self.steps.setdefault(event["trajectory"], []).append(event)
+
+    def along(self, trajectory: int) -> list[dict[str, Any]]:
+        """Return the bare question and the steps of a trajectory."""
+        return [*([self.bare] if self.bare else []), *self.steps.get(trajectory, [])]
+
+    def _follow(self, event: dict[str, Any]) -> None:
+        """Show another trajectory if this one has its answer, or did not grow while another one did twice."""
+        trajectory, shown = event["trajectory"], self.steps.get(self.current)
+        if trajectory == self.current:
+            self._others.clear()
+        elif trajectory in self._others or (shown and shown[-1]["terminal"]):
+            self.current = trajectory
+            self._others.clear()
+        else:
+            self._others.add(trajectory)
+
+
+def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row for each step of a trajectory that has come.
+
+    Returns
+    -------
+    DataFrame
+        The columns of :func:`prmcal.dashboard.charts.trajectory.step_table` that charts need. Nothing was measured, so
+        success rates and budgets are missing. A prefix that contains its final answer has no calibrated reward, since
+        calibrators are fitted without such prefixes.
+    """
+    ends = [_ends(None if step["terminal"] else step["quantiles"]) for step in steps]
+    unknown = dict.fromkeys((*_UNMEASURED, *_BUDGETS), np.nan)
+    columns = {
+        "step": [step["step"] for step in steps],
+        "reward": [step["uncalibrated"] for step in steps],
+        "calibrated": [None if step["terminal"] else step["point"] for step in steps],
+        "band_low": [low for low, _ in ends],
+        "band_high": [high for _, high in ends],
+    }
+    return pd.DataFrame(columns, dtype=np.float64).astype({"step": int}).assign(**unknown)
+
+
+def sample_table(solving: Solving) -> pd.DataFrame:
+    """Return one row for each trajectory of a solution: sample, answer, steps, tokens and reward.
+
+    The reward is the calibrated one of the longest prefix without an answer.
+    """
+    assert solving.solution is not None
+    rows = []
+    for place, trajectory in enumerate(solving.solution["trajectories"]):
+        steps = solving.along(place)
+        known = [step["point"] for step in steps if not step["terminal"]]
+        rows.append(
+            {
+                "sample": place + 1,
+                "answer": trajectory["answer"],
+                "steps": max((step["step"] for step in steps), default=None),
+                "tokens": trajectory["tokens"],
+                "reward": known[-1] if known else None,
+            }
+        )
+    return pd.DataFrame(rows, columns=["sample", "answer", "steps", "tokens", "reward"])
+
+
+def _ends(quantiles: Sequence[float] | None) -> tuple[float, float]:
+    """Return the lowest and the highest quantile; NaN for a point estimate."""
+    if quantiles is None or len(quantiles) < 2:
+        return np.nan, np.nan
+    return quantiles[0], quantiles[-1]

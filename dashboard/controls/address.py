@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 import streamlit as st
 
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 
 __all__ = [
     "PAGE",

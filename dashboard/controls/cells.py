@@ -16,10 +16,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.cells import first_with
 from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_key, write_address
 from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.comparison import first_with
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.variants import names_among

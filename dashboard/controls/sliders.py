@@ -9,8 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from prmcal.dashboard.charts.curves import LEVEL, TARGET, TARGETS
 from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.frames.scaling import LEVEL, TARGET, TARGETS
 
 # The reader uses the sliders of the page, and not those that Vega shows.
 _HIDDEN = "<style>.vega-embed .vega-bindings { display: none !important }</style>"
@@ -22,7 +22,7 @@ DEFAULT_TARGET = 0.99
 
 
 def choose_target() -> float:
-    """Let the reader choose C, one of :data:`prmcal.dashboard.frames.scaling.TARGETS`."""
+    """Let the reader choose C, one of :data:`prmcal.dashboard.charts.curves.TARGETS`."""
     with st.container(key=f"slider-{TARGET}"):
         target = st.select_slider(
             "Target probability C",
@@ -48,7 +48,7 @@ def choose_level(levels: Sequence[float]) -> float:
 
 
 def connect_sliders() -> None:
-    """Let the charts of the page follow its sliders (:mod:`prmcal.dashboard.charts.following`)."""
+    """Let the charts of the page follow its sliders (:mod:`prmcal.dashboard.charts.scaling`)."""
     st.html(_HIDDEN)
     _follower()(data=[TARGET, LEVEL], key="follower")
 

@@ -7,23 +7,15 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.intervals import NOT_SIGNIFICANT, SIGNIFICANT, difference_chart
+from prmcal.dashboard.charts.calibration import NOT_SIGNIFICANT, SIGNIFICANT, difference_chart
+from prmcal.dashboard.charts.cells import baseline_of, comparable_with, place_with, rival_of
+from prmcal.dashboard.charts.findings import compared
 from prmcal.dashboard.charts.style import draw
 from prmcal.dashboard.controls.address import bound, given
 from prmcal.dashboard.controls.cells import names_here, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.comparison import baseline_of, comparable_with, place_with, rival_of
-from prmcal.dashboard.text.findings import compared
-from prmcal.dashboard.text.formats import (
-    MISSING,
-    escaped,
-    estimate,
-    integers,
-    kept,
-    numbers,
-    with_line_breaks,
-)
+from prmcal.dashboard.formats import MISSING, escaped, estimate, integers, kept, numbers, with_line_breaks
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.differences.two_cells import CellComparison

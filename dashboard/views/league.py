@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.league import league_chart
+from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.controls.cells import choose_group

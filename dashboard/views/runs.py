@@ -9,15 +9,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.cells import first_with
 from prmcal.dashboard.controls.address import PAGE, bound, given
 from prmcal.dashboard.controls.cells import pick_cell
 from prmcal.dashboard.controls.context import CHOICES, context_of
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.comparison import first_with
-from prmcal.dashboard.text.formats import MISSING, escaped, integer, integers, names, submitter
-from prmcal.dashboard.text.reproduction import commands, grid_of_cell, with_names_of_grid
+from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
+from prmcal.dashboard.reproduction import commands, grid_of_cell, with_names_of_grid
 from prmcal.dashboard.views.parts.differences import show_differences
 from prmcal.dashboard.views.parts.progress import show_progress
 from prmcal.dashboard.views.parts.tables import show_jobs, show_table

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.history import CURRENT, NOT_CURRENT, history_chart
+from prmcal.dashboard.charts.calibration import CURRENT, NOT_CURRENT, history_chart
 from prmcal.dashboard.charts.style import draw
 from prmcal.dashboard.controls.address import bound, given, note
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import escaped, integer, names, submitter, visible
+from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
 from prmcal.db.text.formats import counted

@@ -10,7 +10,7 @@ from prmcal.dashboard.controls.address import PAGE, bound
 from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views.parts.question import show_question
 from prmcal.dashboard.views.parts.questions import show_questions, show_worst_prefixes
 from prmcal.dashboard.views.parts.status import show_status

@@ -10,8 +10,8 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import bound, bound_text, widget_key, write_address
 from prmcal.dashboard.data import ask
+from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.live import LiveError, served
-from prmcal.dashboard.text.formats import escaped
 from prmcal.dashboard.views.parts.solving.running import show_solving
 
 __all__ = ["show"]

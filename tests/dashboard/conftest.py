@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from prmcal.dashboard.formats import estimate
 from prmcal.dashboard.serving.background import background_server
-from prmcal.dashboard.text.formats import estimate
 from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import LOCK_FILE
 from tests.db import factory, merged_factory

@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from prmcal.dashboard.charts import style as style_of_charts
-from prmcal.dashboard.charts.budget import equal_cost_chart, frontier_chart
-from prmcal.dashboard.charts.intervals import interval_chart
+from prmcal.dashboard.charts.calibration import interval_chart
+from prmcal.dashboard.charts.curves import FIXED
+from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.style import GREY, colour_scale, ink, legend, series_of, shape_scale
-from prmcal.dashboard.frames.scaling import FIXED
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 SIGNALS = {"C": (53, 63), "beta": (0, 3)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.dashboard.text.formats import escaped, estimate, integer, number, with_line_breaks
+from prmcal.dashboard.formats import escaped, estimate, integer, number, with_line_breaks
 
 
 @given(st.text())

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.dashboard.text.formats import escaped
-from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.dashboard.formats import escaped, with_formulas
 
 
 @pytest.mark.parametrize(

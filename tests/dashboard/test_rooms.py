@@ -10,13 +10,13 @@ DASHBOARD = ROOT / "dashboard"
 ROOMS: dict[str, set[str]] = {
     "data": set(),
     "live": set(),
-    "text": set(),
-    "frames": set(),
-    "charts": {"frames"},
-    "controls": {"data", "text", "frames"},
-    "views.parts": {"controls", "charts", "text", "frames", "data", "live"},
-    "views": {"views.parts", "controls", "charts", "text", "frames", "data", "live"},
-    "app": {"views", "views.parts", "controls", "text", "data"},
+    "formats": set(),
+    "reproduction": set(),
+    "charts": {"formats"},
+    "controls": {"data", "formats", "charts"},
+    "views.parts": {"controls", "charts", "formats", "data", "live"},
+    "views": {"views.parts", "controls", "charts", "formats", "reproduction", "data", "live"},
+    "app": {"views", "views.parts", "controls", "formats", "data"},
     "serving": {"app", "controls"},
     "__main__": {"serving"},
 }
@@ -44,9 +44,3 @@ def test_pages_do_not_import_each_other() -> None:
             name for name in imported(path) if room_of(name.removeprefix("prmcal.dashboard.")) == "views"
         ]
         assert siblings == [], f"{path} imports {siblings}"
-
-
-def test_text_and_frames_do_not_use_streamlit() -> None:
-    for room in ("text", "frames"):
-        for path in (DASHBOARD / room).glob("*.py"):
-            assert "streamlit" not in {name.partition(".")[0] for name in imported(path)}, path

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.text.formats import MISSING
+from prmcal.dashboard.formats import MISSING
 from prmcal.db import catalog
 from prmcal.db.html.table import leaderboard_table
 from prmcal.db.run_folder import published_path

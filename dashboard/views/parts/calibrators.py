@@ -7,17 +7,15 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import coverage_chart, reliability_curves
-from prmcal.dashboard.charts.intervals import interval_chart
+from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart, reliability_curves
+from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
+from prmcal.dashboard.charts.findings import RELIABILITY, best_and_worst, covered
 from prmcal.dashboard.charts.style import Series, colour_scale, draw, series_of, shape_scale
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
-from prmcal.dashboard.frames.cells import interval_rows, rows_of_group
-from prmcal.dashboard.text.captions import RELIABILITY
-from prmcal.dashboard.text.findings import best_and_worst, covered
-from prmcal.dashboard.text.formats import estimates, names
+from prmcal.dashboard.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
 from prmcal.db.statistics.standings import SIGNIFICANCE

@@ -8,14 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
+from prmcal.dashboard.charts.cells import rows_of_group
+from prmcal.dashboard.charts.findings import BINS, RELIABILITY, fullest, overestimated, reliable
 from prmcal.dashboard.charts.style import colour_scale, draw, series_of, shape_scale
 from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
-from prmcal.dashboard.frames.cells import rows_of_group
-from prmcal.dashboard.text.captions import BINS, RELIABILITY
-from prmcal.dashboard.text.findings import fullest, overestimated, reliable
-from prmcal.dashboard.text.formats import (
+from prmcal.dashboard.formats import (
     MISSING,
     escaped,
     estimates,

@@ -12,7 +12,7 @@ from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import rows_of_page
 from prmcal.dashboard.controls.selection import GridNames, choose_tier, filter_by
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import MISSING, coordinates, numbers
+from prmcal.dashboard.formats import MISSING, coordinates, numbers
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import COSTS, Metrics
 from prmcal.db.text.presentation import COORDINATE_TITLES, SECONDS_LEGEND

@@ -12,7 +12,7 @@ from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.options import SELECT_WIDTH
 from prmcal.dashboard.controls.paging import rows_of_page
 from prmcal.dashboard.data import ask_both
-from prmcal.dashboard.text.formats import MISSING, escaped, estimate, estimates, integer, names
+from prmcal.dashboard.formats import MISSING, escaped, estimate, estimates, integer, names
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.differences.two_runs import RunComparison

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.data import REFRESH_SECONDS, ask
-from prmcal.dashboard.text.formats import escaped, integer, integers
+from prmcal.dashboard.formats import escaped, integer, integers
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint

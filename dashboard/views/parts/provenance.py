@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.text.formats import escaped, kept
+from prmcal.dashboard.formats import escaped, kept
 from prmcal.dashboard.views.parts.tables import show_jobs
 from prmcal.db.queries.provenance import CellDetail
 from prmcal.db.text.formats import graded

@@ -8,17 +8,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.cells import MEDIAN
+from prmcal.dashboard.charts.findings import budgeted, stepwise
 from prmcal.dashboard.charts.style import GREY, colour_scale, draw, ink, shape_scale
-from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart
+from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart, step_table, step_texts
 from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.cells import MEDIAN
-from prmcal.dashboard.frames.steps import step_table, step_texts
-from prmcal.dashboard.text.findings import budgeted, stepwise
-from prmcal.dashboard.text.formats import LEFT_OUT, escaped, estimate, integer, kept, number
-from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
 from prmcal.db.text.formats import graded
 
 __all__ = ["show_question"]

@@ -12,7 +12,7 @@ from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import integer, kept
+from prmcal.dashboard.formats import integer, kept
 
 __all__ = ["show_questions", "show_worst_prefixes"]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.intervals import interval_chart
+from prmcal.dashboard.charts.calibration import interval_chart
+from prmcal.dashboard.charts.cells import interval_rows
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
 from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.frames.cells import interval_rows
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views.parts.board import prepare_board, show_board
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.reader import fingerprint

@@ -11,7 +11,7 @@ from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.selection import KINDS
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.formats import MISSING, escaped, estimate, integer, number
+from prmcal.dashboard.formats import MISSING, escaped, estimate, integer, number
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
 from prmcal.db.queries.reported import REPORTED_TABLES

@@ -9,13 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram
+from prmcal.dashboard.charts.findings import BINS, RELIABILITY, fullest, reliable
 from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
 from prmcal.dashboard.controls.cells import choose_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.text.captions import BINS, RELIABILITY
-from prmcal.dashboard.text.findings import fullest, reliable
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 
 __all__ = ["show_small_multiples"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.text.formats import escaped
+from prmcal.dashboard.formats import escaped
 
 __all__ = ["show_status"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.frames.scaling import FIXED
-from prmcal.dashboard.text.formats import escaped, estimates, settings
+from prmcal.dashboard.charts.curves import FIXED
+from prmcal.dashboard.formats import escaped, estimates, settings
 from prmcal.db.text.presentation import COORDINATE_TITLES
 
 __all__ = ["show_areas", "show_jobs", "show_table"]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.text.formats import MISSING
+from prmcal.dashboard.formats import MISSING
 from prmcal.db import catalog
 from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for

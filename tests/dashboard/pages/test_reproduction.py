@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from prmcal.dashboard.text.reproduction import commands, grid_of_cell, with_names_of_grid
+from prmcal.dashboard.reproduction import commands, grid_of_cell, with_names_of_grid
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prmcal.dashboard.charts.curves import FIXED, TARGETS, frontier_points
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.frames.scaling import FIXED, TARGETS, frontier_points
 from prmcal.db import catalog
 from prmcal.db.league.query import league
 from prmcal.db.queries.exact_curves import ExactCurves

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from prmcal.dashboard.charts.trajectory import step_table
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.frames.steps import step_table
-from prmcal.dashboard.text.formats import number
+from prmcal.dashboard.formats import number
 from prmcal.db import catalog
 from prmcal.db.cells import cell_id
 from prmcal.db.run_folder import published_path

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from prmcal.dashboard.charts.trajectory import Solving, reward_table, sample_table
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.frames.solving import Solving, reward_table, sample_table
 from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from tests.conftest import Prmcal, command, environment

@@ -9,14 +9,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from prmcal.dashboard.charts.budget import frontier_chart
-from prmcal.dashboard.charts.style import draw, series_of
-from prmcal.dashboard.controls.options import choose_option
-from prmcal.dashboard.controls.selection import GridNames, grid_names
-from prmcal.dashboard.controls.sliders import DEFAULT_TARGET
-from prmcal.dashboard.data import ask, compute
-from prmcal.dashboard.frames.cells import rows_of_group, settings_of
-from prmcal.dashboard.frames.scaling import (
+from prmcal.dashboard.charts.cells import rows_of_group, settings_of
+from prmcal.dashboard.charts.curves import (
     FIXED,
     adaptive_points,
     fixed_points,
@@ -24,8 +18,14 @@ from prmcal.dashboard.frames.scaling import (
     levels_of,
     selected,
 )
-from prmcal.dashboard.text.findings import highest_accuracy
-from prmcal.dashboard.text.formats import escaped, estimates, with_line_breaks
+from prmcal.dashboard.charts.findings import highest_accuracy
+from prmcal.dashboard.charts.scaling import frontier_chart
+from prmcal.dashboard.charts.style import draw, series_of
+from prmcal.dashboard.controls.options import choose_option
+from prmcal.dashboard.controls.selection import GridNames, grid_names
+from prmcal.dashboard.controls.sliders import DEFAULT_TARGET
+from prmcal.dashboard.data import ask, compute
+from prmcal.dashboard.formats import escaped, estimates, with_line_breaks
 from prmcal.dashboard.views.parts.scaling.equal_cost import choose_selection, show_gain, signals_of
 from prmcal.dashboard.views.parts.tables import show_areas, show_table
 from prmcal.db.queries.exact_curves import ExactCurves

@@ -8,14 +8,14 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from prmcal.dashboard.charts.curves import difficulty_points, levels_of, selected
+from prmcal.dashboard.charts.findings import hardest
 from prmcal.dashboard.charts.scaling import difficulty_chart
 from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET
 from prmcal.dashboard.data import ask, compute
-from prmcal.dashboard.frames.scaling import difficulty_points, levels_of, selected
-from prmcal.dashboard.text.findings import hardest
-from prmcal.dashboard.text.formats import escaped, estimates, numbers
+from prmcal.dashboard.formats import escaped, estimates, numbers
 from prmcal.dashboard.views.parts.scaling.equal_cost import choose_selection, signals_of
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.queries.exact_curves import ExactCurves

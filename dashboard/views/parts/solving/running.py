@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.frames.solving import Solving
+from prmcal.dashboard.charts.trajectory import Solving
 from prmcal.dashboard.live import LiveError, solving
 from prmcal.dashboard.views.parts.solving.solution import counted, show_solution
 from prmcal.dashboard.views.parts.solving.steps import Style, show_steps, style_of

@@ -7,18 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from prmcal.dashboard.charts.trajectory import Solving, sample_table
 from prmcal.dashboard.controls.options import SELECT_WIDTH
-from prmcal.dashboard.frames.solving import Solving, sample_table
-from prmcal.dashboard.text.formats import (
-    MISSING,
-    escaped,
-    estimate,
-    integer,
-    integers,
-    names,
-    number,
-    numbers,
-)
+from prmcal.dashboard.formats import MISSING, escaped, estimate, integer, integers, names, number, numbers
 from prmcal.dashboard.views.parts.solving.steps import Style, show_steps
 from prmcal.dashboard.views.parts.tables import show_table
 

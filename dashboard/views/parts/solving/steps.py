@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.findings import stepwise
 from prmcal.dashboard.charts.style import GREY, colour_scale, draw, ink, shape_scale
-from prmcal.dashboard.charts.trajectory import rewards_chart
+from prmcal.dashboard.charts.trajectory import reward_table, rewards_chart
 from prmcal.dashboard.controls.selection import grid_names
-from prmcal.dashboard.frames.solving import reward_table
-from prmcal.dashboard.text.findings import stepwise
-from prmcal.dashboard.text.formats import escaped, estimate, integer, number, numbers
-from prmcal.dashboard.text.mathematics import with_formulas
+from prmcal.dashboard.formats import escaped, estimate, integer, number, numbers, with_formulas
 from prmcal.dashboard.views.parts.tables import show_table
 
 __all__ = ["Style", "show_steps", "style_of"]

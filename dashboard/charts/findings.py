@@ -7,12 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from prmcal.dashboard.text.formats import integer, number
+from prmcal.dashboard.formats import integer, number
 from prmcal.db.metrics import Metric
 from prmcal.db.statistics.equal_cost import verdict
 from prmcal.db.statistics.standings import merit
 
 __all__ = [
+    "BINS",
+    "RELIABILITY",
     "best_and_worst",
     "budgeted",
     "compared",
@@ -55,7 +57,7 @@ def gain_of(row: Any, most: int) -> str:
     Parameters
     ----------
     row : namedtuple
-        A row of :func:`prmcal.dashboard.frames.scaling.equal_cost_points`.
+        A row of :func:`prmcal.dashboard.charts.curves.equal_cost_points`.
     most : int
         N, the largest number of samples.
     """
@@ -81,7 +83,7 @@ def highest_accuracy(adaptive: pd.DataFrame, fixed: pd.DataFrame, cost: str) -> 
     Parameters
     ----------
     adaptive : DataFrame
-        The rows of one C and beta (:func:`prmcal.dashboard.frames.scaling.selected`).
+        The rows of one C and beta (:func:`prmcal.dashboard.charts.curves.selected`).
     fixed : DataFrame
         The points of a fixed n.
     cost : str
@@ -227,8 +229,8 @@ def stepwise(table: pd.DataFrame) -> str:
     Parameters
     ----------
     table : DataFrame
-        The result of :func:`prmcal.dashboard.frames.steps.step_table`, or of
-        :func:`prmcal.dashboard.frames.solving.reward_table`.
+        The result of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of
+        :func:`prmcal.dashboard.charts.trajectory.reward_table`.
     """
     parts = [
         f"{title} goes from {number(ends[0])} to {number(ends[1])}"
@@ -252,3 +254,13 @@ def _ends(table: pd.DataFrame, prefix: str) -> dict[str, tuple[float, float]]:
     """Return the first and the last known value of each series, by its title."""
     known = {title: table[f"{prefix}{column}"].dropna() for column, title in _SERIES.items()}
     return {title: (values.iloc[0], values.iloc[-1]) for title, values in known.items() if len(values)}
+
+
+RELIABILITY = (
+    "Points: success rate and mean reward of each bin, with 95% intervals. Below the dashed diagonal, rewards "
+    "overestimate the success probability."
+)
+"""How to read a reliability diagram."""
+
+BINS = "Bars: number of prefixes in each bin."
+"""How to read the histogram below a reliability diagram."""

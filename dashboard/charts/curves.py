@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prmcal.dashboard.frames.cells import MEDIAN
+from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.db.queries.exact_curves import ExactCurves
 from prmcal.db.statistics.frontier import frontier, more_accurate
 from prmcal.db.statistics.spending import Curve

@@ -1,4 +1,4 @@
-"""Which two cells a comparison shows by default: a baseline, and the best other cell of the same place."""
+"""Cells of a leaderboard: those of a group, their labels in charts, and the two that a comparison shows first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,83 @@ import pandas as pd
 from prmcal.db.metrics import Metric
 from prmcal.db.statistics.standings import merit
 
-__all__ = ["baseline_of", "comparable_with", "first_with", "place_with", "rival_of"]
+__all__ = [
+    "MEDIAN",
+    "baseline_of",
+    "comparable_with",
+    "first_with",
+    "interval_rows",
+    "place_with",
+    "rival_of",
+    "rows_of_group",
+    "settings_of",
+]
+
+MEDIAN = 0.5
+"""The level beta of the median, which is the point estimate."""
+
+_GROUP = ("dataset", "llm", "prm")
+
+
+def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of one group: one data set, LLM and PRM."""
+    for kind in _GROUP:
+        table = table[table[kind] == group[kind]]
+    return table
+
+
+def settings_of(target: float | None, level: float | None) -> list[str]:
+    """Return the settings of a strategy, such as ``["C=0.99", "β=0.1"]``, without those that are missing."""
+    return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
+
+
+def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the cells with a value of a metric as the rows of an interval chart.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        A leaderboard, as :func:`prmcal.db.catalog.leaderboard` returns it.
+    metric : str
+        The name of the metric.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, group (the LLM and the PRM), llm, cell (strategy and calibrator, with settings where cells of
+        a group would otherwise have the same label), series (the calibrator, otherwise the strategy), value, low, high
+        and n (questions).
+    """
+    measured = cells.dropna(subset=[metric])
+    prm = measured["prm"].map(lambda name: f" · {name}" if isinstance(name, str) else "")
+    return pd.DataFrame(
+        {
+            "dataset": measured["dataset"],
+            "group": measured["llm"] + prm,
+            "llm": measured["llm"],
+            "cell": _labels(measured),
+            "series": measured["calibrator"].fillna(measured["strategy"]),
+            "value": measured[metric],
+            "low": measured[f"{metric}_low"],
+            "high": measured[f"{metric}_high"],
+            "n": measured["questions"].astype(int),
+        }
+    )
+
+
+def _labels(cells: pd.DataFrame) -> pd.Series:
+    pairs = zip(cells["strategy"], cells["calibrator"], strict=True)
+    short = pd.Series(
+        [" · ".join(name for name in pair if isinstance(name, str)) for pair in pairs], cells.index
+    )
+    settings = [
+        " ".join(["", *settings_of(target, level)])
+        for target, level in zip(cells["target"], cells["level"], strict=True)
+    ]
+    group = [cells[kind].fillna("") for kind in _GROUP]
+    ambiguous = short.groupby([*group, short]).transform("size") > 1
+    return short.where(~ambiguous, short + pd.Series(settings, cells.index))
+
 
 _PLACE = ("dataset", "llm", "prm")
 _SETTING = ("strategy", "target", "level")

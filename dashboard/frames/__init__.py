@@ -1,1 +1,0 @@
-"""DataFrames that charts and tables are drawn from. Nothing here opens the database or draws."""
