@@ -128,14 +128,6 @@ def verify(
             parser=path_of,
         ),
     ] = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="Results whose trajectories must not be copied; repeatable.",
-            parser=path_of,
-        ),
-    ] = None,
     share: Annotated[
         float, typer.Option(min=1e-6, max=1.0, help="The share of trajectories that are scored again.")
     ] = 0.02,
@@ -183,7 +175,7 @@ def verify(
         bundle,
         highest,
         Asked(workers or os.cpu_count() or 1, results, share, questions, all_fits),
-        Supplied(texts_from, tuple(against or ()), tuple(plugin or ())),
+        Supplied(texts_from, tuple(plugin or ())),
         by=by,
         out=out,
         seed=seed,

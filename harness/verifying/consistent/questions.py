@@ -112,12 +112,18 @@ def check_disjoint(subject: Subject) -> Check:
     tested = {(cell.labels.dataset, cell.labels.split) for cell in subject.plan.cells}
     planned = {(each.name, each.split): each for each in subject.plan.datasets}
     plugins = {each.name: each.reference for each in subject.plan.plugins["dataset"]}
-    flaws: list[Flaw] = []
+    flaws = [
+        Flaw(f"{job}: it reads questions of {_told(place)}, on which cells are tested", job.refs)
+        for job in subject.plan.jobs_of(FitParameters)
+        for place in sorted(
+            {(each.labels.dataset, each.labels.split) for each in (job, *job.inputs)} & tested
+        )
+    ]
     n = 0
     for test in sorted(tested & planned.keys()):
         for calibration in sorted(fitted & planned.keys()):
             if test == calibration:
-                continue  # The check of what jobs read finds it.
+                continue  # It was found above.
             n += len(planned[test].questions)
             shared = _shared(
                 known.get(test), known.get(calibration), planned[test], planned[calibration], plugins

@@ -1,7 +1,7 @@
 """Reproduced: own samples of some questions have the same chance of success as those of the submission.
 
-All tests are exact and stratified by question, so they are paired; see
-:func:`prmcal.harness.verifying.consistent.chances.same_chance`. Holm's method adjusts the p values over all of them.
+All tests are exact and stratified by question, so they are paired; see :func:`same_chance`. Holm's method adjusts the
+p values over all of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prmcal.db.statistics.paired_differences import holm
 from prmcal.db.text.formats import counted
@@ -20,7 +21,6 @@ from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import RolloutParameters, SuccessParameters
 from prmcal.harness.jobs.rollout import check_completions, in_steps
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.verifying.consistent.chances import Compared, same_chance
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
 from prmcal.harness.verifying.record import Check
@@ -34,12 +34,35 @@ from prmcal.steps import split_steps, text_so_far
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DRAWS", "LEVEL", "check_reproduction", "sampled_jobs"]
+__all__ = ["DRAWS", "LEVEL", "check_reproduction", "same_chance", "sampled_jobs"]
 
 LEVEL = 0.001
 """The largest probability that an honest submission fails this tier by chance."""
 DRAWS = 8
 """Own samples of each bare question, and own follow-ups of each prefix."""
+
+
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two estimates of one mean over questions.
+
+    Attributes
+    ----------
+    one, other : float
+    p_value : float
+    found : float
+        The smallest difference that is found with a probability of 80%.
+    questions : int
+    """
+
+    one: float
+    other: float
+    p_value: float
+    found: float
+    questions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +235,58 @@ def _correct(
             for question, prefix, drawn in zip(questions, prefixes, stored, strict=True)
         ]
     )
+
+
+def same_chance(
+    c: NDArray[np.int64],
+    m: NDArray[np.int64],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+    level: float,
+) -> Compared | None:
+    """Test whether c of m and k of n have the same chance in each question.
+
+    Given c + k, the count c of a question has a hypergeometric distribution, and the questions are independent. So the
+    sum of c has a known distribution, and the test is exact: it is Cochran, Mantel and Haenszel's.
+
+    Parameters
+    ----------
+    c, m, k, n : ndarray of shape (questions,)
+    level : float
+        The level of the test, for the smallest difference that it finds with 80% power.
+
+    Returns
+    -------
+    Compared or None
+        None if there are no questions.
+    """
+    if not len(c):
+        return None
+    distribution, offset = np.ones(1), 0
+    for own_c, own_m, own_k, own_n in zip(c, m, k, n, strict=True):
+        right = own_c + own_k
+        low, high = max(0, right - own_n), min(own_m, right)
+        ways = _log_ways(own_m, np.arange(low, high + 1)) + _log_ways(own_n, right - np.arange(low, high + 1))
+        distribution = np.convolve(distribution, np.exp(ways - _log_ways(own_m + own_n, right)))
+        offset += low
+    place = int(c.sum()) - offset
+    p_value = min(1.0, 2 * min(distribution[: place + 1].sum(), distribution[place:].sum()))
+    pooled = (c + k + 1) / (m + n + 2)
+    error = float(np.sqrt(np.sum(pooled * (1 - pooled) * (1 / m + 1 / n)))) / len(c)
+    found = _deviations(level) * error
+    return Compared(float(np.mean(c / m)), float(np.mean(k / n)), float(p_value), found, len(c))
+
+
+# `scipy.stats` has these distributions too, but takes a second to import.
+def _log_ways(n: int, k: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """Return ln C(n, k)."""
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1) - gammaln(np.asarray(k) + 1) - gammaln(n - np.asarray(k) + 1))
+
+
+def _deviations(level: float) -> float:
+    """Return the true difference, in standard errors, that a two-sided normal test finds with 80% power."""
+    from scipy.special import ndtri
+
+    return float(ndtri(_POWER) - ndtri(level / 2))

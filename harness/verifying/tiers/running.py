@@ -13,13 +13,9 @@ from pathlib import Path
 from prmcal import __version__
 from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
-from prmcal.harness.verifying.consistent.answers import check_answers
-from prmcal.harness.verifying.consistent.chances import check_chances
-from prmcal.harness.verifying.consistent.copies import check_copies
 from prmcal.harness.verifying.consistent.examining import check_artifacts, examining
 from prmcal.harness.verifying.consistent.keys import check_identities, check_keys
 from prmcal.harness.verifying.consistent.questions import check_disjoint, check_questions, known_questions
-from prmcal.harness.verifying.consistent.wiring import check_wiring
 from prmcal.harness.verifying.record import Check, Verification
 from prmcal.harness.verifying.repeated.fits import check_fits
 from prmcal.harness.verifying.repeated.graded import check_grades
@@ -41,14 +37,11 @@ class Supplied:
     ----------
     texts_from : Path or None
         A bundle or a folder with the texts of the same trajectories.
-    against : tuple of Path
-        Folders whose trajectories must not be copied.
     plugin_files : tuple of Path
         Plugin files, which are loaded already.
     """
 
     texts_from: Path | None = None
-    against: tuple[Path, ...] = ()
     plugin_files: tuple[Path, ...] = ()
 
 
@@ -170,13 +163,10 @@ def _consistent(subject: Subject, asked: Asked, supplied: Supplied, seed: int, t
     with examining(
         subject, asked.workers, supplied.plugin_files, told.examined, asked.results, seed
     ) as examined:
-        before = [_origin(subject), check_keys(subject), check_identities(subject), check_wiring(subject)]
+        before = [_origin(subject), check_keys(subject), check_identities(subject)]
         before += _guarded("questions of the data sets", lambda: check_questions(subject))
         before += _guarded("test and calibration questions", lambda: [check_disjoint(subject)])
-        after = _guarded("one grade for an answer", lambda: [check_answers(subject)])
-        after += _guarded("copied trajectories", lambda: [check_copies(subject, supplied.against)])
-        after += _guarded("chances of success", lambda: check_chances(subject))
-        return [*before, *check_artifacts(subject, examined()), *after]
+        return [*before, *check_artifacts(subject, examined())]
 
 
 def _guarded(name: str, make: Callable[[], Iterable[Check]]) -> list[Check]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,9 +15,8 @@ from scipy.stats import fisher_exact
 
 from prmcal.errors import DataError
 from prmcal.harness.verifying.consistent.again import table_flaws
-from prmcal.harness.verifying.consistent.chances import same_chance
-from prmcal.harness.verifying.consistent.copies import copied
 from prmcal.harness.verifying.record import Check, Verification, read_verification, write_verification
+from prmcal.harness.verifying.repeated.reproduced import LEVEL, same_chance
 
 RECORD = Verification(
     "0123456789ab",
@@ -68,7 +66,7 @@ def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
 
 @given(st.integers(0, 12), st.integers(0, 16))
 def test_for_one_question_the_test_of_chances_is_fishers(c: int, k: int) -> None:
-    found = same_chance(np.array([c]), np.array([12]), np.array([k]), np.array([16]))
+    found = same_chance(np.array([c]), np.array([12]), np.array([k]), np.array([16]), LEVEL)
     table = [[c, 12 - c], [k, 16 - k]]
     tails = [fisher_exact(table, alternative=each).pvalue for each in ("less", "greater")]
     assert found is not None
@@ -81,44 +79,10 @@ def test_honest_counts_seldom_differ() -> None:
     for _ in range(400):
         p = random.beta(0.5, 0.5, 20)
         m, n = np.full(20, 8), np.full(20, 16)
-        found = same_chance(random.binomial(m, p), m, random.binomial(n, p), n)
+        found = same_chance(random.binomial(m, p), m, random.binomial(n, p), n, LEVEL)
         assert found is not None
         below += found.p_value < 0.05
     assert below <= 34  # 20 expected of an exact test, and fewer since counts are whole numbers
-
-
-def samples(random: np.random.Generator, kinds: int, questions: int = 20, m: int = 8) -> pd.DataFrame:
-    """Trajectories of an LLM that repeats itself: each text is one of some kinds, the first ones often."""
-    texts = np.minimum(random.geometric(2 / kinds, (questions, m)), kinds)
-    return pd.DataFrame(
-        {
-            "question_id": np.repeat([f"q{each}" for each in range(questions)], m),
-            "trajectory": np.tile(np.arange(m), questions),
-            "text_hash": [f"{q} {text}" for q, row in enumerate(texts) for text in row],
-        }
-    )
-
-
-@pytest.mark.parametrize("kinds", [3, 30, 1000])
-def test_copies_are_told_from_honest_samples_that_repeat_themselves(kinds: int) -> None:
-    random = np.random.default_rng(2)
-    one, other = samples(random, kinds), samples(random, kinds)
-    honest = copied(one, other)
-    assert honest is None or honest.p_value > 1e-3
-    same = copied(one, one)
-    assert same is not None
-    assert same.p_value < 1e-9
-    shuffled = one.copy()
-    shuffled["trajectory"] = np.concatenate([random.permutation(8) for _ in range(20)])
-    turned = copied(one, shuffled)
-    assert turned is not None
-    assert turned.p_value < 1e-9
-
-
-def test_honest_samples_keep_the_level_of_the_test_of_copies() -> None:
-    random = np.random.default_rng(3)
-    found = [copied(samples(random, 10), samples(random, 10)) for _ in range(100)]
-    assert sum(each is not None and each.p_value < 0.05 for each in found) <= 10
 
 
 def test_only_rounding_errors_are_forgiven() -> None:

@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.bundles import About, write_bundle
-from prmcal.harness.bundles.digests import HASHES
 from prmcal.harness.bundles.format import SUBMISSION_FILE
 from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.verifying.consistent.copies import check_copies
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
 from prmcal.harness.verifying.subject import read_subject
 from tests.conftest import Prmcal
 from tests.harness.verifying.forgeries import better_metrics
-from tests.harness.verifying.opened_bundle import Opened
 from tests.harness.verifying.verified_run import bundle_of, sealed, verified_run
 
 
@@ -75,30 +72,6 @@ def test_a_signal_leaves_no_temporary_files(
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
-
-
-def test_a_verbatim_copy_is_told(run: Path, tmp_path: Path) -> None:
-    opened = Opened(bundle_of(run, tmp_path / "copy", texts=False))
-    found = check_copies(read_subject(opened.folder), [run])
-    assert found.passed
-    assert (
-        f"Artifacts in {run} have the keys of {found.n} trajectories. {found.n} of them are equal: they are the same "
-        "results, or a repetition with the same seeds, and count once in a merged leaderboard."
-        in found.message
-    )
-    assert "differ, which" not in found.message
-
-    opened.change("rollout", HASHES, lambda table: table.assign(text_hash="0" * 16))
-    changed = sum(len(opened.read(each.ref, HASHES)) for each in opened.shards("rollout"))
-    found = check_copies(read_subject(opened.folder), [run])
-    assert f" {found.n - changed} of them are equal:" in found.message
-    assert f" {changed} of them differ, which a merged leaderboard shows as a conflict." in found.message
-
-
-def test_a_bundle_to_compare_with_is_merged_first(bundle: Path, prmcal: Prmcal) -> None:
-    shown = prmcal("verify", bundle, "--against", bundle)
-    assert shown.returncode == 2
-    assert f"{bundle} is a file" in shown.stderr
 
 
 def test_every_artifact_is_examined_once_and_a_curve_after_its_strategy(run: Path) -> None:

@@ -21,7 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(folder: Path, forgery: Forgery | None, original: Path) -> Verification:
-    supplied = Supplied(against=(original,) if forgery is not None and forgery.needs_original else ())
+    supplied = Supplied()
     with opened(sealed(folder)) as subject:
         return verified(
             subject,
