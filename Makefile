@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-postgresql test-ray test-vllm install lint docs nano benchmarks screenshots clean
+.PHONY: demo test test-slow test-ray test-vllm install lint docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -33,7 +33,7 @@ nano: install
 PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
 test: install
-	$(PYTEST) --ignore tests/cluster --ignore tests/postgresql $(SLOW:%=--ignore %)
+	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
 # Tests that take long and seldom fail: training, the documentation, whole grids, the wheel, reports and sites, processes
 # and servers that die, and walks through all pages.
@@ -45,10 +45,6 @@ SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/t
 
 test-slow: install
 	$(PYTEST) $(SLOW)
-
-# Tests with a PostgreSQL server, which the tests start. They are skipped if PostgreSQL is not installed.
-test-postgresql: install
-	$(BIN)/python -m pytest tests/postgresql
 
 # Tests with real Ray clusters on this machine. One process runs them, since each cluster has several.
 test-ray: install .venv/ray-installed

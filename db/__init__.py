@@ -1,10 +1,9 @@
-"""Where results live: tables, writer, readers and queries over DuckDB and PostgreSQL.
+"""Where results live: tables, writer, readers and queries over DuckDB.
 
 Running a grid belongs in ``prmcal.harness``.
 
 run_folder    the paths of an output folder, and whether a run writes to it
-connection    connections to a database file
-layout        the version of the tables of a database
+connection    connections to a database file, and the check of its layout
 writer        the only writer: short transactions and publishing
 loading       bulk loads from Parquet and from columns
 reader        short read-only connections to the published copy
@@ -16,8 +15,6 @@ roles         the few plugins that need special treatment
 variants      plugins of a merged leaderboard with one name in the grids
 tiers         the cells that were verified at a tier
 tables        all tables, with descriptions
-migrations    from earlier layouts to the current one
-postgresql    leaderboards in a PostgreSQL server
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
 catalog       all queries by name

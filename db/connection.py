@@ -1,4 +1,4 @@
-"""Connections to a database file, with errors of the driver translated for users."""
+"""Connections to a database file, with errors of the driver translated for users, and the check of its layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from prmcal.db.layout import layout_of
+from prmcal.db.tables import Base, SchemaVersion
+from prmcal.db.tables.base import SCHEMA_VERSION
 from prmcal.errors import (
     DamagedDatabaseError,
     DatabaseError,
@@ -21,7 +22,15 @@ from prmcal.errors import (
     MissingDatabaseError,
 )
 
-__all__ = ["connect", "driver_errors", "engine_for", "folder_in_the_way", "layout_in"]
+__all__ = [
+    "check_layout",
+    "connect",
+    "create_layout",
+    "driver_errors",
+    "engine_for",
+    "folder_in_the_way",
+    "has_tables",
+]
 
 _LOCKED = ("Conflicting lock is held", "Could not set lock on file")
 _DISK = (
@@ -41,6 +50,7 @@ _DAMAGED = (
     "Failure while replaying WAL",
     "Could not read enough bytes",
 )
+_TABLES = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
@@ -89,9 +99,43 @@ def driver_errors(path: Path) -> Iterator[None]:
         raise meaning from error
 
 
-def layout_in(connection: sa.Connection, path: Path) -> int:
-    """Return the layout of a database file, as :func:`prmcal.db.layout.layout_of` does."""
-    return layout_of(connection, str(path), _rebuild(path))
+def has_tables(connection: sa.Connection) -> bool:
+    """Return whether a database has any tables, of prmcal or of another program."""
+    return bool(connection.exec_driver_sql(_TABLES).scalar())
+
+
+def create_layout(connection: sa.Connection) -> None:
+    """Create all tables of the current layout in an empty database."""
+    Base.metadata.create_all(connection)
+    connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+
+
+def check_layout(connection: sa.Connection, path: Path) -> None:
+    """Check that a database file has the current layout.
+
+    Raises
+    ------
+    DamagedDatabaseError
+        If prmcal did not write the file.
+    DatabaseVersionError
+        If an older or a newer version of prmcal wrote it.
+    """
+    described = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
+    found: int | None = connection.scalar(sa.select(SchemaVersion.version)) if described else None
+    if found is None:
+        raise DamagedDatabaseError(
+            f"{path} is a database that prmcal did not write. Choose another place or move it."
+        )
+    if found > SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by a newer version of prmcal (layout {found}; this version uses "
+            f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
+        )
+    if found < SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by an older version of prmcal (layout {found}; this version uses "
+            f"{SCHEMA_VERSION}). {_rebuild(path)}"
+        )
 
 
 def folder_in_the_way(path: Path) -> DamagedDatabaseError:

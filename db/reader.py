@@ -1,4 +1,4 @@
-"""Short read-only connections to the published copy, or to a leaderboard in a server.
+"""Short read-only connections to the published copy.
 
 A caller that repeats its queries, such as the dashboard, can cache the answers until :func:`fingerprint` changes.
 """
@@ -13,20 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.connection import connect, engine_for, layout_in
-from prmcal.db.tables.base import SCHEMA_VERSION
+from prmcal.db.connection import check_layout, connect, engine_for
 from prmcal.errors import MissingDatabaseError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Database", "Source", "connection_of", "fingerprint", "frame", "reading"]
+__all__ = ["Source", "connection_of", "fingerprint", "frame", "reading"]
 
-Database = Path | sa.URL
-"""Where results are: the path of a database file, or the address of a database in a PostgreSQL server."""
-
-Source = Database | sa.Connection
-"""What a query reads: a database, or a connection from :func:`reading`."""
+Source = Path | sa.Connection
+"""What a query reads: the path of a database file, or a connection from :func:`reading`."""
 
 # Connections of one process to one path share the file that DuckDB opened first, even after it was replaced. With one
 # connection at a time, each connection opens the current file.
@@ -46,16 +42,14 @@ def fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def reading(database: Database, patience: float = 5.0) -> Iterator[sa.Connection]:
+def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     """Open a database read-only for a short time. All queries on one connection see the same state.
-
-    A file of an earlier layout is read from a temporary copy in the current one, and stays as it is.
 
     Parameters
     ----------
-    database : Path or URL
-        The published copy, :func:`prmcal.db.run_folder.published_path`, or the address of a database in a server. The
-        file of the writer can be opened only between its transactions.
+    path : Path
+        The published copy, :func:`prmcal.db.run_folder.published_path`. The file of the writer can
+        be opened only between its transactions.
     patience : float
         Seconds to wait for a program that locks the file.
 
@@ -65,36 +59,14 @@ def reading(database: Database, patience: float = 5.0) -> Iterator[sa.Connection
         If there is no such file.
     DamagedDatabaseError, DatabaseVersionError, LockedDatabaseError
         If the file cannot be read.
-    DatabaseError
-        If the server cannot be reached, or has no results. The subclass tells which.
     """
-    if isinstance(database, sa.URL):
-        from prmcal.db.postgresql.connection import reading as reading_server
-
-        with reading_server(database) as connection:
-            yield connection
-        return
-    with _reading_file(database, patience) as connection:
-        yield connection
-
-
-@contextmanager
-def _reading_file(path: Path, patience: float) -> Iterator[sa.Connection]:
-    state = fingerprint(path)
-    if state is None:
+    if fingerprint(path) is None:
         raise MissingDatabaseError(
             f"There are no results in {path.parent} yet. Run a grid into this folder first."
         )
-    with _one_at_a_time:
-        with connect(engine_for(path, read_only=True), path, patience) as connection:
-            if layout_in(connection, path) == SCHEMA_VERSION:
-                yield connection
-                return
-        from prmcal.db.migrations.files import migrated_copy
-
-        copy = migrated_copy(path, state)
-        with connect(engine_for(copy, read_only=True), path, patience) as connection:
-            yield connection
+    with _one_at_a_time, connect(engine_for(path, read_only=True), path, patience) as connection:
+        check_layout(connection, path)
+        yield connection
 
 
 @contextmanager
@@ -108,7 +80,7 @@ def connection_of(source: Source) -> Iterator[sa.Connection]:
 
 
 def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
-    """Return the rows of a query, in the same form from a file and from a server.
+    """Return the rows of a query.
 
     Integer columns have the dtype ``Int64``, which allows missing values.
     """
@@ -120,7 +92,7 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
     }
     plain = all(isinstance(column.type, _PLAIN) for column in columns)
     with connection_of(source) as connection:
-        if plain and connection.dialect.name == "duckdb":
+        if plain:
             return _plain_frame(connection, query).astype(types)
         try:
             return pd.read_sql(query, connection).astype(types)

@@ -20,8 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.connection import connect, engine_for, folder_in_the_way, layout_in
-from prmcal.db.layout import create_layout, has_tables
+from prmcal.db.connection import (
+    check_layout,
+    connect,
+    create_layout,
+    engine_for,
+    folder_in_the_way,
+    has_tables,
+)
 from prmcal.db.loading.bulk import Files, load_files
 from prmcal.db.loading.columns import insert_columns
 from prmcal.db.run_folder import published_path
@@ -35,7 +41,7 @@ from prmcal.db.tables import (
     Plugin,
     Question,
 )
-from prmcal.db.tables.base import SCHEMA_VERSION, Base
+from prmcal.db.tables.base import Base
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError
 
 if TYPE_CHECKING:
@@ -158,8 +164,8 @@ class Writer:
     """Writes a database file. Each file must have one writer at a time.
 
     The file is open, and locked for all other programs, only during a transaction. If it does not exist, it is created
-    together with its folder. If it is of an earlier layout, it is migrated to the current one. If a process that was
-    killed has left it damaged, it is replaced by the published copy, or made anew if there is none.
+    together with its folder. If a process that was killed has left it damaged, it is replaced by the published copy,
+    or made anew if there is none.
 
     Parameters
     ----------
@@ -265,15 +271,10 @@ class Writer:
 
     def _prepare(self) -> None:
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():
-            if not has_tables(connection):
-                # The file is new, or its process was killed before the first commit.
+            if has_tables(connection):
+                check_layout(connection, self.path)
+            else:  # The file is new, or its process was killed before the first commit.
                 create_layout(connection)
-                return
-            layout = layout_in(connection, self.path)
-        if layout < SCHEMA_VERSION:
-            from prmcal.db.migrations.files import migrate_file
-
-            migrate_file(self.path, self._patience)
 
     def _temporary(self) -> Path:
         return self.published.with_name(f".{self.published.name}.{os.getpid()}")

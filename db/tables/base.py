@@ -15,18 +15,15 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
 SCHEMA_VERSION = 7
-"""The layout. Raise it with every change of a table, and write the migration: see :mod:`prmcal.db.migrations`."""
+"""The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
 class Base(DeclarativeBase):
-    """Base of every table. ``float`` has 64 bits; ``datetime`` is UTC without a time zone.
-
-    PostgreSQL sorts texts by their bytes, as DuckDB does, so that both give rows in the same order.
-    """
+    """Base of every table. ``float`` has 64 bits; ``datetime`` is UTC without a time zone."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         float: sa.Double(),
-        str: sa.Text().with_variant(sa.Text(collation="C"), "postgresql"),
+        str: sa.Text(),
         datetime: sa.DateTime(),
         dict[str, Any]: sa.JSON(),
     }

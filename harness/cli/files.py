@@ -1,4 +1,4 @@
-"""Commands for files: export-prm, export-success, gc, import-first-pass, migrate, rebuild."""
+"""Commands for files: export-prm, export-success, gc, import-first-pass, rebuild."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, ResultsArgument, RunArgument, RunOption, path_of
+from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption
 
 __all__: list[str] = []
 
@@ -27,9 +27,7 @@ def export_prm(
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty.", parser=path_of
-        ),
+        typer.Option("--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty."),
     ],
     level: Annotated[
         float,
@@ -54,9 +52,7 @@ def export_success_rates(
     directory: RunArgument,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", metavar="FILE", help="A file that ends in .jsonl, .json or .parquet.", parser=path_of
-        ),
+        typer.Option("--out", metavar="FILE", help="A file that ends in .jsonl, .json or .parquet."),
     ],
 ) -> None:
     """Write the success rates of all prefixes.
@@ -90,16 +86,12 @@ def gc(
 def import_first_passes(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order.", parser=path_of),
+        typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).", parser=path_of)
-    ],
+    out: Annotated[Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).")],
     rewards: Annotated[
         Path | None,
-        typer.Option(
-            "--rewards", metavar="NPY", help="Rewards of shape (questions, samples).", parser=path_of
-        ),
+        typer.Option("--rewards", metavar="NPY", help="Rewards of shape (questions, samples)."),
     ] = None,
 ) -> None:
     """Make a recording from published solutions.
@@ -112,23 +104,12 @@ def import_first_passes(
 
 
 @app.command()
-def migrate(directory: ResultsArgument) -> None:
-    """Bring the database of an earlier version of prmcal to the current layout.
-
-    A run, a merge and a rebuild do this by themselves. Commands that only read a folder use a temporary copy instead,
-    which takes time for large databases.
-    """
-    from prmcal.harness.commands.files.migrate import migrate as migrate_place
-
-    def tell(line: str) -> None:
-        typer.echo(line, err=True)
-
-    migrate_place(directory, tell)
-
-
-@app.command()
 def rebuild(directory: RunArgument) -> None:
-    """Rebuild the database from the artifacts."""
+    """Build the database again from the artifacts.
+
+    Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
+    that is damaged.
+    """
     from prmcal.harness.execution.rebuild import rebuild_database
     from prmcal.harness.merging.merge import rebuild_merged
     from prmcal.harness.merging.submissions.folder import is_merged

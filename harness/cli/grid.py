@@ -24,7 +24,6 @@ from prmcal.harness.cli.options import (
     PluginOption,
     RunArgument,
     names_by_kind,
-    path_of,
     read,
 )
 from prmcal.harness.planning.grid_file.shipped import find_grid
@@ -44,7 +43,6 @@ def plan(
             "--out",
             metavar="DIR",
             help="An output folder: its finished work is counted as done.",
-            parser=path_of,
         ),
     ] = None,
     only: OnlyOption = None,
@@ -94,7 +92,6 @@ def run(
             metavar="FILE",
             help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
             "Default: run.log in DIR.",
-            parser=path_of,
         ),
     ] = None,
     max_hours: Annotated[

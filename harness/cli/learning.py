@@ -10,7 +10,7 @@ import typer
 from prmcal.harness.cli import complete
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.cli.options import PluginOption, load_plugins, path_of, read
+from prmcal.harness.cli.options import PluginOption, load_plugins, read
 
 __all__: list[str] = []
 
@@ -75,7 +75,6 @@ def check(
             "--weights",
             metavar="FOLDER",
             help="A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
-            parser=path_of,
         ),
     ] = None,
     plugin: PluginOption = None,

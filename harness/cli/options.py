@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prmcal.db.postgresql.address import address_of, is_address
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import complete
 from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
-
     from prmcal.harness.planning.grid_file.grid import GridSpec
 
 
@@ -28,73 +25,15 @@ __all__ = [
     "OutOption",
     "PagerOption",
     "PluginOption",
-    "ResultsArgument",
-    "ResultsArguments",
-    "ResultsOption",
     "RunArgument",
+    "RunArguments",
     "RunOption",
     "WideOption",
     "filter_option",
     "load_plugins",
-    "local",
     "names_by_kind",
-    "path_of",
-    "place_of",
     "read",
 ]
-
-_OR_SERVER = "or the address of a shared leaderboard, postgresql://USER@HOST/DATABASE"
-
-
-def place_of(text: str | Path) -> Path | URL:
-    """Return the folder or the address in a server that a user gave.
-
-    Parameters
-    ----------
-    text : str or Path
-
-    Raises
-    ------
-    DatabaseError
-        If it is an address of another kind.
-    """
-    return address_of(str(text)) if is_address(str(text)) else Path(text)
-
-
-def local(text: str | Path) -> str:
-    """Return the name or the path of something on this machine, as the user gave it.
-
-    Parameters
-    ----------
-    text : str or Path
-
-    Raises
-    ------
-    PrmcalError
-        If it is an address. The message does not repeat it, since it may have a password.
-    """
-    if is_address(str(text)):
-        raise PrmcalError(
-            "An address was given where a folder or a file is needed. To share results with a server, or to get what "
-            "it has: prmcal merge OUT DIR_OR_BUNDLE... --database ADDRESS, where OUT is a folder."
-        )
-    return str(text)
-
-
-def path_of(text: str | Path) -> Path:
-    """Return the folder or the file that a user gave. Every argument and option that is a path is parsed by it.
-
-    Parameters
-    ----------
-    text : str or Path
-
-    Raises
-    ------
-    PrmcalError
-        If it is an address.
-    """
-    return Path(local(text))
-
 
 GridArgument = Annotated[
     str,
@@ -102,28 +41,12 @@ GridArgument = Annotated[
         metavar="GRID",
         help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
         autocompletion=complete.grids,
-        parser=local,
     ),
 ]
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The output folder of a run.", parser=path_of)
-]
-RunOption = Annotated[
-    Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.", parser=path_of)
-]
-ResultsArgument = Annotated[
-    Any,
-    typer.Argument(metavar="DIR", help=f"The output folder of a run, {_OR_SERVER}.", parser=place_of),
-]
-ResultsArguments = Annotated[
-    list[Any],
-    typer.Argument(
-        metavar="DIR...", help=f"The output folders of one or more runs, {_OR_SERVER}.", parser=place_of
-    ),
-]
-ResultsOption = Annotated[
-    Any,
-    typer.Option("--dir", metavar="DIR", help=f"The output folder of a run, {_OR_SERVER}.", parser=place_of),
+RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
+RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
+RunArguments = Annotated[
+    list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
 ]
 CellArgument = Annotated[
     str,
@@ -152,15 +75,11 @@ PagerOption = Annotated[
 ]
 OutOption = Annotated[
     Path,
-    typer.Option(
-        "--out", metavar="DIR", help="The output folder: artifacts and the database.", parser=path_of
-    ),
+    typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database."),
 ]
 PluginOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable.", parser=path_of
-    ),
+    typer.Option("--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable."),
 ]
 LimitOption = Annotated[
     int | None,

@@ -14,12 +14,11 @@ from prmcal.harness.cli.options import (
     CellArgument,
     FormatOption,
     PagerOption,
-    ResultsArgument,
-    ResultsArguments,
-    ResultsOption,
+    RunArgument,
+    RunArguments,
+    RunOption,
     WideOption,
     filter_option,
-    path_of,
 )
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
@@ -29,7 +28,7 @@ __all__: list[str] = []
 
 @app.command()
 def leaderboard(
-    directory: ResultsArgument,
+    directory: RunArgument,
     table: Annotated[
         str,
         typer.Option(
@@ -89,7 +88,7 @@ def leaderboard(
 @app.command()
 def show(
     cell: CellArgument,
-    directory: ResultsOption = DEFAULT_RUN,
+    directory: RunOption = DEFAULT_RUN,
     wide: WideOption = False,
     pager: PagerOption = True,
 ) -> None:
@@ -116,7 +115,7 @@ def compare(
         str,
         typer.Argument(metavar="B", help="Another cell on the same data set.", autocompletion=complete.cells),
     ],
-    directory: ResultsOption = DEFAULT_RUN,
+    directory: RunOption = DEFAULT_RUN,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Compare this metric only.")] = None,
     output_format: FormatOption = "table",
     wide: WideOption = False,
@@ -135,7 +134,7 @@ def compare(
 
 @app.command()
 def dashboard(
-    directories: ResultsArguments,
+    directories: RunArguments,
     port: Annotated[
         int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
     ] = 8501,
@@ -179,14 +178,13 @@ def dashboard(
 
 @app.command()
 def report(
-    directory: ResultsArgument,
+    directory: RunArgument,
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             metavar="REPORT",
             help="The folder of the report: new, empty, or an earlier report.",
-            parser=path_of,
         ),
     ],
 ) -> None:
@@ -202,14 +200,13 @@ def report(
 
 @app.command()
 def export(
-    directories: ResultsArguments,
+    directories: RunArguments,
     html: Annotated[
         Path,
         typer.Option(
             "--html",
             metavar="SITE",
             help="The folder of the site: new, empty, or an earlier site.",
-            parser=path_of,
         ),
     ],
 ) -> None:

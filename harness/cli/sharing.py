@@ -19,7 +19,6 @@ from prmcal.harness.cli.options import (
     WideOption,
     filter_option,
     load_plugins,
-    path_of,
 )
 from prmcal.harness.cli.signals import ending_cleanly
 from prmcal.harness.terminal.pager import show as show_text
@@ -34,7 +33,7 @@ __all__: list[str] = []
 @ending_cleanly()
 def submit(
     directory: RunArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.", parser=path_of)],
+    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.")],
     cells: Annotated[
         list[str] | None,
         typer.Argument(
@@ -61,7 +60,7 @@ def submit(
     models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key.", parser=path_of),
+        typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key."),
     ] = None,
     with_paths: Annotated[
         bool,
@@ -105,7 +104,6 @@ def verify(
         typer.Argument(
             metavar="BUNDLE",
             help="A bundle, an unpacked bundle, or the output folder of a run.",
-            parser=path_of,
         ),
     ],
     tier: Annotated[
@@ -118,14 +116,13 @@ def verify(
     by: Annotated[str, typer.Option(metavar="NAME", help="Your name, for the record.")] = "",
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file.", parser=path_of),
+        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file."),
     ] = None,
     texts_from: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
             help="A bundle or a folder with the texts, if the bundle lacks them.",
-            parser=path_of,
         ),
     ] = None,
     share: Annotated[
@@ -144,9 +141,7 @@ def verify(
     plugin: PluginOption = None,
     allowed_signers: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Names of keys that sign, in the format of OpenSSH.", parser=path_of
-        ),
+        typer.Option(metavar="FILE", help="Names of keys that sign, in the format of OpenSSH."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
@@ -195,27 +190,15 @@ def verify(
 def merge(
     out: Annotated[
         Path,
-        typer.Argument(
-            metavar="OUT", help="A new folder, or a merged leaderboard, which is extended.", parser=path_of
-        ),
+        typer.Argument(metavar="OUT", help="A new folder, or a merged leaderboard, which is extended."),
     ],
     inputs: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(
             metavar="DIR_OR_BUNDLE...",
             help="Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
-            parser=path_of,
         ),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            metavar="ADDRESS",
-            help="A shared leaderboard, postgresql://USER@HOST/DATABASE. It and OUT get the union of both. Without "
-            "inputs, OUT gets what is shared.",
-        ),
-    ] = None,
+    ],
 ) -> None:
     """Merge runs and bundles into one leaderboard.
 
@@ -225,11 +208,7 @@ def merge(
     """
     from prmcal.harness.commands.sharing.merge import merge_into
 
-    def tell(line: str) -> None:
-        typer.echo(line, err=True)
-
-    for text in merge_into(out, inputs or [], database, tell):
-        typer.echo(text, nl=False)
+    typer.echo(merge_into(out, inputs), nl=False)
 
 
 # diff
@@ -239,11 +218,9 @@ def merge(
 def diff(
     first: Annotated[
         Path,
-        typer.Argument(
-            metavar="A", help="The output folder of a run, or a merged leaderboard.", parser=path_of
-        ),
+        typer.Argument(metavar="A", help="The output folder of a run, or a merged leaderboard."),
     ],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.", parser=path_of)],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
     table: Annotated[
         str, typer.Option(metavar="TABLE", help="calibration, scaling or league.")
     ] = "calibration",
@@ -271,7 +248,7 @@ def diff(
 def publish(
     merged: Annotated[
         Path | None,
-        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard.", parser=path_of),
+        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard."),
     ] = None,
     html: Annotated[
         Path | None,
@@ -279,7 +256,6 @@ def publish(
             "--html",
             metavar="SITE",
             help="Write a static site: to a new or empty folder, or over an earlier site.",
-            parser=path_of,
         ),
     ] = None,
     every_eval_ever: Annotated[
@@ -288,7 +264,6 @@ def publish(
             "--every-eval-ever",
             metavar="FOLDER",
             help="Write records of the schema Every Eval Ever 0.3.",
-            parser=path_of,
         ),
     ] = None,
     hub: Annotated[
@@ -297,7 +272,6 @@ def publish(
             "--hub",
             metavar="FOLDER",
             help="Write .eval_results for the PRMs on the Hugging Face hub.",
-            parser=path_of,
         ),
     ] = None,
     benchmark: Annotated[
@@ -314,7 +288,6 @@ def publish(
             "--recipe",
             metavar="FOLDER",
             help="Write a results repository, in which a pull request with a submission is verified by itself.",
-            parser=path_of,
         ),
     ] = None,
 ) -> None:

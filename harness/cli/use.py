@@ -18,8 +18,6 @@ from prmcal.harness.cli.options import (
     RunArgument,
     WideOption,
     filter_option,
-    local,
-    path_of,
 )
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.size import UNLIMITED
@@ -31,7 +29,6 @@ SourceArgument = Annotated[
     typer.Argument(
         metavar="RUN",
         help="The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`.",
-        parser=local,
     ),
 ]
 CellOption = Annotated[
@@ -66,7 +63,6 @@ def ask(
             "--questions",
             metavar="FILE",
             help='Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
-            parser=path_of,
         ),
     ] = None,
     out: Annotated[
@@ -74,7 +70,6 @@ def ask(
         typer.Option(
             metavar="FILE",
             help="Where the answers of --questions are written, as JSON lines. The same command continues.",
-            parser=path_of,
         ),
     ] = None,
     cell: CellOption = None,

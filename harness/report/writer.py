@@ -12,19 +12,18 @@ from prmcal.harness.report.formats import csv_text, markdown
 from prmcal.harness.report.index import index, picture_names, provenance
 from prmcal.harness.report.latex import latex
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.place import Place, local_folder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
 __all__ = ["write_report"]
 
 
-def write_report(directory: Place, out: Path) -> list[Path]:
+def write_report(directory: Path, out: Path) -> list[Path]:
     """Write the report of a run from its published database.
 
     Parameters
     ----------
-    directory : Path or URL
-        Output folder of a run, or the address of a database in a server.
+    directory : Path
+        Output folder of a run.
     out : Path
         Folder of the report: new, empty, or with an earlier report, which is replaced.
 
@@ -43,7 +42,7 @@ def write_report(directory: Place, out: Path) -> list[Path]:
         If matplotlib is missing.
     """
     folder = WrittenFolder(out, "report.json", "report", "--out")
-    published = RunFolder(local_folder(directory)).results()
+    published = RunFolder(directory).results()
     with styled():
         evidence = read_evidence(published)
         made = [exhibit(evidence) for exhibit in CONTENTS]

@@ -37,7 +37,6 @@ from prmcal.harness.site.figures import draw_figures
 from prmcal.harness.site.paper import paper_tables
 from prmcal.harness.site.submissions import SubmissionPage, read_submissions
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.place import Place, local_folder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class _Board:
     data: str
 
 
-def write_site(directories: Sequence[Place], out: Path) -> list[Path]:
+def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
     """Write the leaderboards of one or more runs as a static site.
 
     The page of a merged leaderboard has an index of its submissions, each with a page of its own.
@@ -86,8 +85,8 @@ def write_site(directories: Sequence[Place], out: Path) -> list[Path]:
 
     Parameters
     ----------
-    directories : sequence of Path or URL
-        Output folders of runs, or addresses of databases in servers.
+    directories : sequence of Path
+        Output folders of runs.
     out : Path
         Folder of the site: new, empty, or with an earlier site, which is replaced.
 
@@ -106,7 +105,7 @@ def write_site(directories: Sequence[Place], out: Path) -> list[Path]:
         If a database has no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
-    names = _names([local_folder(each) for each in directories])
+    names = _names(directories)
     alone = len(names) == 1
     found = [
         _read(directory, name, _INDEX if alone else f"{name}.html", "" if alone else f"{name}-")

@@ -265,7 +265,7 @@ def _check_record(record: RunRecord) -> None:
 def _refuse_newer(path: Path) -> None:
     import sqlalchemy as sa
 
-    from prmcal.db.connection import connect, engine_for, layout_in
+    from prmcal.db.connection import check_layout, connect, engine_for
     from prmcal.db.tables import SchemaVersion
     from prmcal.db.tables.base import SCHEMA_VERSION
 
@@ -275,7 +275,7 @@ def _refuse_newer(path: Path) -> None:
         connect(engine_for(path, read_only=True), path, _PATIENCE) as connection,
     ):
         try:
-            layout_in(connection, path)
+            check_layout(connection, path)
         except DatabaseVersionError as error:
             if (connection.scalar(sa.select(SchemaVersion.version)) or 0) > SCHEMA_VERSION:
                 newer = error

@@ -24,7 +24,7 @@ from prmcal.db.queries.differences.common_questions import (
     question_values,
 )
 from prmcal.db.queries.provenance import CellDetail, cell
-from prmcal.db.reader import Database, Source, frame, reading
+from prmcal.db.reader import Source, frame, reading
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
@@ -155,7 +155,7 @@ class CellComparison:
         return f"{questions} with {of_a:,} and {of_b:,} prefixes{common}."
 
 
-def compare_cells(database: Database, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
+def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
     Parameters

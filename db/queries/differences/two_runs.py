@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from prmcal.db.described import metrics
 from prmcal.db.metrics import COORDINATES, Leaderboard, Metric, Metrics
 from prmcal.db.queries.leaderboard import leaderboard
-from prmcal.db.reader import Database, frame, reading
+from prmcal.db.reader import frame, reading
 from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.paired_differences import holm, replicated_difference
@@ -68,7 +68,7 @@ class _Run:
     metrics: Metrics
 
 
-def compare_runs(first: Database, other: Database, table: Leaderboard = "calibration") -> RunComparison:
+def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
     """Compare the cells that two runs call by the same names, and those that are results of the same job.
 
     A merged leaderboard adds to names what tells replicates and versions apart. Such cells have the names of `first`.
@@ -107,7 +107,7 @@ def compare_runs(first: Database, other: Database, table: Leaderboard = "calibra
     )
 
 
-def _read(database: Database, table: Leaderboard, metric: str) -> _Run:
+def _read(database: Path, table: Leaderboard, metric: str) -> _Run:
     with reading(database) as connection:
         cells = leaderboard(connection, table)
         done = cells[cells["status"] == "done"]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from prmcal.db.cell_names import cell_number, find_cell, numbered
@@ -15,7 +16,7 @@ from prmcal.db.statistics.standings import SIGNIFICANCE
 from prmcal.db.text.formats import number
 from prmcal.db.text.readable import Readable, estimate, missing
 from prmcal.harness.commands.output import FORMATS, hidden_note, one_of, plain_row
-from prmcal.harness.storage.place import Place, results_of
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import cut, wrapped
 from prmcal.harness.terminal.tables import Column, fit
 from prmcal.registry.excerpts import one_line
@@ -29,7 +30,7 @@ _SECTION = with_terminal("")
 
 
 def render_comparison(
-    directory: Place,
+    directory: Path,
     first: str,
     second: str,
     metric: str | None,
@@ -40,8 +41,8 @@ def render_comparison(
 
     Parameters
     ----------
-    directory : Path or URL
-        The output folder of a run, or the address of a database in a server.
+    directory : Path
+        The output folder of a run.
     first, second : str
         Names of cells, as :func:`prmcal.db.cell_names.find_cell` takes them.
     metric : str or None
@@ -59,7 +60,7 @@ def render_comparison(
         If there is no such cell, the cells cannot be compared, or there is no readable database.
     """
     one_of("--format", output_format, FORMATS)
-    published = results_of(directory)
+    published = RunFolder(directory).results()
     found = compare_cells(published, find_cell(published, first), find_cell(published, second), metric)
     if output_format == "json":
         return json.dumps(_data(found), indent=1) + "\n"

@@ -16,7 +16,6 @@ from typing import NoReturn
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.commands.use.serve import check_installed
-from prmcal.harness.storage.place import Place, local_folder
 
 __all__ = ["check_folder", "serve"]
 
@@ -24,7 +23,7 @@ _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
 
 
 def serve(
-    places: Sequence[Place],
+    directories: Sequence[Path],
     *,
     host: str = "127.0.0.1",
     port: int = 8501,
@@ -37,8 +36,8 @@ def serve(
 
     Parameters
     ----------
-    places : sequence of Path or URL
-        The output folders of runs, or addresses of databases in servers, of which a copy is shown.
+    directories : sequence of Path
+        The output folders of runs.
     host : str
         The address that the server listens at.
     port : int
@@ -59,7 +58,6 @@ def serve(
     PrmcalError
         If the server of page "Try it" cannot start.
     """
-    directories = [local_folder(each) for each in places]
     for directory in directories:
         check_folder(directory)
     # -P keeps the current folder off the import path: a module there must not replace an installed one.

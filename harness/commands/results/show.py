@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
@@ -15,7 +16,7 @@ from prmcal.db.text.formats import amount, counted, graded, number
 from prmcal.db.text.provenance import renewal, verified_text
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.commands.output import hidden_note
-from prmcal.harness.storage.place import Place, results_of
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import Column, fit
 
@@ -39,13 +40,13 @@ _JOB_WEIGHTS = {
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
 
-def render_cell(directory: Place, name: str, width: int | None = None) -> str:
+def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     """Return a cell of a run's folder as text.
 
     Parameters
     ----------
-    directory : Path or URL
-        The output folder of a run, or the address of a database in a server.
+    directory : Path
+        The output folder of a run.
     name : str
         A name of a cell, as :func:`prmcal.db.cell_names.find_cell` takes it.
     width : int, optional
@@ -58,7 +59,7 @@ def render_cell(directory: Place, name: str, width: int | None = None) -> str:
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    published = results_of(directory)
+    published = RunFolder(directory).results()
     cell_id = find_cell(published, name)
     detail = cell(published, cell_id)
     short = cell_number(numbered(published)[cell_id])

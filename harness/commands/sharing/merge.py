@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sqlalchemy import URL
-
-from prmcal.db.postgresql.address import address_of
 from prmcal.db.text.formats import counted, duration
-from prmcal.errors import PrmcalError, RunError
+from prmcal.errors import RunError
 from prmcal.harness.merging.conflicts import Conflict
 from prmcal.harness.merging.merge import MergeSummary, merge
 from prmcal.harness.merging.seeds import replicates_in
-from prmcal.harness.merging.sharing import Shared, share
-from prmcal.harness.merging.submissions.folder import submission_folders
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.merging.union import Union
 from prmcal.harness.terminal.prose import wrapped
@@ -24,61 +19,30 @@ __all__ = ["merge_into", "summary_text"]
 _MOST_CONFLICTS = 5
 
 
-def merge_into(
-    out: Path, inputs: list[Path], database: str | None, tell: Callable[[str], None], width: int | None = None
-) -> Iterator[str]:
-    """Merge inputs into a leaderboard, share it if there is a database, and yield what was done as text, step by step.
+def merge_into(out: Path, inputs: Sequence[Path], width: int | None = None) -> str:
+    """Merge inputs into a leaderboard, and return what was done as text of the terminal.
 
     Parameters
     ----------
     out : Path
         A new folder, or a merged leaderboard.
-    inputs : list of Path
-        What is merged. It may be empty if there is a database.
-    database : str or None
-        The address of a shared leaderboard.
-    tell : callable
-        Called with each line that the user should see at once.
+    inputs : sequence of Path
     width : int, optional
         Default: the width of the terminal.
 
     Raises
     ------
     PrmcalError
-        If an argument is wrong, or merging or sharing failed. The message says whether the inputs were merged.
+        If an argument is wrong, or merging failed.
     """
-    if not inputs and database is None:
-        raise RunError("There is nothing to merge. Give folders or bundles after OUT, or --database ADDRESS.")
     _check_folder(out)
-    url = None if database is None else address_of(database)
-    if inputs:
-        yield summary_text(merge(out, inputs), out, width)
-    elif submission_folders(out):
-        merge(out, [])  # An earlier merge may have been killed before it wrote the database.
-    if url is None:
-        return
-    try:
-        shared = share(out, url, tell)
-    except PrmcalError as error:
-        if not inputs:
-            raise
-        raise PrmcalError(
-            f"The inputs were merged into {out}, but nothing was sent. {error} Then send the leaderboard: "
-            f"prmcal merge {out} --database ADDRESS"
-        ) from error
-    yield ("\n" if inputs else "") + _shared_text(shared, out, url, width)
+    return summary_text(merge(out, inputs), out, width)
 
 
 def _check_folder(out: Path) -> None:
     file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
     if file is not None:
         raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
-
-
-def _shared_text(shared: Shared, out: Path, url: URL, width: int | None) -> str:
-    fetched = "" if shared.fetched is None else f"From {url}:\n{summary_text(shared.fetched, out, width)}\n"
-    sent = f"{counted(shared.sent, 'new file')} sent" if shared.sent else "nothing new to send"
-    return f"{fetched}{_shown(f'{url} has the leaderboard of {out}: {sent}.', width)}\n"
 
 
 def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:

@@ -124,3 +124,12 @@ def test_a_database_of_another_version_is_left_alone(
         assert refused.returncode == 2
         assert ("newer" if layout else "older") in refused.stderr
     assert (out / "results.duckdb").read_bytes() == content
+    rebuilt = prmcal("rebuild", out)
+    if layout:
+        assert (rebuilt.returncode, (out / "results.duckdb").read_bytes()) == (2, content)
+        return
+    assert f"prmcal rebuild {out}" in " ".join(refused.stderr.split())
+    assert rebuilt.returncode == 0
+    assert prmcal("leaderboard", out).stdout == prmcal("leaderboard", whole).stdout.replace(
+        str(whole), str(out)
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from prmcal.db import catalog
@@ -21,7 +22,6 @@ from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.costs import costs
 from prmcal.db.queries.leaderboard import leaderboard
-from prmcal.db.reader import Database
 from prmcal.db.text.league import league_table
 from prmcal.db.text.overview import ranking_table
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend
@@ -38,7 +38,7 @@ from prmcal.harness.commands.results.leaderboard.choice import (
 from prmcal.harness.commands.results.leaderboard.entries import league_text
 from prmcal.harness.commands.results.leaderboard.provenance import provenance_notes
 from prmcal.harness.commands.results.leaderboard.ranking import overview_text
-from prmcal.harness.storage.place import Place, results_of
+from prmcal.harness.storage.folder import RunFolder
 
 __all__ = ["TABLES", "render_leaderboard"]
 
@@ -49,7 +49,7 @@ _COSTS_LEGEND = (
 
 
 def render_leaderboard(
-    directory: Place,
+    directory: Path,
     table: str = "overview",
     output_format: str = "table",
     *,
@@ -62,8 +62,8 @@ def render_leaderboard(
 
     Parameters
     ----------
-    directory : Path or URL
-        The output folder of a run, or the address of a database in a server.
+    directory : Path
+        The output folder of a run.
     table : {"overview", "calibration", "scaling", "league", "costs"}
     output_format : {"table", "json", "csv", "markdown"}
         ``table`` leaves out columns that the terminal has no space for.
@@ -86,7 +86,7 @@ def render_leaderboard(
     """
     one_of("--table", table, TABLES)
     one_of("--format", output_format, FORMATS)
-    published = results_of(directory)
+    published = RunFolder(directory).results()
     names = {kind: list(names) for kind, names in (filters or {}).items() if names}
     check_filters(published, names)
     kept: dict[str, Any] = {**names, "tier": chosen_tier(published, directory, tier)}
@@ -123,8 +123,8 @@ def render_leaderboard(
 
 
 def _league(
-    directory: Place,
-    published: Database,
+    directory: Path,
+    published: Path,
     filters: Mapping[str, Any],
     columns: Sequence[str],
     output_format: str,
@@ -144,8 +144,8 @@ def _league(
 
 
 def _overview(
-    directory: Place,
-    published: Database,
+    directory: Path,
+    published: Path,
     filters: Mapping[str, Any],
     columns: Sequence[str],
     output_format: str,

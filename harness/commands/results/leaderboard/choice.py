@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.metrics import COORDINATES
 from prmcal.db.queries.leaderboard import BETWEEN_SEEDS
-from prmcal.db.reader import Database
 from prmcal.errors import PrmcalError
 from prmcal.harness.commands.output import tier_named
-from prmcal.harness.storage.place import Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["check_filters", "chosen_metrics", "chosen_tier", "only"]
 
 
-def check_filters(published: Database, filters: Mapping[str, Sequence[str]]) -> None:
+def check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> None:
     """Check that the grid has the names of filters, which are given by kind of plugin.
 
     Raises
@@ -38,7 +37,7 @@ def check_filters(published: Database, filters: Mapping[str, Sequence[str]]) -> 
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {_hint(name, of_kind)}")
 
 
-def chosen_tier(published: Database, directory: Place, tier: str | None) -> str | None:
+def chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
     """Return the tier that the reader means by its name or by its first word, such as ``graded``.
 
     Raises

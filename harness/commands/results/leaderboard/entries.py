@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from prmcal.db.league.types import League
 from prmcal.db.text.league import league_columns, league_legend, league_measured, league_sentence
 from prmcal.harness.commands.output import hidden_note
-from prmcal.harness.storage.place import Place
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import Column, fit
 
@@ -17,7 +17,7 @@ _IDENTITY = 3
 """The first columns, which name the rank, the strategy and the calibrator. They always stay."""
 
 
-def league_text(found: League, directory: Place, width: int | None = None, *, filtered: bool = False) -> str:
+def league_text(found: League, directory: Path, width: int | None = None, *, filtered: bool = False) -> str:
     """Return the league of a run.
 
     Parameters

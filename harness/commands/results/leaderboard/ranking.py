@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from prmcal.db.overview.averages import PLACE
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, tiles
 from prmcal.harness.commands.output import hidden_note
-from prmcal.harness.storage.place import Place
 from prmcal.harness.terminal.prose import cell_width, wrapped
 from prmcal.harness.terminal.tables import Column, fit
 
@@ -18,7 +18,7 @@ _IDENTITY = 2
 """The first columns of the ranking, which name the rank and the calibrator. They always stay."""
 
 
-def overview_text(found: Overview, directory: Place, width: int | None = None) -> str:
+def overview_text(found: Overview, directory: Path, width: int | None = None) -> str:
     """Return the overview of a run.
 
     Parameters
@@ -49,7 +49,7 @@ def overview_text(found: Overview, directory: Place, width: int | None = None) -
     return "\n\n".join(parts) + "\n"
 
 
-def _next(found: Overview, directory: Place) -> list[str]:
+def _next(found: Overview, directory: Path) -> list[str]:
     """Return the commands that show more. They are not wrapped, so that they can be copied."""
     folder = shlex.quote(str(directory))
     commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs"]
