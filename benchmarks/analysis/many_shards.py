@@ -27,8 +27,8 @@ from benchmarks.analysis.bulk_load import rewards
 from benchmarks.analysis.dashboard import describe, fill
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
-from prmcal.harness.commands.grid.plan import render_plan
-from prmcal.harness.commands.grid.status import read_status
+from prmcal.harness.cli.plan import render_plan
+from prmcal.harness.cli.status import read_status
 from prmcal.harness.costs.estimate import CostModel
 from prmcal.harness.costs.time_left import seconds_left
 from prmcal.harness.execution.pace import Pace

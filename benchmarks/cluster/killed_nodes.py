@@ -17,9 +17,9 @@ import threading
 import time
 from pathlib import Path
 
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.commands.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.planning.grid_file.grid import GridSpec, ShardSpec
 from prmcal.harness.planning.grid_file.read import read_grid

@@ -24,8 +24,8 @@ from prmcal.db.overview.frame import ranking_frame
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
-from prmcal.harness.commands.results.leaderboard.ranking import overview_text
-from prmcal.harness.commands.use.recommend import recommendation_text
+from prmcal.harness.cli.recommend import recommendation_text
+from prmcal.harness.cli.results.leaderboard.ranking import overview_text
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.grid_file.shipped import shipped_grids
 from prmcal.harness.planning.planner import build_plan

@@ -27,7 +27,7 @@ import pandas as pd
 
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
-from prmcal.harness.commands.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.planning.grid_file.read import grid_of, read_grid

@@ -9,7 +9,6 @@ import typer
 
 from prmcal.docs.generators.markdown import code, table
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.entry import COMMANDS
 
 __all__ = ["commands_reference"]
 
@@ -17,7 +16,6 @@ __all__ = ["commands_reference"]
 def commands_reference() -> str:
     """Return a section for each command, in the order of the help."""
     group: Any = typer.main.get_command(app)
-    assert COMMANDS  # The import of these modules adds the commands to the application.
     commands = [group.commands[name] for name in group.list_commands(None)]
     return "\n".join(_section(each) for each in commands if not each.hidden)
 

@@ -16,7 +16,7 @@ from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.grid_file import grid_reference
 from prmcal.docs.generators.mathml import visit_block, visit_inline
 from prmcal.docs.generators.plugins import metrics_table, models_table, plugin_details, plugin_table
-from prmcal.harness.cli.exit_codes import EXPLANATION
+from prmcal.harness.cli.app import EXPLANATION
 
 __all__ = ["PARTS", "filled", "setup"]
 

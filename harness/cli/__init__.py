@@ -1,9 +1,11 @@
-"""The command line: the options of every command, and how errors end it.
+"""The command line: a module for each command, with its options, what it does and what it prints.
 
-What a command does belongs in `prmcal.harness.commands`, in a room with the name of the module here. It is imported
-when the command runs, so ``prmcal --help`` loads neither torch nor pandas.
+app      the commands, exit codes, and errors that end a command
+options  what commands share: arguments, options, completion, and formats of the output
+
+Reports and sites belong in `prmcal.harness.report` and `prmcal.harness.site`.
 """
 
-from prmcal.harness.cli.entry import main
+from prmcal.harness.cli.app import main
 
 __all__ = ["main"]

@@ -1,26 +1,79 @@
-"""The application to which the other modules of this room add their commands, and the order of its help."""
+"""The application: its commands in the order of the help, its exit codes, and how errors end it.
+
+The module of a command is imported when the command is used, so ``prmcal --help`` loads neither torch nor pandas.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
 from prmcal import __version__
-from prmcal.harness.cli.exit_codes import EXPLANATION
+from prmcal.errors import PrmcalError
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "EXPLANATION", "ExitCode", "app", "ending_cleanly", "main"]
 
-_GROUPS = {
-    "Run a grid": ("plan", "run", "slurm", "status"),
-    "Read the results": ("leaderboard", "show", "compare", "dashboard", "report", "export"),
-    "Use a calibrated PRM": ("ask", "recommend", "serve"),
-    "Share results": ("submit", "verify", "merge", "diff", "publish"),
-    "Learn and check": ("docs", "list", "check", "doctor", "schema"),
-    "Other": (),
+_LONGEST_MESSAGE = 2000
+
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run a grid": {
+        "plan": ("plan:plan", "Show the jobs of a grid and what they cost."),
+        "run": ("run:run", "Run a grid."),
+        "slurm": ("slurm:slurm", "Print a script for Slurm that runs a grid."),
+        "status": ("status:status", "Show the progress of a run, the time left, and why cells failed."),
+    },
+    "Read the results": {
+        "leaderboard": (
+            "results.commands:leaderboard",
+            "Print the ranking of the calibrators, or a leaderboard.",
+        ),
+        "show": ("results.commands:show", "Show the results of a cell and their provenance."),
+        "compare": ("results.commands:compare", "Compare two cells on the same questions."),
+        "dashboard": ("results.commands:dashboard", "Open the results in a browser."),
+        "report": ("results.commands:report", "Write a report with tables and figures."),
+        "export": ("results.commands:export", "Write the leaderboards as a static site."),
+    },
+    "Use a calibrated PRM": {
+        "ask": ("ask:ask", "Answer new questions with a calibrated PRM."),
+        "recommend": ("recommend:recommend", "Recommend what to use for a wanted accuracy or a budget."),
+        "serve": ("serve:serve", "Serve a calibrated PRM over HTTP."),
+    },
+    "Share results": {
+        "submit": ("sharing.commands:submit", "Write results into a bundle for others."),
+        "verify": (
+            "sharing.commands:verify",
+            "Check a submission in tiers: consistent, graded again, scored again, reproduced.",
+        ),
+        "merge": ("sharing.commands:merge", "Merge runs and bundles into one leaderboard."),
+        "diff": ("sharing.commands:diff", "Compare two leaderboards."),
+        "publish": ("sharing.commands:publish", "Publish a merged leaderboard."),
+    },
+    "Learn and check": {
+        "docs": ("learning:docs", "Open the documentation in a browser."),
+        "list": ("learning:list_plugins", "List the registered plugins."),
+        "check": ("check:check", "Run the conformance checks on a plugin."),
+        "doctor": ("learning:doctor", "Show what is installed and what a grid needs."),
+        "schema": ("learning:schema", "Print the JSON Schema of a grid file."),
+    },
+    "Other": {
+        "export-prm": ("export_prm:export_prm", "Write a calibrated PRM as a checkpoint."),
+        "export-success": ("files:export_success_rates", "Write the success rates of all prefixes."),
+        "gc": ("files:gc", "Delete what the grid of a run no longer needs."),
+        "import-first-pass": ("files:import_first_passes", "Make a recording from published solutions."),
+        "rebuild": ("files:rebuild", "Build the database again from the artifacts."),
+    },
 }
-"""The commands in the order of the help. The last group has those that no group names."""
+"""The commands by their section of the help: where the function of each is, and the first sentence of its help."""
 
 _EXAMPLE = """\b
 First example, without a GPU and without a download:
@@ -29,29 +82,96 @@ First example, without a GPU and without a download:
   prmcal dashboard runs/hello"""
 
 
-class Grouped(TyperGroup):
-    """The application, whose help lists the commands in groups."""
+class ExitCode(IntEnum):
+    """How a command ended.
+
+    Python itself ends with 1 after an error that prmcal does not expect.
+    """
+
+    DONE = 0
+    """Everything was done."""
+    BAD_INPUT = 2
+    """An argument, a file or a folder was wrong. The message says what to do. Nothing was done."""
+    FAILED_CELLS = 3
+    """The grid was run to its end, but cells failed, and `prmcal status` says why. Or a question of `ask` failed."""
+    FAILED_CHECKS = 4
+    """A check of `prmcal check` or `prmcal verify` failed, or a grid needs what `prmcal doctor` did not find."""
+    TIME_OVER = 5
+    """The run reached --max-hours before it was finished. Finished work is kept."""
+    HUNG_UP = 129
+    """SIGHUP: the terminal was closed. Finished work is kept."""
+    INTERRUPTED = 130
+    """Ctrl-C. Finished work is kept."""
+    TERMINATED = 143
+    """SIGTERM: a scheduler ended the run. Finished work is kept."""
+
+
+EXPLANATION = (
+    "Exit codes: 0 done, 2 bad input, 3 cells or questions failed (run, status, ask), 4 checks failed (check, doctor, "
+    "verify), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+)
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by their names, in the order of the help. Each is made when it is first looked up."""
+
+    def __init__(self) -> None:
+        self._places = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, _, function = self._places[name].partition(":")
+            info = CommandInfo(
+                name, callback=getattr(import_module(f"prmcal.harness.cli.{module}"), function)
+            )
+            self._made[name] = get_command_from_info(
+                info, pretty_exceptions_short=False, rich_markup_mode=None
+            )
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Grouped(TyperGroup):
+    """The application, whose help lists the commands in sections, and imports none of them for that."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of the help."""
-        named = [name for names in _GROUPS.values() for name in names if name in self.commands]
-        return [*named, *(name for name in sorted(self.commands) if name not in named)]
+        return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each group."""
-        names = self.list_commands(ctx)
-        named = {name for group in _GROUPS.values() for name in group}
-        for title, group in _GROUPS.items():
-            shown = [name for name in names if name in (group or set(names) - named)]
-            lines = [(name, self.commands[name].get_short_help_str(100)) for name in shown]
-            if lines:
-                with formatter.section(title):
-                    formatter.write_dl(lines)
+        """Write a section for each group of commands."""
+        for title, group in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in group.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return the commands that begin with a text."""
+        from typer._click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=sentence)
+            for group in COMMANDS.values()
+            for name, (_, sentence) in group.items()
+            if name.startswith(incomplete)
+        ]
 
 
 app = typer.Typer(
     name="prmcal",
-    cls=Grouped,
+    cls=_Grouped,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -77,3 +197,48 @@ def prmcal(
     """Measure and repair the calibration of process reward models, and see what calibration gains."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line. An error that the user can act on becomes one line and an exit code."""
+    try:
+        app()
+    except PrmcalError as error:
+        _refuse(str(error))
+    except OSError as error:  # a path that no file can have, or a folder that may not be opened
+        if error.filename is None:
+            raise
+        _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
+    except RuntimeError as error:  # links that lead to each other, before Python 3.13
+        if not str(error).startswith("Symlink loop"):
+            raise
+        _refuse(f"{error}. Give another path, or correct this one.")
+
+
+def _refuse(message: str) -> NoReturn:
+    from prmcal.registry.excerpts import excerpt
+
+    typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
+    sys.exit(ExitCode.BAD_INPUT)
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that its temporary files are removed.
+
+    A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored.
+    """
+    before = {
+        number: signal.signal(number, _end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)

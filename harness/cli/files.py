@@ -1,53 +1,60 @@
-"""Commands for files: export-prm, export-success, gc, import-first-pass, rebuild."""
+"""Commands for the files of a run and of other programs: export-success, gc, import-first-pass, rebuild."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import shutil
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
 import typer
+from scipy.special import logit
 
-from prmcal.harness.cli import complete
-from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption
+from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
+from prmcal.db.text.formats import counted, file_size
+from prmcal.errors import DataError, PrmcalError, RunError, StorageError
+from prmcal.harness.cli.options import RunArgument
+from prmcal.harness.execution.rebuild import rebuild_database
+from prmcal.harness.jobs.context import Context
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.merging.merge import rebuild_merged
+from prmcal.harness.merging.submissions.folder import is_merged
+from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.saved import read_plan
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import Store
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
+from prmcal.registry.datasets.records import read_records
+from prmcal.registry.reading import reading
+from prmcal.steps import join_steps, split_steps
 
-__all__: list[str] = []
+__all__ = [
+    "delete_unneeded",
+    "export_success",
+    "export_success_rates",
+    "gc",
+    "import_first_pass",
+    "import_first_passes",
+    "rebuild",
+]
+
+_CHECKPOINTS = "checkpoints"
+# The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
+_NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
+_LEAST_REWARD = 1e-7  # Half precision rounds some rewards to 0 or 1, which have no logit.
+_SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
-@app.command(name="export-prm")
-def export_prm(
-    cell: Annotated[
-        str,
-        typer.Argument(
-            metavar="CELL",
-            help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
-            autocompletion=complete.cells,
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty."),
-    ],
-    level: Annotated[
-        float,
-        typer.Option(
-            "--level", metavar="BETA", help="The reward of the checkpoint: a level of the calibrator."
-        ),
-    ] = 0.5,
-    directory: RunOption = DEFAULT_RUN,
-) -> None:
-    """Write a calibrated PRM as a checkpoint.
-
-    Its README.md shows how to load it with transformers and vLLM, and its calibration before and after.
-    """
-    from prmcal.harness.commands.files.prm import export_calibrated_prm
-
-    export_calibrated_prm(directory, cell, out, level)
-    typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
-
-
-@app.command(name="export-success")
 def export_success_rates(
     directory: RunArgument,
     out: Annotated[
@@ -59,12 +66,85 @@ def export_success_rates(
 
     The file has the format of the published calibration set.
     """
-    from prmcal.harness.commands.files.success import export_success
-
     typer.echo(f"Wrote {export_success(directory, out):,} prefixes to {out}.", err=True)
 
 
-@app.command()
+def export_success(directory: Path, out: Path) -> int:
+    """Write the success rates of all prefixes of a run that have follow-ups.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    out : Path
+        A file that ends in .jsonl, .json or .parquet. Its rows have the published fields `question`,
+        `reasoning_prefix` (steps separated by blank lines; empty for the question alone) and `success_prob`, and also
+        `llm`, `dataset`, `split`, `question_id`, `trajectory`, `step`, `successes` and `follow_ups`.
+
+    Returns
+    -------
+    int
+        Number of rows.
+
+    Raises
+    ------
+    PrmcalError
+        If the run has no success rates yet, or `out` has another ending.
+    """
+    if out.suffix not in _SUFFIXES:
+        raise PrmcalError(f"--out must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
+    plan = existing_plan(RunFolder(directory))
+    texts = {
+        (data.name, data.split): {question.id: question.text for question in data.questions}
+        for data in plan.datasets
+    }
+    store = Store(directory)
+    context = Context(store)
+    frames = []
+    for job in plan.jobs:
+        if job.kind == "success":
+            done = [
+                shard for shard in job.shards if store.manifest(shard.ref.kind, shard.ref.key) is not None
+            ]
+            labels = {"llm": job.labels.llm, "dataset": job.labels.dataset, "split": job.labels.split}
+            questions = texts[job.labels.dataset, job.labels.split]
+            counted = [_success_rows(context, shard, questions).assign(**labels) for shard in done]
+            if counted:
+                frames.append(_added_up(pd.concat(counted, ignore_index=True)))
+    if not frames:
+        raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
+    rows = pd.concat(frames, ignore_index=True)
+    try:
+        if out.suffix == ".parquet":
+            rows.to_parquet(out, index=False)
+        else:
+            rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
+    return len(rows)
+
+
+def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping[str, str]) -> pd.DataFrame:
+    """Return the prefixes of a shard with their counts and texts. `questions` are the texts by question id."""
+    trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
+    steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
+    counts = context.store.read(shard.ref.kind, shard.ref.key, "successes").to_pandas()
+    prefixes = [
+        join_steps(steps[row.question_id, row.trajectory][: row.step])
+        for row in counts.itertuples(index=False)
+    ]
+    return counts.assign(question=counts["question_id"].map(questions), reasoning_prefix=prefixes)
+
+
+def _added_up(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add up the blocks of follow-ups of each prefix, and compute its success rate."""
+    first = ["question", "reasoning_prefix"]
+    keys = [*first, "llm", "dataset", "split", "question_id", "trajectory", "step"]
+    added = rows.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
+    added.insert(2, "success_prob", added["successes"] / added["follow_ups"])
+    return added
+
+
 def gc(
     directory: RunArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
@@ -74,7 +154,6 @@ def gc(
     These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
     command says how much there is and asks. Without a terminal it deletes only with --yes.
     """
-    from prmcal.harness.commands.files.gc import delete_unneeded
 
     def agreed() -> bool:
         return yes or typer.confirm("Delete these folders?")
@@ -82,7 +161,129 @@ def gc(
     delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
 
 
-@app.command(name="import-first-pass")
+@dataclass(frozen=True)
+class _Unneeded:
+    """Folders that the grid does not need.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of job, or "checkpoints".
+    folders : tuple of Path
+    size : int
+        The bytes of all files in them.
+    """
+
+    kind: str
+    folders: tuple[Path, ...]
+    size: int
+
+
+def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callable[[], bool] | None) -> int:
+    """Tell what the grid of a folder does not need, and delete it if this is agreed.
+
+    What belongs to earlier forms of the grid is not needed, nor is what killed runs left half written. Other files are
+    left alone.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    tell : callable
+        Receives the text for the user.
+    agreed : callable or None
+        Returns whether to delete. It is called if there is something to delete. None to delete nothing.
+
+    Returns
+    -------
+    int
+        The number of deleted folders.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder, a run holds its lock, or its plan was not saved.
+    StorageError
+        If a folder cannot be deleted.
+    """
+    folder = RunFolder(directory)
+    folder.record()  # It raises if there is no run: the lock would create the folder.
+    with folder.lock():
+        record = folder.record()
+        plan = read_plan(directory, record.grid)
+        if plan is None:
+            raise RunError(
+                f"The grid in {directory} was run by an earlier version of prmcal, which did not save what the grid "
+                "needs. Run the grid again, which keeps finished work. Then use this command."
+            )
+        found = list(_unneeded(directory, plan))
+        if not found:
+            tell(wrapped(f"The grid '{record.grid['name']}' needs everything in {directory}."))
+            return 0
+        tell(_listed(found, record.grid["name"]))
+        if agreed is None:
+            again = f"prmcal gc {shlex.quote(str(directory))} --yes"
+            tell(wrapped(f"Nothing was deleted. To delete these folders: {again}"))
+            return 0
+        if not agreed():
+            tell("Nothing was deleted.")
+            return 0
+        for each in found:
+            for path in each.folders:
+                _delete(path)
+        number, size = _total(found)
+        tell(f"Deleted {counted(number, 'folder')} ({file_size(size)}).")
+        return number
+
+
+def _unneeded(directory: Path, plan: Plan) -> Iterator[_Unneeded]:
+    needed = {(shard.ref.kind, shard.ref.key) for shard in plan.shards()}
+    root = artifacts_root(directory)
+    for kind in sorted(path.name for path in _folders(root)):
+        yield from _found(kind, root / kind, {key for of_kind, key in needed if of_kind == kind})
+    kinds = {kind for kind, _ in needed}
+    finished = {(kind, key) for kind in kinds for key in finished_artifacts(directory, kind)}
+    yield from _found(_CHECKPOINTS, checkpoints_root(directory), {key for _, key in needed - finished})
+
+
+def _found(kind: str, root: Path, needed: set[str]) -> Iterator[_Unneeded]:
+    known = ((path, _NAME.fullmatch(path.name)) for path in _folders(root))
+    folders = tuple(path for path, name in known if name and name["key"] not in needed)
+    if folders:
+        yield _Unneeded(kind, folders, sum(_size(path) for path in folders))
+
+
+def _folders(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+def _listed(found: list[_Unneeded], grid: str) -> str:
+    number, size = _total(found)
+    rows = [[each.kind.replace("_", " "), f"{len(each.folders):,}", file_size(each.size)] for each in found]
+    rows.append(["all", f"{number:,}", file_size(size)])
+    head = wrapped(f"The grid '{grid}' does not need these artifacts and checkpoints:")
+    return f"{head}\n\n{text_table(['kind', 'folders', 'size'], rows)}\n"
+
+
+def _total(found: list[_Unneeded]) -> tuple[int, int]:
+    return sum(len(each.folders) for each in found), sum(each.size for each in found)
+
+
+def _delete(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
+        ) from error
+
+
 def import_first_passes(
     files: Annotated[
         list[Path],
@@ -98,21 +299,85 @@ def import_first_passes(
 
     A grid such as the shipped grid `recorded` replays the recording.
     """
-    from prmcal.harness.commands.files.first_pass import import_first_pass
-
     typer.echo(f"Wrote {import_first_pass(files, out, rewards):,} questions to {out}.", err=True)
 
 
-@app.command()
+def import_first_pass(files: Sequence[Path], out: Path, rewards: Path | None = None) -> int:
+    """Make a recording from published first passes: the LLM, the PRM and the data set of a grid can replay it.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        JSON lists, JSON lines or Parquet. Records have the fields `question`, `gold_answer` and `generations`, and the
+        same order as the rewards.
+    out : Path
+        The recording: JSON lines with `question`, `answer`, `solutions` and, if there are rewards, `logits`. Its format
+        is described in `prmcal.registry.recordings`.
+    rewards : Path, optional
+        A .npy file with rewards in [0, 1], of shape (questions, samples).
+
+    Returns
+    -------
+    int
+        Number of questions.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, a record has other fields, or the rewards have another shape or range.
+    StorageError
+        If `out` cannot be written.
+    """
+    records = [record for file in files for record in _first_passes(file)]
+    logits = (
+        _logits(rewards, [len(record["solutions"]) for record in records]) if rewards is not None else None
+    )
+    for number, record in enumerate(records):
+        if logits is not None:
+            record["logits"] = logits[number]
+    lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    try:
+        out.write_text(lines, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"The recording {out} cannot be written: {error.strerror or error}.") from error
+    return len(records)
+
+
+def _first_passes(file: Path) -> Iterator[dict[str, Any]]:
+    for place, record in read_records(file):
+        fields = record if isinstance(record, dict) else {}
+        question, answer, texts = (fields.get(name) for name in ("question", "gold_answer", "generations"))
+        whole = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
+        if not isinstance(question, str) or not isinstance(answer, str | int) or not whole:
+            raise DataError(
+                f"{file}, {place}: a first pass has the fields 'question', 'gold_answer' and 'generations' (a list)."
+            )
+        yield {"question": question, "answer": str(answer), "solutions": texts}
+
+
+def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
+    with reading(f"The rewards {file} cannot be read as a .npy file"), file.open("rb") as opened:
+        rewards = np.load(opened, allow_pickle=False)
+    if not isinstance(rewards, np.ndarray):
+        raise DataError(f"The rewards {file} must be one array, a .npy file. Got several, a .npz file.")
+    expected = (len(samples), samples[0] if len(set(samples)) == 1 else -1)
+    if rewards.shape != expected or not np.issubdtype(rewards.dtype, np.floating):
+        raise DataError(
+            f"The rewards {file} must be numbers of shape (questions, samples), here ({len(samples)}, "
+            f"{', '.join(map(str, sorted(set(samples))))}). Got {rewards.dtype} of shape {rewards.shape}."
+        )
+    if not bool(((rewards >= 0) & (rewards <= 1)).all()):
+        raise DataError(f"The rewards {file} must be in [0, 1]. Got {rewards.min():g} to {rewards.max():g}.")
+    clipped = np.clip(rewards.astype(np.float64), _LEAST_REWARD, 1 - _LEAST_REWARD)
+    found: list[list[float]] = logit(clipped).tolist()
+    return found
+
+
 def rebuild(directory: RunArgument) -> None:
     """Build the database again from the artifacts.
 
     Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
     that is damaged.
     """
-    from prmcal.harness.execution.rebuild import rebuild_database
-    from prmcal.harness.merging.merge import rebuild_merged
-    from prmcal.harness.merging.submissions.folder import is_merged
-
     cells = rebuild_merged(directory) if is_merged(directory) else rebuild_database(directory)
     typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)

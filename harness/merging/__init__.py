@@ -13,5 +13,5 @@
     sharing         merging with a leaderboard in a server
     apart           versions and conditions in which two leaderboards differ
 
-Commands and their text belong in `prmcal.harness.commands`.
+Commands and their text belong in `prmcal.harness.cli`.
 """

@@ -9,5 +9,5 @@
     app        the addresses of the server
     server     the server from its start to its end
 
-FastAPI and uvicorn are the extra ``serve``. Only `prmcal.harness.commands.use.serve` imports this room.
+FastAPI and uvicorn are the extra ``serve``. Only `prmcal.harness.cli.serve` imports this room.
 """

@@ -7,5 +7,5 @@ The checks are functions that take a :class:`prmcal.harness.verifying.subject.Su
     repeated        the checks of the tiers that repeat work on texts
     tiers           the tiers as a whole
 
-The command and its text belong in `prmcal.harness.commands`.
+The command and its text belong in `prmcal.harness.cli`.
 """

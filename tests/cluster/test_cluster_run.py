@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.commands.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.registry.plugin_files import load_plugin_file

@@ -8,8 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.commands.grid.slurm import Allocation, render_script
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.slurm import Allocation, render_script
 from tests.conftest import environment
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
 

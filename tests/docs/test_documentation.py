@@ -21,7 +21,7 @@ import yaml
 from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.extension import PARTS
 from prmcal.docs.generators.grid_file import grid_reference, type_in_words
-from prmcal.harness.cli.app import app
+from prmcal.harness.cli.app import COMMANDS, app
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal, environment
@@ -55,7 +55,7 @@ def python(code: str, folder: Path = ROOT, **variables: object) -> subprocess.Co
     return subprocess.run([sys.executable, "-c", code], env=known, cwd=folder, capture_output=True, text=True)
 
 
-BUILD = "from prmcal.harness.commands.learning.docs import build_documentation; print(build_documentation())"
+BUILD = "from prmcal.harness.cli.learning import build_documentation; print(build_documentation())"
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,9 @@ def test_what_exists_is_on_the_pages(built: Path) -> None:
     listed = commands_reference()
     group: Any = typer.main.get_command(app)
     assert all(f"## `prmcal {name}`" in listed for name in group.commands)
+    assert {name: made.get_short_help_str(100) for name, made in group.commands.items()} == {
+        name: sentence for section in COMMANDS.values() for name, (_, sentence) in section.items()
+    }
     assert all(f"| `{field}` |" in grid_reference() for field in GridSpec.model_fields)
 
 

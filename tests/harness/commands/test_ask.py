@@ -11,14 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli import entry  # it adds the commands
 from prmcal.harness.cli.app import app
 from prmcal.registry.plugins import datasets
 from tests.conftest import Prmcal
 from tests.served_run import CELL, NAN, shared_run
 
 QUESTIONS = [each.text for each in datasets.create("nano-math").questions("test", 10)][4:]
-assert entry.COMMANDS
 OPTIONS = ["--cell", CELL, "--max-samples", 2]
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.harness.cli.entry import main
-from prmcal.harness.commands.files.first_pass import import_first_pass
+from prmcal.harness.cli.app import main
+from prmcal.harness.cli.files import import_first_pass
 from tests.mutations import FEW, changed, damaged, reads_or_refuses
 
 PASSES = [{"question": "1+1?", "gold_answer": "2", "generations": ["2", "3"]}] * 2

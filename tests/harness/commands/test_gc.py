@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from prmcal.errors import RunError
-from prmcal.harness.cli.exit_codes import ExitCode
-from prmcal.harness.commands.files.gc import delete_unneeded
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.files import delete_unneeded
 from prmcal.harness.costs.estimate import model_seconds
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.commands.learning.list import render_plugins
+from prmcal.harness.cli.learning import render_plugins
 from prmcal.registry.plugin_files import load_plugin_file
 from prmcal.registry.plugins import calibrators
 

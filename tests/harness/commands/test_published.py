@@ -14,8 +14,7 @@ import yaml
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.commands.files.first_pass import import_first_pass
-from prmcal.harness.commands.files.success import export_success
+from prmcal.harness.cli.files import export_success, import_first_pass
 from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal

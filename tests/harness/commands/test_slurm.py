@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal, environment
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
 

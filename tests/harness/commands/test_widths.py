@@ -12,12 +12,12 @@ from rich.cells import cell_len
 from prmcal.db.cell_names import numbered
 from prmcal.db.overview.query import overview
 from prmcal.errors import PrmcalError, RunError, UnknownCellError
-from prmcal.harness.commands.learning.list import render_plugins
-from prmcal.harness.commands.results.compare import render_comparison
-from prmcal.harness.commands.results.dashboard import check_folder
-from prmcal.harness.commands.results.leaderboard import TABLES, render_leaderboard
-from prmcal.harness.commands.results.leaderboard.ranking import overview_text
-from prmcal.harness.commands.results.show import render_cell
+from prmcal.harness.cli.learning import render_plugins
+from prmcal.harness.cli.results.compare import render_comparison
+from prmcal.harness.cli.results.dashboard import check_folder
+from prmcal.harness.cli.results.leaderboard import TABLES, render_leaderboard
+from prmcal.harness.cli.results.leaderboard.ranking import overview_text
+from prmcal.harness.cli.results.show import render_cell
 from prmcal.harness.terminal.size import UNLIMITED
 from tests.conftest import Prmcal
 from tests.db import factory

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from prmcal.harness.commands.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS
 
 SYNTHETIC = PLUGINS / "synthetic.py"

@@ -18,7 +18,7 @@ import yaml
 
 import prmcal as face
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.ending import EndWatch
 from tests.conftest import ROOT, Prmcal, command, environment

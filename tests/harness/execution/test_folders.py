@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import exported, grid, run_arguments
 

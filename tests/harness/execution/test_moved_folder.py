@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import prmcal as face
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.asked import cells_to_retry
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.conftest import Prmcal

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from prmcal.db.connection import engine_for
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments
 

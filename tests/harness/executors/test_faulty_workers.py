@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.executors.messages import MessageError, read_message, write_message
 from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import PLUGINS, Prmcal, command, environment
 
 PLUGIN = '''

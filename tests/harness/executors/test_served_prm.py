@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import PLUGINS, Prmcal
 from tests.registry.prms.pooling_server import reply, serving_pooling
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.executors.synthetic_server import PARTING
 

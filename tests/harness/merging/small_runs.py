@@ -14,7 +14,7 @@ import yaml
 
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
-from prmcal.harness.commands.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.registry.plugin_files import load_plugin_file

@@ -13,7 +13,7 @@ import pytest
 from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseVersionError, PrmcalError, RunError, StorageError
-from prmcal.harness.commands.sharing.merge import summary_text
+from prmcal.harness.cli.sharing.merge import summary_text
 from prmcal.harness.merging.merge import merge, rebuild_merged
 from tests.harness.merging.altered import plan_text
 from tests.harness.merging.small_runs import leaderboards

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.errors import GridError, InvalidArgumentsError
-from prmcal.harness.commands.learning.check import check_plugins
+from prmcal.harness.cli.check import check_plugins
 from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.planner import build_plan
 from tests.mutations import FEW, changed, damaged, reads_or_refuses

@@ -23,7 +23,7 @@ from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Submission
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.commands.sharing.publish import published
+from prmcal.harness.cli.sharing.publish import published
 from prmcal.harness.publishing.publish import Targets, publish
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL

@@ -17,7 +17,7 @@ import pytest
 import prmcal as face
 from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.commands.use.recommend import recommendation_text, render_recommendation
+from prmcal.harness.cli.recommend import recommendation_text
 from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.recommending.frame import ask_command, recommendation_frame
 from prmcal.harness.recommending.recommend import recommend, wanted_of
@@ -228,8 +228,7 @@ def test_errors_of_the_command_are_one_line(folder: Path, prmcal: Prmcal) -> Non
     done = prmcal("recommend", folder, "--samples", 4, "--llm", "weka")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
-    with pytest.raises(PrmcalError, match="--format must be one of"):
-        render_recommendation(folder, wanted_of(None, 3, None), "xml", filters=SOME)
+    assert "--format must be one of" in prmcal("recommend", folder, "--samples", 3, "--format", "xml").stderr
 
 
 def test_a_run_without_calibration_scores_cannot_recommend(folder: Path, tmp_path: Path) -> None:

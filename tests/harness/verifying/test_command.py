@@ -14,7 +14,7 @@ import pytest
 
 from prmcal.harness.bundles import About, write_bundle
 from prmcal.harness.bundles.format import SUBMISSION_FILE
-from prmcal.harness.cli.exit_codes import ExitCode
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
 from prmcal.harness.verifying.subject import read_subject

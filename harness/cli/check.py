@@ -1,0 +1,241 @@
+"""``prmcal check``: the conformance checks, run on one plugin or on all plugins of a file."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import PluginOption, load_plugins, one_of
+from prmcal.harness.planning.grid_file.yaml_text import parse_yaml
+from prmcal.registry.arguments import arguments_model
+from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
+from prmcal.registry.excerpts import excerpt
+from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import KINDS
+from prmcal.registry.reading import reading
+
+__all__ = ["check", "check_plugins"]
+
+_WIDTH = 80
+_LONGEST_MESSAGE = 2000
+_LABELS = ("FAILED", "skipped", "passed")
+
+
+def check(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The name of a plugin, or a Python file that registers plugins."),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
+        ),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option("--argument", "-a", metavar="KEY=VALUE", help="A constructor argument; repeatable."),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            metavar="FOLDER",
+            help="A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
+        ),
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run the conformance checks on a plugin."""
+    load_plugins(plugin)
+    report, passed = check_plugins(name, kind, argument or [], weights)
+    typer.echo(report)
+    if not passed:
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
+
+
+def check_plugins(
+    name: str, kind: str | None, arguments: Sequence[str], weights: Path | None = None
+) -> tuple[str, bool]:
+    """Run the conformance checks. A PRM with published weights is also compared with its published rewards.
+
+    Parameters
+    ----------
+    name : str
+        A registered name, or the path of a Python file. All plugins that the file registers are checked. A plugin that
+        needs arguments which are not given is named in the report, and the others are checked.
+    kind : str or None
+        Needed if plugins of several kinds have the name.
+    arguments : sequence of str
+        Constructor arguments as ``key=value``, where the value is YAML. Each plugin of a file gets those that it takes.
+    weights : Path, optional
+        A folder with the published weights of the PRM's checkpoint.
+
+    Returns
+    -------
+    report : str
+        Lines of at most 80 columns, if no single word is longer.
+    passed : bool
+        Whether all plugins were checked and no check failed.
+
+    Raises
+    ------
+    PrmcalError
+        If the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
+    """
+    if kind is not None:
+        one_of("--kind", kind, list(KINDS))
+    given = _parse(arguments) | ({} if weights is None else {"checkpoint": str(weights)})
+    plugins = _find(name, kind)
+    if len(plugins) > 1:
+        _require_known(plugins, given)
+    checked = [_checked(name, each, given, len(plugins) > 1, weights) for each in plugins]
+    parts = ["\n".join(each.lines()) for each in checked]
+    if len(checked) > 1:
+        counts = Counter(each.state for each in checked)
+        parts.append(
+            f"{len(checked)} plugins: " + ", ".join(f"{count} {state}" for state, count in counts.items())
+        )
+    return "\n\n".join(parts), all(each.state == "passed" for each in checked)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A plugin of a file: the results of its checks, or the arguments that it needs before it can be checked."""
+
+    title: str
+    results: tuple[CheckResult, ...]
+    needs: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.needs:
+            return "needs arguments"
+        return "passed" if all(each.passed or each.skipped for each in self.results) else "failed"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the report. Results with the same message share a paragraph."""
+        if self.needs:
+            yield f"{self.title}: needs arguments. Run"
+            yield f"  {self.needs}"
+            return
+        counts = Counter(_label(each) for each in self.results)
+        yield f"{self.title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
+        passed = self.state == "passed"
+        for label in _LABELS:
+            shown = [each for each in self.results if _label(each) == label]
+            if not passed and label != _LABELS[0]:
+                shown = [each for each in shown if each.message == NOT_RUN]
+            for names, message in _groups(shown):
+                yield _paragraph(f"  {label:7}  ", names)
+                if message:
+                    yield _paragraph("", message)
+
+
+def _groups(results: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
+    """Yield the names of the checks that share a cause, and what to say about them."""
+    groups: dict[str, list[CheckResult]] = {}
+    for each in results:
+        groups.setdefault(each.cause or each.message, []).append(each)
+    for cause, same in groups.items():
+        names = f"{len(same)} other checks" if cause == NOT_RUN else ", ".join(each.name for each in same)
+        yield names, cause if len(same) > 1 else same[0].message
+
+
+def _label(result: CheckResult) -> str:
+    return "skipped" if result.skipped else "passed" if result.passed else "FAILED"
+
+
+def _paragraph(first: str, text: str) -> str:
+    indent = " " * 11
+    return textwrap.fill(
+        excerpt(text, _LONGEST_MESSAGE),
+        _WIDTH,
+        initial_indent=first or indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _checked(
+    name: str, found: tuple[str, str], given: Mapping[str, Any], several: bool, weights: Path | None
+) -> _Checked:
+    """Build a plugin and run its checks."""
+    kind, plugin_name = found
+    registry, title = KINDS[kind], f"{kind} {plugin_name}"
+    fields = arguments_model(registry.get(plugin_name)).model_fields
+    own = {key: value for key, value in given.items() if key in fields or not several}
+    needed = [key for key, field in fields.items() if field.is_required() and key not in own]
+    if needed and name.endswith(".py"):
+        options = "".join(f" --argument {key}=..." for key in needed)
+        return _Checked(title, (), f"prmcal check {name}{options}")
+    try:
+        built = check_build(lambda: registry.create(plugin_name, **own), registry.get(plugin_name))
+    except InvalidArgumentsError as error:
+        if own or not several:
+            raise
+        built = CheckResult("it can be built", passed=False, message=str(error))
+    if isinstance(built, CheckResult):
+        return _Checked(title, (built,))
+    checkpoint = (built if weights is None else type(built)).checkpoint
+    return _Checked(title, (*run_checks(built), *compare_with_published(built, checkpoint)))
+
+
+def _require_known(plugins: Sequence[tuple[str, str]], given: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentsError if one of the arguments is one of no plugin."""
+    known = {key for kind, name in plugins for key in arguments_model(KINDS[kind].get(name)).model_fields}
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], sorted(known), n=1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"They take: {', '.join(sorted(known)) or 'none'}."
+        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
+
+
+def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
+    """Return the kinds and names of the plugins to check."""
+    if name.endswith(".py"):
+        before = {(each, known) for each, registry in KINDS.items() for known in registry.names()}
+        load_plugin_file(Path(name))
+        found = [(each, known) for each, registry in KINDS.items() for known in registry.names()]
+        new = [pair for pair in found if pair not in before and kind in (None, pair[0])]
+        if not new:
+            raise PluginError(
+                f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class."
+            )
+        return new
+    searched = {each: registry.names() for each, registry in KINDS.items() if kind in (None, each)}
+    kinds = [each for each, names in searched.items() if name in names]
+    if len(kinds) > 1:
+        raise PluginError(
+            f"'{name}' is the name of a {' and of a '.join(kinds)}. Choose one of them with --kind."
+        )
+    if not kinds:
+        known = sorted({known for names in searched.values() for known in names})
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean '{close[0]}'?" if close else "`prmcal list` shows all plugins."
+        raise UnknownPluginError(f"There is no {kind or 'plugin'} '{name}'. {hint}")
+    return [(kinds[0], name)]
+
+
+def _parse(arguments: Sequence[str]) -> dict[str, Any]:
+    given = {}
+    for argument in arguments:
+        key, separator, value = argument.partition("=")
+        if not separator or not key:
+            raise InvalidArgumentsError(
+                f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
+            )
+        with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
+            given[key] = parse_yaml(value)
+    return given

@@ -1,0 +1,135 @@
+"""``prmcal plan``: the jobs of a grid, and what they cost: samples, tokens, time and space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prmcal.db.text.formats import duration
+from prmcal.harness.cli.options import (
+    GridArgument,
+    LimitOption,
+    OnlyOption,
+    PluginOption,
+    names_by_kind,
+    read,
+    time_left,
+)
+from prmcal.harness.costs import disk, gpu_hours
+from prmcal.harness.costs.disk import Space, space_needed
+from prmcal.harness.costs.estimate import CostModel, remaining_work
+from prmcal.harness.costs.gpu_hours import ModelCost, model_costs
+from prmcal.harness.machine.gpus import default_workers
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.selection import Only, cells_with, part_of
+from prmcal.harness.storage.store import Store
+from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal.tables import text_table
+
+__all__ = ["plan", "render_plan"]
+
+
+def plan(
+    grid: GridArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="An output folder: its finished work is counted as done."),
+    ] = None,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show the jobs of a grid and what they cost.
+
+    The costs are samples, tokens, time and disk space. No model is loaded and nothing is downloaded.
+    """
+    typer.echo(render_plan(read(grid, limit, plugin), out, names_by_kind(only)))
+
+
+def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:
+    """Return the jobs of a grid by kind, their total, and the estimated time and space.
+
+    Stand-ins take the place of models and data sets that are not on this machine. The artifacts of the folder count as
+    done, and their costs are the basis of the estimate of the time.
+    """
+    whole = build_plan(grid, stand_ins=True)
+    plan = part_of(whole, cells_with(whole, only)) if only else whole
+    past = {} if directory is None else Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    work = remaining_work(plan, done, CostModel(whole, past))
+    models, space = model_costs(plan, done), space_needed(plan, done)
+    workers = default_workers(grid)
+    rows = [
+        [
+            each.kind.replace("_", " "),
+            str(each.jobs),
+            str(each.shards),
+            str(each.reused),
+            f"{each.samples:,}" if each.samples else "",
+            f"{each.tokens:,}" if each.tokens else "",
+            time_left(each),
+        ]
+        for each in work
+    ]
+    head = ["jobs", "count", "shards", "reused", "samples left", "tokens left", "worker time left"]
+    known = [each.seconds for each in work if each.seconds is not None]
+    lines = [
+        text_table(head, rows),
+        "",
+        wrapped(
+            f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
+            f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
+            f"{f' of the {len(whole.cells)} of the grid' if only else ''}."
+        ),
+    ]
+    if len(known) == len(work):
+        lines.append(
+            wrapped(
+                f"About {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+            )
+        )
+    elif models:
+        lines += ["", _models(models), "", wrapped(gpu_hours.EXPLANATION)]
+    else:
+        lines.append(wrapped("The time is not known yet: it is estimated from finished shards (--out DIR)."))
+    if space.artifacts:
+        lines += ["", wrapped(_space(space))]
+    if plan.absent:
+        absent = (
+            f"Not on this machine: {', '.join(plan.absent)}. The plan includes them; `prmcal doctor GRID` says what "
+            "to do."
+        )
+        lines += ["", wrapped(absent)]
+    return "\n".join(lines)
+
+
+def _space(space: Space) -> str:
+    parts = {"hidden states": space.hidden, "solutions": space.solutions, "all else": space.rest}
+    text = f"Disk: about {_gigabytes(space.artifacts)} in the run's folder ("
+    text += ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items() if size) + ")"
+    text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
+    if not space.hidden:
+        return text + "."
+    return f"{text}. Memory: the largest fit reads {_gigabytes(space.memory)}. {disk.EXPLANATION}"
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB" if size >= 10e9 else f"{size / 1e9:,.2g} GB"
+
+
+def _models(models: Sequence[ModelCost]) -> str:
+    rows = [
+        [each.name, f"{each.billions:g}", f"{each.tokens / 1e6:,.0f}", f"{each.gpu_hours:,.1f}"]
+        for each in models
+    ]
+    total = [
+        "all",
+        "",
+        f"{sum(each.tokens for each in models) / 1e6:,.0f}",
+        f"{sum(m.gpu_hours for m in models):,.1f}",
+    ]
+    return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], [*rows, total])

@@ -1,0 +1,331 @@
+"""``prmcal run``: run a grid, and say what was done."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prmcal.db.text.formats import counted, duration
+from prmcal.errors import PrmcalError
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import (
+    GridArgument,
+    LimitOption,
+    OnlyOption,
+    OutOption,
+    PluginOption,
+    completing,
+    names_by_kind,
+    read,
+)
+from prmcal.harness.cluster.chosen import chosen_executor
+from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.execution.ending import Ending
+from prmcal.harness.execution.on_finish import run_on_finish
+from prmcal.harness.execution.run import RunSummary, run_grid
+from prmcal.harness.machine.gpus import default_workers
+from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.selection import Only
+from prmcal.harness.scheduling.failures import FailureGroup
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.terminal.prose import wrapped
+
+__all__ = ["lines_on_failures", "run"]
+
+
+_EXECUTORS = ("local", "ray")
+
+_ExecutorOption = Annotated[
+    str,
+    typer.Option(
+        "--executor",
+        metavar="NAME",
+        help="Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster).",
+        autocompletion=completing(*_EXECUTORS),
+    ),
+]
+_AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
+    ),
+]
+_SharedFolderOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--shared-folder/--no-shared-folder",
+        help="Whether all nodes of the cluster share DIR. Default: each node finds out. A node that does not share it "
+        "receives inputs, keeps them in a cache, and sends its results back.",
+    ),
+]
+_NodeCacheOption = Annotated[
+    float | None,
+    typer.Option(
+        "--node-cache",
+        metavar="GB",
+        min=0,
+        help="The size of the cache of a node that does not share DIR. Default: 50. The node's PRMCAL_NODE_CACHE "
+        "names its folder.",
+    ),
+]
+
+
+def run(
+    grid: GridArgument,
+    out: OutOption,
+    only: OnlyOption = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="Run only what the cells need that failed in the latest run of DIR.",
+        ),
+    ] = False,
+    limit: LimitOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
+        ),
+    ] = None,
+    executor: _ExecutorOption = "local",
+    address: _AddressOption = None,
+    shared_folder: _SharedFolderOption = None,
+    node_cache: _NodeCacheOption = None,
+    plugin: PluginOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file",
+            metavar="FILE",
+            help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
+            "Default: run.log in DIR.",
+        ),
+    ] = None,
+    max_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--max-hours",
+            metavar="HOURS",
+            help="End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
+        ),
+    ] = None,
+    on_finish: Annotated[
+        str,
+        typer.Option(
+            "--on-finish",
+            metavar="COMMAND",
+            help="A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
+            "PRMCAL_STATE (done, failed, interrupted or ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED. It may take "
+            "ten minutes.",
+        ),
+    ] = "",
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has, or that have changed and that --only or "
+            "--retry-failed leave out. Without this option, the run refuses to start if there are any.",
+        ),
+    ] = False,
+) -> None:
+    """Run a grid.
+
+    To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
+    the run at once and record what is finished.
+    """
+    try:
+        summary = _run(
+            read(grid, limit, plugin),
+            out,
+            workers,
+            plugin or [],
+            quiet=quiet,
+            log_file=log_file,
+            cluster=_cluster_settings(executor, address, workers, shared_folder, node_cache),
+            only=names_by_kind(only),
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            on_finish=on_finish,
+            drop_cells=drop_cells,
+        )
+    except KeyboardInterrupt:
+        typer.echo(_interruption("SIGINT"), err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    raise typer.Exit(_exit_code(summary))
+
+
+def _exit_code(summary: RunSummary) -> ExitCode:
+    match summary.ending:
+        case "max-hours":
+            return ExitCode.TIME_OVER
+        case "SIGHUP":
+            return ExitCode.HUNG_UP
+        case "SIGINT":
+            return ExitCode.INTERRUPTED
+        case "SIGTERM":
+            return ExitCode.TERMINATED
+    return ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE
+
+
+def _run(
+    grid: GridSpec,
+    directory: Path,
+    workers: int | None,
+    plugin_files: Sequence[Path],
+    *,
+    quiet: bool,
+    log_file: Path | None,
+    cluster: ClusterSettings | None,
+    only: Only,
+    retry_failed: bool,
+    max_hours: float | None,
+    on_finish: str,
+    drop_cells: bool,
+) -> RunSummary:
+    """Run a grid, and write a summary to standard error; see :func:`run_grid`.
+
+    KeyboardInterrupt comes out after Ctrl-C before the first shard, or after the second Ctrl-C.
+    """
+    stream = io.StringIO() if quiet else None
+    with chosen_executor(grid, directory, plugin_files, cluster) as executor:
+        count = workers or default_workers(grid) if executor is None else executor.workers
+        where = "" if executor is None else f" on {counted(executor.nodes, 'node')} of a cluster"
+        if not quiet:
+            line = f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}{where}."
+            _tell(wrapped(line))
+        summary = run_grid(
+            grid,
+            directory,
+            count,
+            plugin_files,
+            executor,
+            stream=stream,
+            log_file=log_file,
+            only=only,
+            retry_failed=retry_failed,
+            max_hours=max_hours,
+            on_finish=lambda summary: _finish(on_finish, directory, summary),
+            drop_cells=drop_cells,
+        )
+    if not summary.cells:
+        _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
+        return summary
+    if not quiet:
+        _tell(wrapped(_done(summary)))
+    if summary.failures:
+        _tell("\n".join(lines_on_failures(summary.failures, summary.log)))
+    if summary.ending is not None:
+        _tell(_interruption(summary.ending))
+    elif not quiet:
+        _tell("\n".join(["", *_answer(directory), *_cut_off(directory), *_next(directory)]))
+    return summary
+
+
+def _cluster_settings(
+    executor: str, address: str | None, workers: int | None, shared: bool | None, cache: float | None
+) -> ClusterSettings | None:
+    """Return how the run uses a cluster; None for a run on this machine."""
+    if executor not in _EXECUTORS:
+        raise PrmcalError(f"--executor must be {' or '.join(_EXECUTORS)}. Got '{executor}'.")
+    if executor == "ray":
+        given = {} if cache is None else {"cache_limit": int(cache * 1e9)}
+        return ClusterSettings(address, workers, shared, **given)
+    options = {"--address": address, "--shared-folder": shared, "--node-cache": cache}
+    misplaced = next((name for name, value in options.items() if value is not None), None)
+    if misplaced:
+        raise PrmcalError(f"{misplaced} is for runs on a cluster. Add --executor ray.")
+    return None
+
+
+def _interruption(ending: Ending) -> str:
+    """Say in one line what ended a run before its work was done, and how to continue."""
+    causes = {"SIGINT": "Interrupted.", "max-hours": "The run has reached --max-hours."}
+    cause = causes.get(ending, f"The run was ended by {ending}.")
+    return f"{cause} Finished work is kept. To continue, run the same command again."
+
+
+def _done(summary: RunSummary) -> str:
+    text = (
+        f"{summary.done_cells:,} of {counted(summary.cells, 'cell')} done in {duration(summary.seconds)}: "
+        f"{counted(summary.computed, 'shard')} computed, {summary.reused:,} reused, "
+        f"{counted(summary.failed_cells, 'cell')} failed. Log: {summary.log}"
+    )
+    if summary.cells < summary.grid_cells:
+        text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only and --retry-failed."
+    return text
+
+
+def _finish(command: str, directory: Path, summary: RunSummary) -> None:
+    problem = run_on_finish(command, directory, summary) if command else ""
+    if problem:
+        _tell(wrapped(f"prmcal: warning: {problem}"))
+
+
+def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
+    """Return lines that say what failed, how often, and what to do."""
+    lines = []
+    for group in failures:
+        lines.append("")
+        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
+        lines.append(wrapped(head, hanging="  "))
+        shown = group.cells[:2]
+        more = len(group.cells) - len(shown)
+        lines.append(
+            wrapped(f"Cells: {', '.join(shown)}{f' and {more:,} more' if more else ''}.", indent="  ")
+        )
+        lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
+    return lines
+
+
+def _answer(directory: Path) -> list[str]:
+    """Return the findings of the run, a line for each."""
+    from prmcal.db.overview.query import overview
+    from prmcal.db.text.overview import tiles
+
+    found = overview(RunFolder(directory).results())
+    if not found.ranking:
+        return []
+    return [
+        wrapped(
+            f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}.",
+            hanging="  ",
+        )
+        for each in tiles(found)
+    ]
+
+
+def _cut_off(directory: Path) -> list[str]:
+    """Return a warning for each LLM some of whose trajectories were cut off inside a thought."""
+    from prmcal.db.queries.trajectories.thoughts import cut_off_thoughts
+
+    return [
+        wrapped(
+            f"prmcal: warning: {each.cut_off / each.trajectories:.1%} of the trajectories of the LLM '{each.llm}' "
+            f"({each.cut_off:,} of {each.trajectories:,}) were cut off inside a thought, so they have no answer. Raise "
+            "'sampling.max_tokens' in the grid file.",
+            hanging="  ",
+        )
+        for each in cut_off_thoughts(RunFolder(directory).results())
+    ]
+
+
+def _next(directory: Path) -> list[str]:
+    folder = shlex.quote(str(directory))
+    return ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # The terminal was closed. The run goes on to its end.
+        typer.echo(text, err=True)

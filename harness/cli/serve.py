@@ -1,0 +1,132 @@
+"""``prmcal serve``: a calibrated PRM behind HTTP."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import json
+import os
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prmcal.errors import PrmcalError
+from prmcal.harness.cli.options import CalibratorOption, CellOption, LLMOption, PRMOption, SourceArgument
+
+if TYPE_CHECKING:
+    from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+
+__all__ = ["check_installed", "serve"]
+
+_PACKAGES = ("fastapi", "uvicorn")
+_EXAMPLE = {
+    "rows": [
+        {"question": "Begin at 67, keeping two digits. a) subtract 4, b) add 1.", "steps": ["a) 67-4=63"]}
+    ]
+}
+
+
+def serve(
+    run: SourceArgument,
+    cell: CellOption = None,
+    llm: LLMOption = None,
+    prm: PRMOption = None,
+    calibrator: CalibratorOption = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="The address that the server listens at. With 0.0.0.0, other machines can reach it.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 for any free one.")
+    ] = 8000,
+    max_body: Annotated[
+        int,
+        typer.Option(metavar="BYTES", min=1, help="The largest body of a request; a larger one gets 413."),
+    ] = 2**20,
+    max_concurrent: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Requests that are answered at one time; others get 503."),
+    ] = 64,
+    max_rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The largest number of trajectories in a request.")
+    ] = 256,
+    max_question: Annotated[
+        int, typer.Option(metavar="CHARACTERS", min=1, help="The longest question.")
+    ] = 20_000,
+    batch: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Trajectories that are scored together. They come from all requests that wait.",
+        ),
+    ] = 64,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.1,
+            help="Time for running requests to finish when the server is told to end.",
+        ),
+    ] = 20.0,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+) -> None:
+    """Serve a calibrated PRM over HTTP.
+
+    POST /score returns the rewards of all prefixes of trajectories, POST /solve answers a question, at once or step by
+    step, and POST /samples says how many samples a question needs. GET /openapi.json describes all of it.
+
+    Only this machine can reach the server, unless --host says otherwise. Running requests may finish
+    after Ctrl-C or SIGTERM.
+    """
+    check_installed()
+    from prmcal.harness.inference.sources.loading import load
+    from prmcal.harness.machine.parent import end_with
+    from prmcal.harness.serving.limits import Limits
+    from prmcal.harness.serving.server import bound_socket
+    from prmcal.harness.serving.server import run as answer_requests
+
+    limits = Limits(
+        body=max_body,
+        concurrent=max_concurrent,
+        rows=max_rows,
+        characters=max_question,
+        batch=batch,
+        grace_seconds=grace,
+    )
+    # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if with_parent:
+        end_with(0)
+    listening = bound_socket(host, port)
+    with load(run, cell, llm=llm, prm=prm, calibrator=calibrator) as served:
+        print(_first_lines(served, *listening.getsockname()[:2]), flush=True)
+        answer_requests(served, limits, listening)
+
+
+def check_installed() -> None:
+    """Raise PrmcalError unless the packages of the server are installed."""
+    if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
+        raise PrmcalError("The server needs FastAPI and uvicorn. Install them: pip install 'prmcal[serve]'")
+
+
+def _first_lines(prm: CalibratedPRM, host: str, port: int) -> str:
+    """Return what is served, where, and how to try it."""
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    llm = f", for {prm.llm}," if prm.llm else ""
+    body = shlex.quote(json.dumps(_EXAMPLE))
+    lines = [
+        f"Serving {prm.prm} calibrated by {prm.calibrator}{llm} at {address}. Ctrl-C ends it.",
+        *([prm.chosen_by] if prm.chosen_by else []),
+        f"Try it: curl {address}/score -H 'content-type: application/json' -d {body}",
+    ]
+    if not ipaddress.ip_address(host).is_loopback:
+        lines.append(
+            "Warning: other machines can reach this server, and it asks nobody for a password. Put a proxy with "
+            "authentication before it, or leave out --host."
+        )
+    return "\n".join(lines)

@@ -1,1 +1,0 @@
-"""What the commands for files of a run and of other programs do."""

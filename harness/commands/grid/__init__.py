@@ -1,1 +1,0 @@
-"""What the commands that run a grid do and print."""

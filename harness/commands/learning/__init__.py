@@ -1,1 +1,0 @@
-"""What the commands to learn and check do and print."""

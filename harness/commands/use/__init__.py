@@ -1,1 +1,0 @@
-"""What the commands that use a calibrated PRM do and print."""
