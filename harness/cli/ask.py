@@ -28,8 +28,8 @@ from prmcal.harness.terminal.tables import text_table
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
-    from prmcal.harness.inference.basis.results import PrefixRewards, Solution
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+    from prmcal.harness.inference.results import PrefixRewards, Solution
 
 __all__ = ["ask"]
 

@@ -18,8 +18,8 @@ from prmcal.harness.storage.keys import content_key
 from prmcal.harness.storage.store import storage_errors, write_atomically
 
 if TYPE_CHECKING:
-    from prmcal.harness.inference.basis.results import Solution
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+    from prmcal.harness.inference.results import Solution
 
 __all__ = ["Named", "Summary", "answer_file", "no_garbage_collection"]
 
@@ -56,7 +56,7 @@ class Named:
         """Load it."""
         # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        from prmcal.harness.inference.sources.loading import load
+        from prmcal.harness.inference.loading import load
 
         return load(self.source, self.cell, llm=self.llm, prm=self.prm, calibrator=self.calibrator)
 

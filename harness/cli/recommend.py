@@ -26,10 +26,9 @@ from prmcal.harness.cli.options import (
     hidden_note,
     one_of,
 )
-from prmcal.harness.recommending.frame import ask_command, recommendation_frame
 from prmcal.harness.recommending.recommend import recommend as recommended
 from prmcal.harness.recommending.recommend import wanted_of
-from prmcal.harness.recommending.types import Line, Recommendation, Tested
+from prmcal.harness.recommending.types import Line, Recommendation, Tested, ask_command, recommendation_frame
 from prmcal.harness.terminal.pager import show as show_text
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.size import UNLIMITED

@@ -1,8 +1,11 @@
 """A calibrated PRM in use: scores of new prefixes, and answers to new questions.
 
-calibrated_prm   what ``prmcal.load`` returns
-waiting          calls that wait in an event loop, made together
-sources          where a calibrated PRM comes from
-answering        how questions are answered
-basis            what answers rest on: the models, their rewards, and the calibration questions
+calibrated_prm         what ``prmcal.load`` returns
+loading, saved_folder  where it comes from
+asking                 the strategy and its settings
+solving                answers by strategies that draw whole trajectories, and by searches
+drawing                questions while they are answered, and their trajectories
+models, rewarding      the LLM and the PRM side by side, and the rewards of prefixes
+calibration_questions  the questions that the calibrator was fitted to, by which new ones are judged
+results                the results of users, as plain data
 """

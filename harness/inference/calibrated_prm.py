@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.answering.asking import (
+from prmcal.harness.inference.asking import (
     Asking,
     Defaults,
     Settings,
@@ -21,17 +22,70 @@ from prmcal.harness.inference.answering.asking import (
     check_steps,
     reward_level,
 )
-from prmcal.harness.inference.answering.drawing import draw_by_steps
-from prmcal.harness.inference.answering.searching import search
-from prmcal.harness.inference.answering.solving import solve
-from prmcal.harness.inference.basis.familiarity import familiarity_of
-from prmcal.harness.inference.basis.models import Models, each_or_error
-from prmcal.harness.inference.basis.results import Familiarity, PrefixRewards, Solution, Step
-from prmcal.harness.inference.waiting import Together
+from prmcal.harness.inference.calibration_questions import familiarity_of
+from prmcal.harness.inference.drawing import draw_by_steps
+from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
+from prmcal.harness.inference.solving import search, solve
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.strategies.budgets import adaptive_samples
 
-__all__ = ["CalibratedPRM"]
+__all__ = ["CalibratedPRM", "Together"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Together(Generic[T, R]):
+    """Make one call for all items that wait. A call starts at once if none is in progress, so no timer is needed.
+
+    Parameters
+    ----------
+    call : callable
+        Takes some items and returns a result or an error for each.
+    most : int
+        The largest number of items in a call.
+    """
+
+    def __init__(self, call: Callable[[Sequence[T]], list[R | PrmcalError]], most: int = 256) -> None:
+        self._call = call
+        self._most = most
+        self._waiting: deque[tuple[T, asyncio.Future[R | PrmcalError]]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def ask(self, items: Sequence[T]) -> list[R | PrmcalError]:
+        """Return the result or the error of each item."""
+        loop = asyncio.get_running_loop()
+        futures = []
+        for item in items:
+            future: asyncio.Future[R | PrmcalError] = loop.create_future()
+            self._waiting.append((item, future))
+            futures.append(future)
+        if futures and (self._worker is None or self._worker.done() or self._worker.get_loop() is not loop):
+            self._worker = loop.create_task(self._work())
+        return [await future for future in futures]
+
+    async def _work(self) -> None:
+        while self._waiting:
+            count = min(len(self._waiting), self._most)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            # A client that went away has cancelled its futures.
+            taken = [(item, future) for item, future in taken if not future.done()]
+            if not taken:
+                continue
+            try:
+                found = await asyncio.to_thread(self._call, [item for item, _ in taken])
+            except BaseException as error:
+                for _, future in taken:
+                    if not future.done():
+                        future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            for (_, future), result in zip(taken, found, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
 
 _END = object()
 

@@ -28,8 +28,7 @@ from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.parts import Sampled
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
-from prmcal.harness.recommending.artifacts import RunArtifacts
-from prmcal.harness.recommending.places import Further
+from prmcal.harness.recommending.places import Further, RunArtifacts
 from prmcal.harness.recommending.types import MoreDraws
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef

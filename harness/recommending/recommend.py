@@ -8,20 +8,71 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+
 from prmcal.db.catalog import cells
 from prmcal.db.cells import cell_id
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.recommending.artifacts import RunArtifacts
-from prmcal.harness.recommending.calibration import Measured, known_of
-from prmcal.harness.recommending.candidates import FIXED, candidates
-from prmcal.harness.recommending.choosing import affordable, ordered, reaches
 from prmcal.harness.recommending.drawing import Started, draw, more_draws
 from prmcal.harness.recommending.folds import FOLDS
-from prmcal.harness.recommending.places import Places
-from prmcal.harness.recommending.reported import Answers, answers_of, tested
+from prmcal.harness.recommending.measured import (
+    FIXED,
+    Answers,
+    Measured,
+    answers_of,
+    candidates,
+    known_of,
+    tested,
+)
+from prmcal.harness.recommending.places import Places, RunArtifacts
 from prmcal.harness.recommending.types import Choice, Line, MoreDraws, Recommendation, Wanted, WantedKind
 
-__all__ = ["recommend", "wanted_of"]
+__all__ = ["affordable", "ordered", "reaches", "recommend", "wanted_of"]
+
+_ROUNDING = 1e-9
+
+
+def ordered(found: Sequence[Measured], wanted: Wanted) -> list[Measured]:
+    """Return choices, the one to recommend first.
+
+    With a budget, those within it are ordered by their accuracy, and equal ones by their samples. Others are left out.
+
+    With a wanted accuracy, first come those whose accuracy is at least one standard error above it, the cheapest in
+    samples first. The cheapest of many that just reach it would reach it by luck. Then come those whose accuracy is at
+    least the wanted one, in the same order. Then come all others, the most accurate first.
+
+    Of equal choices, the given order remains.
+    """
+    if wanted.kind == "accuracy":
+        return sorted(found, key=lambda each: _rank(each, wanted.value))
+    within = [each for each in found if affordable(each, wanted)]
+    return sorted(within, key=lambda each: (-_rounded(each.accuracy.mean()), _rounded(each.samples.mean())))
+
+
+def affordable(found: Measured, wanted: Wanted) -> bool:
+    """Return whether the mean cost of a choice is within a wanted budget. Every cost is, if an accuracy is wanted."""
+    return wanted.kind == "accuracy" or found.cost(wanted.kind) <= wanted.value * (1 + _ROUNDING)
+
+
+def reaches(found: Measured, wanted: Wanted) -> bool:
+    """Return whether a choice reaches the wanted accuracy. A budget is always reached."""
+    return wanted.kind != "accuracy" or float(found.accuracy.mean()) >= wanted.value - _ROUNDING
+
+
+def _rank(found: Measured, wanted: float) -> tuple[float, ...]:
+    mean, cost = float(found.accuracy.mean()), float(found.samples.mean())
+    error = float(found.accuracy.std(ddof=1) / np.sqrt(len(found.accuracy)))
+    if mean - error >= wanted - _ROUNDING:
+        return 0.0, _rounded(cost), -_rounded(mean)
+    if mean >= wanted - _ROUNDING:
+        return 1.0, _rounded(cost), -_rounded(mean)
+    return 2.0, -_rounded(mean), _rounded(cost)
+
+
+def _rounded(value: float) -> float:
+    """Return a number without the rounding errors of sums, so that equal choices compare as equal."""
+    return round(float(value), 9)
+
 
 _OTHER_STRATEGIES = 4
 _KINDS = ("llm", "prm", "calibrator", "dataset")

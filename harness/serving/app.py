@@ -1,24 +1,34 @@
-"""The addresses of the server."""
+"""The addresses of the server, the gate before them, and solutions as streams.
+
+A stream has one event on a line, as JSON (``application/x-ndjson``). The field ``event`` of each says what it is:
+
+    step      a step that was generated, with the rewards of the prefix that it ends
+    solution  the last line: the answer and all that belongs to it
+    error     the last line if the question failed: ``error`` is a sentence
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prmcal import __version__
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.basis.results import PrefixRewards, Solution
-from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.waiting import Together
+from prmcal.harness.inference.calibrated_prm import CalibratedPRM, Together
+from prmcal.harness.inference.results import PrefixRewards, Solution, Step
 from prmcal.harness.serving.bodies import (
+    ENDING,
     Health,
     Invalid,
+    Limits,
     Problem,
     SamplesBody,
     SamplesReply,
@@ -28,14 +38,186 @@ from prmcal.harness.serving.bodies import (
     ScoreRow,
     Served,
     SolveBody,
+    add_handlers,
+    refusal,
+    sentence,
 )
-from prmcal.harness.serving.ending import Ending, EndingError
-from prmcal.harness.serving.gate import Gate, Inside
-from prmcal.harness.serving.limits import Limits
-from prmcal.harness.serving.refusals import ENDING, add_handlers, refusal, sentence
-from prmcal.harness.serving.streaming import MEDIA_TYPE, lines
 
-__all__ = ["create_app"]
+__all__ = ["MEDIA_TYPE", "Ending", "EndingError", "Gate", "Inside", "create_app", "lines"]
+
+_T = TypeVar("_T")
+
+
+class EndingError(Exception):
+    """The server ends before the work is done."""
+
+
+class Ending:
+    """Whether the server ends now. Requests wait for their work through it."""
+
+    def __init__(self) -> None:
+        self._begun = asyncio.Event()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has begun."""
+        return self._begun.is_set()
+
+    def begin(self) -> None:
+        """End all work that is waited for, now and later."""
+        self._begun.set()
+
+    async def before(self, work: Awaitable[_T]) -> _T:
+        """Return the result of some work.
+
+        Raises
+        ------
+        EndingError
+            If the server ends before. The work is cancelled.
+        """
+        task, end = asyncio.ensure_future(work), asyncio.ensure_future(self._begun.wait())
+        try:
+            await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise EndingError
+        finally:  # Also if the client went away.
+            end.cancel()
+            task.cancel()
+
+
+_RETRY_SECONDS = 1
+
+
+@dataclass
+class Inside:
+    """How many requests are answered now."""
+
+    requests: int = 0
+
+
+class _TooLargeError(Exception):
+    """The body is larger than the limit."""
+
+
+class Gate:
+    """Refuse requests beyond the limits: 413 for a large body, 408 for a slow one, and 503 if there are too many.
+
+    Requests with the method GET always pass, so that a busy server still tells its health.
+
+    Parameters
+    ----------
+    app : ASGIApp
+        It gets the requests that pass, with their whole body.
+    limits : Limits
+    inside : Inside
+        The gate counts the requests that it lets in.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, inside: Inside) -> None:
+        self._app, self._limits, self._inside = app, limits, inside
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            await self._app(scope, receive, send)
+            return
+        if self._inside.requests >= self._limits.concurrent:
+            message = (
+                f"The server answers {self._limits.concurrent} requests already, which is its limit. "
+                f"Try again after {_RETRY_SECONDS} s."
+            )
+            headers = {"retry-after": str(_RETRY_SECONDS), "connection": "close"}
+            await refusal(503, message, headers)(scope, receive, send)
+            return
+        self._inside.requests += 1
+        try:
+            await self._pass(scope, receive, send)
+        finally:
+            self._inside.requests -= 1
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limits, close = self._limits, {"connection": "close"}
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                body = await self._body(scope, receive)
+        except _TooLargeError:
+            message = f"The body has more than {limits.body:,} bytes, which is the limit. Send fewer rows at a time."
+            await refusal(413, message, close)(scope, receive, send)
+            return
+        except TimeoutError:
+            message = f"The body did not arrive within {limits.body_seconds:g} s."
+            await refusal(408, message, close)(scope, receive, send)
+            return
+        if body is None:
+            return
+
+        async def whole() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message, body = {"type": "http.request", "body": body, "more_body": False}, None
+            return message
+
+        await self._app(scope, whole, send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the whole body; None if the client went away before."""
+        headers = dict(scope["headers"])
+        announced = headers.get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > self._limits.body:
+            raise _TooLargeError
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._limits.body:
+                raise _TooLargeError
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+
+MEDIA_TYPE = "application/x-ndjson"
+
+
+async def lines(
+    first: Step | Solution, rest: AsyncIterator[Step | Solution], ending: Ending
+) -> AsyncIterator[str]:
+    """Yield the lines of a stream.
+
+    Parameters
+    ----------
+    first : Step or Solution
+        The first event, which the caller has waited for.
+    rest : async iterator
+        The other events. It is cancelled if the client goes away, or if the server ends.
+    ending : Ending
+    """
+    try:
+        event: Step | Solution | None = first
+        while event is not None:
+            yield _line(event)
+            event = await ending.before(anext(rest, None))
+    except EndingError:
+        yield _encoded({"event": "error", "error": ENDING})
+    except Exception as error:
+        yield _encoded({"event": "error", "error": sentence(error)})
+
+
+def _line(event: Step | Solution) -> str:
+    if isinstance(event, Step):
+        return _encoded({"event": "step", **asdict(event)})
+    if event.error:
+        return _encoded({"event": "error", "error": event.error})
+    return _encoded({"event": "solution", **asdict(event)})
+
+
+def _encoded(data: dict[str, Any]) -> str:
+    return json.dumps(data, allow_nan=False) + "\n"
+
 
 Item = tuple[str, Sequence[str]]
 """A question and the steps of a trajectory."""

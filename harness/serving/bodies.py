@@ -1,9 +1,18 @@
-"""What requests and replies hold. Their descriptions and examples are those of the OpenAPI document."""
+"""Requests and replies: what they hold, how large they may be, and errors as replies.
+
+Every error is a JSON object ``{"error": "a sentence"}`` with a status that fits. The OpenAPI document is made from the
+bodies.
+"""
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -12,12 +21,17 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from starlette.exceptions import HTTPException
 
-from prmcal.harness.inference.basis.results import PrefixRewards
+from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.harness.inference.results import PrefixRewards
 
 __all__ = [
+    "ENDING",
+    "UNEXPECTED",
     "Health",
     "Invalid",
+    "Limits",
     "Problem",
     "SamplesBody",
     "SamplesReply",
@@ -27,7 +41,11 @@ __all__ = [
     "ScoredRow",
     "Served",
     "SolveBody",
+    "add_handlers",
     "in_words",
+    "refusal",
+    "sentence",
+    "status_of",
 ]
 
 _QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
@@ -176,3 +194,107 @@ def in_words(errors: Any) -> str:
     shown = value if len(value) <= 80 else f"{value[:77]}..."
     text = f"{place or 'The body'}: {first['msg']}. Got {shown}."
     return f"{text} There are {len(others)} more errors." if others else text
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a server. Requests beyond them are refused before a model sees them.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of the body of a request.
+    concurrent : int
+        Requests that are answered at one time.
+    rows : int
+        Trajectories of one request.
+    characters : int
+        Characters of a question.
+    batch : int
+        Trajectories that are scored together, from all requests that wait.
+    body_seconds : float
+        Within this time the body of a request must have arrived.
+    grace_seconds : float
+        Time for running requests when the server is told to end.
+
+    Raises
+    ------
+    PrmcalError
+        If a limit is not positive.
+    """
+
+    body: int = 2**20
+    concurrent: int = 64
+    rows: int = 256
+    characters: int = 20_000
+    batch: int = 64
+    body_seconds: float = 30.0
+    grace_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise PrmcalError(f"The limit '{name}' must be above 0. Got {value}.")
+
+
+ENDING = "The server is ending. Ask again when it is back."
+UNEXPECTED = "The server failed. Its output has the details."
+
+_log = logging.getLogger(__name__)
+
+
+def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return a reply with an error."""
+    return JSONResponse({"error": message}, status, headers)
+
+
+def status_of(error: PrmcalError) -> int:
+    """Return the status of an error: 502 if a model failed, and 422 if the request was wrong."""
+    return 502 if isinstance(error, PluginFailedError) else 422
+
+
+def sentence(error: Exception) -> str:
+    """Return the message of an error. The message of an unexpected one is for the server's output only."""
+    if isinstance(error, PrmcalError):
+        return str(error)
+    _log.error("A request failed", exc_info=error)
+    return UNEXPECTED
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let the app answer every error in the same form."""
+
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, PrmcalError)
+        return refusal(status_of(error), str(error))
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        errors: Any = error.errors()
+        if errors[0]["type"] == "json_invalid":
+            return refusal(400, "The body is not JSON. Send a JSON object; /openapi.json describes it.")
+        if isinstance(
+            errors[0].get("input"), bytes
+        ):  # A page of another server could send such a body unasked.
+            return refusal(
+                415, "The body has another type. Send the header 'content-type: application/json'."
+            )
+        return refusal(422, in_words(errors))
+
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        messages = {
+            400: "The body cannot be read as JSON. Send a JSON object; /openapi.json describes it.",
+            404: "There is nothing at this address. GET / lists the addresses.",
+            405: "This address has another method. GET / lists the addresses.",
+        }
+        message = messages.get(error.status_code, str(error.detail))
+        return refusal(error.status_code, message, dict(error.headers or {}))
+
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return refusal(500, UNEXPECTED)
+
+    app.add_exception_handler(PrmcalError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)

@@ -12,9 +12,8 @@ import uvicorn
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.serving.app import create_app
-from prmcal.harness.serving.ending import Ending
-from prmcal.harness.serving.limits import Limits
+from prmcal.harness.serving.app import Ending, create_app
+from prmcal.harness.serving.bodies import Limits
 
 __all__ = ["bound_socket", "run"]
 

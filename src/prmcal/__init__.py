@@ -37,11 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prmcal.harness.cluster.settings import ClusterSettings
-    from prmcal.harness.inference.basis.results import Familiarity, PrefixRewards, Solution, Step
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-    from prmcal.harness.inference.sources.loading import load
-    from prmcal.harness.notebook.opened import Run, open_run
-    from prmcal.harness.notebook.starting import run
+    from prmcal.harness.inference.loading import load
+    from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
+    from prmcal.harness.notebook import Run, open_run, run
     from prmcal.harness.planning.grid_file.grid import GridSpec
     from prmcal.registry.contracts.calibrator import Calibrator
     from prmcal.registry.contracts.data import (
@@ -132,7 +131,7 @@ _HOME = {
     "ClusterSettings": "prmcal.harness.cluster.settings",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
-    "Familiarity": "prmcal.harness.inference.basis.results",
+    "Familiarity": "prmcal.harness.inference.results",
     "FitSupport": "prmcal.registry.contracts.features",
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GenerativePRM": "prmcal.registry.prms.generative.prm",
@@ -143,29 +142,29 @@ _HOME = {
     "Metric": "prmcal.registry.contracts.metric",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
-    "PrefixRewards": "prmcal.harness.inference.basis.results",
+    "PrefixRewards": "prmcal.harness.inference.results",
     "PrefixRows": "prmcal.registry.contracts.rows",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
     "QuestionRatio": "prmcal.registry.contracts.measured",
-    "Run": "prmcal.harness.notebook.opened",
+    "Run": "prmcal.harness.notebook",
     "Sampling": "prmcal.registry.contracts.data",
     "ScoredPrefixes": "prmcal.registry.contracts.features",
     "ScoringRequest": "prmcal.registry.contracts.data",
     "SearchStrategy": "prmcal.registry.contracts.search",
     "Setting": "prmcal.registry.contracts.strategy",
-    "Solution": "prmcal.harness.inference.basis.results",
-    "Step": "prmcal.harness.inference.basis.results",
+    "Solution": "prmcal.harness.inference.results",
+    "Step": "prmcal.harness.inference.results",
     "TransformersPRM": "prmcal.registry.prms.transformers",
     "UnderWeights": "prmcal.registry.contracts.measured",
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",
-    "load": "prmcal.harness.inference.sources.loading",
+    "load": "prmcal.harness.inference.loading",
     "metric": "prmcal.registry.plugins",
-    "open_run": "prmcal.harness.notebook.opened",
+    "open_run": "prmcal.harness.notebook",
     "prm": "prmcal.registry.plugins",
-    "run": "prmcal.harness.notebook.starting",
+    "run": "prmcal.harness.notebook",
     "strategy": "prmcal.registry.plugins",
 }
 

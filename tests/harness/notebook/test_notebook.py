@@ -224,7 +224,7 @@ def test_the_example_of_the_package_is_right(opened: prmcal.Run, monkeypatch: py
     assert prmcal.__doc__ is not None
     block = prmcal.__doc__.partition("notebook:\n\n")[2].partition("\n\nAnswer")[0]
     code = "\n".join(line.removeprefix("    ") for line in block.splitlines())
-    monkeypatch.setattr("prmcal.harness.notebook.starting.run", lambda *_, **__: opened)
+    monkeypatch.setattr("prmcal.harness.notebook.run", lambda *_, **__: opened)
     monkeypatch.setattr("prmcal.harness.report.write_report", lambda directory, out: [directory, out])
     names: dict[str, Any] = {}
     exec(code, names)

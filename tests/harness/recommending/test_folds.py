@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.recommending.calibration import Measured, known_of, measured
-from prmcal.harness.recommending.candidates import Candidate
-from prmcal.harness.recommending.choosing import ordered, reaches
 from prmcal.harness.recommending.folds import FOLDS, FoldRewards, KnownPools, folds_of
+from prmcal.harness.recommending.measured import Candidate, Measured, known_of, measured
+from prmcal.harness.recommending.recommend import ordered, reaches
 from prmcal.harness.recommending.types import Choice, Wanted
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting

@@ -19,9 +19,8 @@ from prmcal.db.cell_names import find_cell
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli.recommend import recommendation_text
 from prmcal.harness.planning.again import existing_plan
-from prmcal.harness.recommending.frame import ask_command, recommendation_frame
 from prmcal.harness.recommending.recommend import recommend, wanted_of
-from prmcal.harness.recommending.types import Recommendation
+from prmcal.harness.recommending.types import Recommendation, ask_command, recommendation_frame
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store

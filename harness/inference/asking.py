@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.basis.models import Models
+from prmcal.harness.inference.models import Models
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.pool import PER_CALIBRATOR

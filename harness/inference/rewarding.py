@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.harness.inference.basis.results import PrefixRewards
+from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.context import plugin_guard, require, require_length
 from prmcal.harness.jobs.score import check_scores
 from prmcal.registry.contracts.calibrator import Calibrator

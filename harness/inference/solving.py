@@ -1,4 +1,4 @@
-"""Answer new questions: draw trajectories until the strategy needs no more, for many questions at once.
+"""Answer new questions: draw trajectories until the strategy needs no more, or search, for many questions at once.
 
 In each round every open question gets the trajectories that its strategy asks for, in one call of the LLM and one of
 the PRM. Questions that are finished make room for others. The answer to a question does not depend on the others,
@@ -7,26 +7,117 @@ except for a strategy that divides a budget between the questions that are open 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.answering.asking import Asking, check_question
-from prmcal.harness.inference.answering.drawing import Draw, Failed, draw_whole, step_of
-from prmcal.harness.inference.answering.open_question import OpenQuestion, pool_of
-from prmcal.harness.inference.answering.solutions import failed_solution, given_answer, reward_band
-from prmcal.harness.inference.basis.familiarity import familiarity_of
-from prmcal.harness.inference.basis.models import Models, each_or_error
-from prmcal.harness.inference.basis.results import Solution, Step, Stopped
-from prmcal.harness.inference.basis.rewarding import Rewarded
+from prmcal.harness.inference.asking import Asking, check_question
+from prmcal.harness.inference.calibration_questions import familiarity_of
+from prmcal.harness.inference.drawing import Draw, Drawn, Failed, OpenQuestion, draw_whole, pool_of, step_of
+from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
+from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
+from prmcal.harness.jobs.beam_search import Searched, beam_search
 from prmcal.harness.jobs.context import plugin_guard, require
+from prmcal.harness.jobs.search import calibrating
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
 from prmcal.registry.strategies.sequential.rule import SequentialRule
 
-__all__ = ["IN_FLIGHT", "open_questions", "solve"]
+__all__ = [
+    "IN_FLIGHT",
+    "Given",
+    "failed_solution",
+    "given_answer",
+    "open_questions",
+    "reward_band",
+    "search",
+    "solve",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The answer that is given.
+
+    Attributes
+    ----------
+    answer : str or None
+    withheld : bool
+        Whether there is an answer that is not given.
+    why_not : str
+        Why no answer is given, as a sentence after a space; empty if one is.
+    """
+
+    answer: str | None
+    withheld: bool = False
+    why_not: str = ""
+
+
+def given_answer(
+    asking: Asking, answer: str | None, probability: float | None, by_strategy: bool = False
+) -> Given:
+    """Return the answer that is given, and why not if there is none.
+
+    Parameters
+    ----------
+    asking : Asking
+    answer : str or None
+        The final answer of the chosen trajectory.
+    probability : float or None
+    by_strategy : bool
+        Whether the strategy withholds it.
+    """
+    if answer is None:
+        return Given(None, why_not=" The chosen trajectory has no final answer.")
+    bound = asking.abstain_below
+    if bound is not None and (probability is None or probability < bound):
+        return Given(None, True, f" The answer is withheld: its probability is below {bound:g}.")
+    if by_strategy:
+        return Given(None, True, f" The strategy '{asking.name}' withholds the answer.")
+    return Given(answer)
+
+
+def reward_band(
+    rewarded: Rewarded, steps: Sequence[str], levels: tuple[float, ...]
+) -> tuple[float | None, float | None, float | None]:
+    """Return the median of the last prefix without a final answer, and its lowest and highest quantile.
+
+    The quantiles are None if there is one level only. All are None if the prefix is too long for the PRM.
+    """
+    quantiles = rewarded.quantiles[first_terminal(steps) - 1]
+    if not np.isfinite(quantiles).all():
+        return None, None, None
+    middle = float(quantiles[median_place(levels)])
+    return (middle, None, None) if len(levels) == 1 else (middle, float(quantiles[0]), float(quantiles[-1]))
+
+
+def failed_solution(question: str, error: PrmcalError, spent: Spent | None = None) -> Solution:
+    """Return what is said of a question that failed."""
+    return Solution(
+        question=question if isinstance(question, str) else "",
+        answer=None,
+        probability=None,
+        low=None,
+        high=None,
+        basis="reward",
+        abstained=False,
+        stopped="failed",
+        reason="An error ended the question.",
+        spent=spent or Spent(),
+        rewards=None,
+        trajectories=(),
+        chosen=None,
+        familiarity=Familiarity(True),
+        error=str(error),
+    )
+
 
 IN_FLIGHT = 128
 """The largest number of questions that are open at a time."""
@@ -221,3 +312,91 @@ def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
             f"The strategy '{asking.name}' was not sure enough{aim} after {samples}, the most it may draw.",
         )
     return "sure", f"The strategy '{asking.name}' needed no more than {samples}{aim}."
+
+
+def search(models: Models, asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Solution]]:
+    """Answer questions by the search of `asking`, some of them together.
+
+    Yields
+    ------
+    tuple of (int, Solution)
+        The place of a question and its solution. The trajectories of a solution are the prefixes that the search kept.
+        Their rewards were chosen among many, so the probability of the answer is the calibrated reward of its
+        trajectory, and tends to be too high.
+    """
+    for first in range(0, len(questions), IN_FLIGHT):
+        failed: Failed = {}
+        admitted = list(enumerate(questions[first : first + IN_FLIGHT], start=first))
+        opened = open_questions(models, admitted, failed)
+        found = each_or_error(lambda part: _searched(models, asking, part), opened)
+        for number, text in admitted:
+            if number in failed:
+                yield number, failed_solution(text, failed[number])
+        for question, result in zip(opened, found, strict=True):
+            if isinstance(result, PrmcalError):
+                yield question.number, failed_solution(question.text, result)
+            else:
+                yield question.number, _solution_of_search(models, asking, question, result)
+
+
+def _searched(models: Models, asking: Asking, questions: Sequence[OpenQuestion]) -> list[Searched]:
+    strategy, llm = asking.strategy, models.llm
+    assert isinstance(strategy, SearchStrategy)
+    if llm is None:
+        raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
+    calibrate = calibrating(models.rewarder.calibrator, models.rewarder.prm, asking.level)
+    asked = [
+        # The seeds of a search follow from the id. So the answer does not depend on the other questions.
+        Question(hashlib.sha256(each.text.encode()).hexdigest(), each.text, "")
+        for each in questions
+    ]
+    with plugin_guard("strategy", asking.name, "search"):
+        return models.alone(
+            lambda: beam_search(
+                asked,
+                llm,
+                models.rewarder.prm,
+                strategy,
+                calibrate,
+                models.sampling,
+                asking.setting.target,
+                asking.seed,
+            )
+        )
+
+
+def _solution_of_search(models: Models, asking: Asking, question: OpenQuestion, found: Searched) -> Solution:
+    kept = [
+        Drawn(beam.steps, beam.tokens, "end" if beam.finished else "length", np.array([beam.logit]))
+        for beam in found.kept
+    ]
+    answer = kept[0].answer
+    (rewarded,) = models.rewards([(question.text, kept[0].steps)])
+    probability, low, high = None, None, None
+    if answer is not None:
+        probability, low, high = reward_band(rewarded, kept[0].steps, models.rewarder.levels)
+    given = given_answer(asking, answer, probability)
+    reason = f"The strategy '{asking.name}' ended after {found.rounds} rounds."
+    return Solution(
+        question=question.text,
+        answer=given.answer,
+        probability=probability,
+        low=low,
+        high=high,
+        basis="reward",
+        abstained=given.withheld,
+        stopped="planned",
+        reason=reason + given.why_not,
+        spent=Spent(
+            samples=found.generations,
+            generated_tokens=found.generated_tokens,
+            prm_tokens=found.scored_tokens + question.prm_tokens + rewarded.tokens,
+            seconds=time.monotonic() - question.started,
+        ),
+        rewards=rewarded.result(models.rewarder.levels, kept[0].steps, models.rewarder.calibrator is None),
+        trajectories=tuple(each.result() for each in kept),
+        chosen=0,
+        familiarity=familiarity_of(
+            models.calibration, question.text, float(question.bare.logit[0]), np.empty(0)
+        ),
+    )

@@ -1,4 +1,7 @@
-"""The calibration questions with their graded and scored trajectories. What new questions show is judged by them."""
+"""The calibration questions with their graded and scored trajectories, by which new questions are judged.
+
+They give the probability that an answer is right, and show if a new question is unlike them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from prmcal.errors import PluginFailedError
+from prmcal.harness.inference.results import Familiarity, Place
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.measurement.trajectories import last_scores, tuning_trajectories
@@ -18,9 +23,11 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.pool import Pool, Reads
+from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.reading import reading
+from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote
 
-__all__ = ["CalibrationQuestions"]
+__all__ = ["AnswerChances", "CalibrationQuestions", "Chance", "familiarity_of"]
 
 _ARRAYS = "calibration.safetensors"
 _AVAILABLE: tuple[Reads, ...] = ("scores", "step_scores", "rewards", "question_rewards")
@@ -185,3 +192,128 @@ def _texts(plan: Plan, fit: Shard[FitParameters]) -> dict[str, str]:
         if (each.name, each.split) == (data.dataset.name, data.split):
             return {question.id: question.text for question in each.questions}
     return {}
+
+
+_UNKNOWN = Familiarity(
+    familiar=True,
+    message="The calibration questions are not known here, so nothing is known of how usual this question is.",
+)
+
+
+def familiarity_of(
+    known: CalibrationQuestions | None, question: str, bare_score: float, scores: NDArray[np.float64]
+) -> Familiarity:
+    """Compare a question with the calibration questions.
+
+    It is unfamiliar if one of its values lies outside the range of all calibration questions. A new question of the
+    same kind lies outside the range of m calibration questions with probability 2 / (m + 1) for each value.
+
+    Parameters
+    ----------
+    known : CalibrationQuestions or None
+        None if they are not known. Then it counts as familiar, with a message.
+    question : str
+    bare_score : float
+        The PRM's log-odds of the bare question.
+    scores : ndarray of shape (drawn,), float64
+        The PRM's log-odds of the whole trajectories that were drawn. The first ones are compared, as many as a
+        calibration question has.
+    """
+    if known is None:
+        return _UNKNOWN
+    places = [
+        _place(
+            "length of the question in characters", float(len(question)), known.lengths.astype(np.float64)
+        ),
+        _place("reward of the bare question", float(expit(bare_score)), expit(known.bare_scores)),
+    ]
+    first = scores[: known.scores.shape[1]]
+    if np.isfinite(first).any():
+        # A mean over fewer trajectories varies more, so calibration questions have as many.
+        size = int(np.isfinite(first).sum())
+        usual = np.nanmean(expit(known.scores[:, :size]), axis=1)
+        places.append(_place("mean reward of the trajectories", float(np.nanmean(expit(first))), usual))
+    unusual = [each for each in places if not each.lowest <= each.value <= each.highest]
+    return Familiarity(not unusual, tuple(places), _message(unusual, len(known.lengths)))
+
+
+def _place(what: str, value: float, known: NDArray[np.float64]) -> Place:
+    usual = known[np.isfinite(known)]
+    below = float(np.mean(usual < value) + np.mean(usual == value) / 2)
+    return Place(what, value, below, float(usual.min()), float(usual.max()))
+
+
+def _message(unusual: list[Place], questions: int) -> str:
+    if not unusual:
+        return ""
+    parts = [
+        f"the {each.what} is {_number(each.value)}, "
+        f"{'lower' if each.value < each.lowest else 'higher'} than for all {questions} calibration questions "
+        f"({_number(each.lowest)} to {_number(each.highest)})"
+        for each in unusual
+    ]
+    return f"This question is unlike the calibration questions: {'; '.join(parts)}."
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value > 1 or value == 0 else f"{value:.3g}"
+
+
+_REPLICATES = 100
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The probability that an answer is right, with its 95% interval. All are in [0, 1]."""
+
+    probability: float
+    low: float
+    high: float
+
+
+class AnswerChances:
+    """The law by which answers are judged, fitted to the calibration questions.
+
+    It is that of the strategy `posterior vote`: the scores of all trajectories and their votes give the probability
+    that each answer is right. It holds for trajectories that were drawn independently. That a strategy stops when it is
+    sure does no harm: given the trajectories, the posterior does not depend on when one stops.
+
+    The interval says how well the law is known from so many calibration questions: the law is fitted again to
+    resamples of the questions, and the middle 95% of the probabilities are kept. It does not say what happens to
+    questions of another kind.
+
+    Parameters
+    ----------
+    calibration : Pool
+        The trajectories of the calibration questions with their scores.
+    """
+
+    def __init__(self, calibration: Pool) -> None:
+        self._vote = PosteriorVote()
+        self._vote.tune(calibration, Setting(calibration.size))
+        random = np.random.default_rng(_SEED)
+        self._others = []
+        for _ in range(_REPLICATES):
+            drawn = random.integers(0, calibration.questions, calibration.questions)
+            again = PosteriorVote()
+            again.fit_laws(calibration.drawn(drawn, slice(None)))
+            again.agreement_ = self._vote.agreement_
+            self._others.append(again)
+
+    def of(self, scores: NDArray[np.float64], answers: NDArray[np.int64], answer: int) -> Chance:
+        """Return the probability that an answer is right.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (drawn,), float64
+            Log-odds of the whole trajectories; NaN if one is too long for the PRM.
+        answers : ndarray of shape (drawn,), int64
+            Their answers as numbers from 0; -1 for none.
+        answer : int
+            One of them, not -1.
+        """
+        own = float(self._vote.chances(scores, answers)[answer])
+        others = [float(each.chances(scores, answers)[answer]) for each in self._others]
+        low, high = np.quantile(others, [0.025, 0.975])
+        return Chance(own, min(float(low), own), max(float(high), own))

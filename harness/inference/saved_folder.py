@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal import __version__
-from prmcal.harness.inference.answering.asking import Defaults
-from prmcal.harness.inference.basis.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.basis.models import Models
-from prmcal.harness.inference.basis.rewarding import Rewarder
+from prmcal.harness.inference.asking import Defaults
+from prmcal.harness.inference.calibration_questions import CalibrationQuestions
+from prmcal.harness.inference.models import Models
+from prmcal.harness.inference.rewarding import Rewarder
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.data import Sampling

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import NoAnswerError, PrmcalError
-from prmcal.harness.inference.basis.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.basis.confidence import AnswerChances
-from prmcal.harness.inference.basis.rewarding import Item, Rewarded, Rewarder
+from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
+from prmcal.harness.inference.rewarding import Item, Rewarded, Rewarder
 from prmcal.harness.jobs.context import plugin_guard, require_length
 from prmcal.harness.jobs.next_steps import next_steps
 from prmcal.harness.jobs.rollout import check_completions, in_steps

@@ -176,10 +176,9 @@ class Solution:
         calibration questions. If it is "reward", it reaches from the lowest to the highest level of the calibrator, and
         is None for a point estimate.
     basis : {"posterior", "reward"}
-        Where `probability` comes from: from all scores and votes by Bayes' rule (see
-        :class:`prmcal.harness.inference.basis.confidence.AnswerChances`), or from the calibrated reward of the last
-        prefix without a final answer of the chosen trajectory. The latter is used if the trajectories were searched, or
-        the calibration questions are not known.
+        Where `probability` comes from: from all scores and votes by Bayes' rule, or from the calibrated reward of the
+        last prefix without a final answer of the chosen trajectory. The latter is used if the trajectories were
+        searched, or the calibration questions are not known.
     abstained : bool
         Whether there is an answer whose probability is below the bound, or that the strategy withholds.
     stopped : Stopped
