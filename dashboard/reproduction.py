@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from prmcal.db.cells import cell_id as identifier
+from prmcal.db.metrics import cell_id as identifier
 
 __all__ = ["commands", "grid_of_cell", "with_names_of_grid"]
 

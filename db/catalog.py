@@ -6,28 +6,30 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.cell_names import cell_numbers
-from prmcal.db.described import metrics
-from prmcal.db.league.query import league, league_points
+from prmcal.db.overview.league import league, league_points
 from prmcal.db.overview.query import overview
-from prmcal.db.queries.cell_jobs import calibration_cell, calibration_cells
-from prmcal.db.queries.costs import costs
+from prmcal.db.queries.cells import (
+    calibration_cell,
+    calibration_cells,
+    cell,
+    cell_numbers,
+    metrics,
+    other_names,
+    with_role,
+)
 from prmcal.db.queries.curves import (
     asking_others,
     curve_areas,
     curve_points,
+    exact_curves,
     frontier,
     question_accuracies,
     references,
     risk_points,
     searches,
 )
-from prmcal.db.queries.differences.two_cells import compare_cells
-from prmcal.db.queries.differences.two_runs import compare_runs
-from prmcal.db.queries.exact_curves import exact_curves
-from prmcal.db.queries.leaderboard import leaderboard, measurements
-from prmcal.db.queries.provenance import cell
-from prmcal.db.queries.reported import beside_measured
+from prmcal.db.queries.leaderboard import beside_measured, costs, leaderboard, measurements
+from prmcal.db.queries.reward_errors import error_histograms, reward_errors
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
     cell_provenance,
@@ -38,18 +40,11 @@ from prmcal.db.queries.submissions import (
     submissions,
     verifications,
 )
-from prmcal.db.queries.trajectories.of_cell import (
-    prefixes,
-    question_page,
-    questions,
-    trajectories,
-    worst_prefixes,
-)
-from prmcal.db.queries.trajectories.reward_errors import error_histograms, reward_errors
+from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
+from prmcal.db.queries.two_cells import compare_cells
+from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import Source, frame
-from prmcal.db.roles import with_role
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-from prmcal.db.variants import other_names
 
 if TYPE_CHECKING:
     import pandas as pd

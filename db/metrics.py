@@ -1,15 +1,10 @@
-"""What readers see of the metrics of a run: names, titles, directions and meaning, in the order of columns.
-
-A run brings the descriptions of its metrics with it: see :mod:`prmcal.db.described`. Only the metrics that
-queries know by name, and those of strategies, are listed here. Calibration metrics are plugins and belong in
-``prmcal.registry.metrics``. How metrics are shown belongs in :mod:`prmcal.db.text`.
-"""
+"""The names that all of prmcal shares: leaderboards, metrics as readers see them, tiers, and identifiers of cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 __all__ = [
     "COORDINATES",
@@ -20,10 +15,14 @@ __all__ = [
     "PARTS_OF_COSTS",
     "RANKING_METRIC",
     "SCALING",
+    "TIERS",
     "Better",
     "Leaderboard",
     "Metric",
     "Metrics",
+    "Tier",
+    "cell_id",
+    "cell_number",
     "counting_terminal",
     "with_terminal",
 ]
@@ -300,3 +299,45 @@ def counting_terminal(metric: Metric) -> Metric:
         title=f"{metric.title}, with terminal",
         description=f"{metric.description} Prefixes that contain their final answer count too.",
     )
+
+
+Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
+"""A tier of a verification. Each includes those before it."""
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""The tiers in their order."""
+
+
+def cell_id(
+    leaderboard: Leaderboard,
+    llm: str,
+    dataset: str,
+    *,
+    prm: str | None = None,
+    calibrator: str | None = None,
+    strategy: str | None = None,
+    target: float | None = None,
+    level: float | None = None,
+) -> str:
+    """Return the identifier of the cell with these coordinates. It is the same in every run.
+
+    Returns
+    -------
+    str
+        For example ``calibration/weak/qwen/isotonic/nano-math`` or
+        ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``.
+        Coordinates that are None are left out.
+    """
+    parts = [leaderboard, llm, prm, calibrator, dataset]
+    if strategy is not None:
+        parts.append(strategy.replace(" + ", "+").replace(" ", "-").lower())
+    if target is not None:
+        parts.append(f"C={target:g}")
+    if level is not None:
+        parts.append(f"beta={level:g}")
+    return "/".join(part for part in parts if part is not None)
+
+
+def cell_number(number: int) -> str:
+    """Return a short number as readers see it, such as ``#12``."""
+    return f"#{number}"

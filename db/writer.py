@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prmcal.db.loading.columns import Values
-    from prmcal.db.statistics.paired_differences import PairedDifferences
+    from prmcal.db.statistics.paired import PairedDifferences
 
 __all__ = ["Compared", "Transaction", "Writer"]
 

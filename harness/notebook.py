@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.db import catalog
-from prmcal.db.cell_names import find_cell
-from prmcal.db.overview.frame import ranking_frame
-from prmcal.db.overview.query import overview
+from prmcal.db.overview.query import overview, ranking_frame
 from prmcal.db.overview.types import Overview
-from prmcal.db.queries.differences.two_cells import CellComparison
+from prmcal.db.queries.cells import find_cell
+from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cluster.chosen import chosen_executor

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
-from prmcal.db.queries.exact_curves import ExactCurves
+from prmcal.db.metrics import cell_id
+from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Cell, Dataset, Job, JobInput, Plugin, Question, Run
 from prmcal.db.tables.base import Base

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
-from prmcal.db.statistics.paired_differences import paired_difference
+from prmcal.db.statistics.paired import paired_difference
 from prmcal.harness.jobs.context import Context, successes_of
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard

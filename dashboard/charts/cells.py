@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from prmcal.db.metrics import Metric
-from prmcal.db.statistics.standings import merit
+from prmcal.db.statistics.paired import merit
 
 __all__ = [
     "MEDIAN",

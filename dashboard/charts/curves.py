@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.db.queries.exact_curves import ExactCurves
-from prmcal.db.statistics.frontier import frontier, more_accurate
-from prmcal.db.statistics.spending import Curve
+from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
 
 __all__ = [
     "FIXED",
@@ -99,7 +98,7 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str]) -> pd.DataFrame:
     -------
     DataFrame
         Columns target, level, C, beta, series, samples, fixed (the accuracy of the fixed n), accuracy, difference, low
-        and high (its 95% interval), n. See :func:`prmcal.db.statistics.equal_cost.at_equal_cost`.
+        and high (its 95% interval), n. See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
     """
 
     def compare(calibrator: str, level: float) -> pd.DataFrame:
@@ -157,7 +156,7 @@ def frontier_points(
     """Return the points on the Pareto frontier for every C and beta.
 
     Strategies, the fixed n of :func:`fixed_points`, and best-of-n + IAS with the selected C and beta compete.
-    :func:`prmcal.db.statistics.frontier.frontier` has the definition.
+    :func:`prmcal.db.statistics.budgets.frontier` has the definition.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ import pandas as pd
 
 from prmcal.dashboard.formats import integer, number
 from prmcal.db.metrics import Metric
-from prmcal.db.statistics.equal_cost import verdict
-from prmcal.db.statistics.standings import merit
+from prmcal.db.statistics.budgets import verdict
+from prmcal.db.statistics.paired import merit
 
 __all__ = [
     "BINS",

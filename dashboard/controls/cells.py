@@ -21,8 +21,8 @@ from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_ke
 from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
 from prmcal.db.metrics import Leaderboard
+from prmcal.db.queries.cells import names_among
 from prmcal.db.text.presentation import COORDINATE_TITLES
-from prmcal.db.variants import names_among
 from prmcal.errors import UnknownCellError
 
 __all__ = ["choose_cell", "choose_group", "choose_of", "names_here", "pick_cell"]

@@ -28,7 +28,7 @@ from prmcal.dashboard.controls.address import address_of, given, link
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.db.html.table import FILTERS, TIER
-from prmcal.db.tiers import TIERS
+from prmcal.db.metrics import TIERS
 from prmcal.errors import DatabaseError
 
 __all__ = ["CELLS", "CHOICES", "RUN", "Context", "context_of", "page_parameters"]

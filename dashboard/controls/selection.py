@@ -11,9 +11,9 @@ import streamlit as st
 from prmcal.dashboard.controls.address import bound, bound_several
 from prmcal.dashboard.data import ask
 from prmcal.db.html.table import FILTERS, TIER
+from prmcal.db.metrics import TIERS
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.provenance import VERIFIED, tier_choice
-from prmcal.db.tiers import TIERS
 
 __all__ = ["KINDS", "GridNames", "choose_tier", "filter_by", "grid_names"]
 

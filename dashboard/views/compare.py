@@ -18,8 +18,8 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, escaped, estimate, integers, kept, numbers, with_line_breaks
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Leaderboard, Metrics
-from prmcal.db.queries.differences.two_cells import CellComparison
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import ArtifactError, IncomparableCellsError
 

@@ -19,7 +19,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.ranking import show_ranking
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_style
-from prmcal.db.league.types import Entry, League, levels_of
+from prmcal.db.overview.types import Entry, League, levels_of
 
 __all__ = ["show"]
 

@@ -17,7 +17,7 @@ from prmcal.dashboard.views.parts.scaling.budget import show_budget
 from prmcal.dashboard.views.parts.scaling.difficulty import show_difficulty
 from prmcal.dashboard.views.parts.scaling.equal_cost import show_equal_cost
 from prmcal.dashboard.views.parts.scaling.risk import show_risk
-from prmcal.db.queries.exact_curves import ExactCurves
+from prmcal.db.queries.curves import ExactCurves
 
 __all__ = ["show"]
 

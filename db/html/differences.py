@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prmcal.db.html.table import MetricColumn, TableData, name_columns, places, texts
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries.differences.two_runs import RunComparison
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.queries.two_runs import RunComparison
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 
 if TYPE_CHECKING:

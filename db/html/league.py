@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prmcal.db.html.overview import template
-from prmcal.db.league.types import League
+from prmcal.db.overview.types import League
 from prmcal.db.text.league import (
     LEAGUE_PURPOSE,
     league_columns,

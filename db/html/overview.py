@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.overview.averages import PLACE
+from prmcal.db.overview.ranking import PLACE
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.formats import interval, number
 from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_columns, ranking_legend, tiles

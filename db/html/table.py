@@ -9,9 +9,8 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import Leaderboard, Metrics
-from prmcal.db.statistics.standings import last_places, merit
+from prmcal.db.metrics import TIERS, Leaderboard, Metrics, cell_number
+from prmcal.db.statistics.paired import last_places, merit
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
@@ -21,7 +20,6 @@ from prmcal.db.text.presentation import (
 )
 from prmcal.db.text.provenance import PROVENANCE_LEGEND, VERIFIED, renewal, tier_choice, verified_text
 from prmcal.db.text.readable import missing
-from prmcal.db.tiers import TIERS
 
 if TYPE_CHECKING:
     import pandas as pd

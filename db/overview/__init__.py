@@ -1,4 +1,4 @@
-"""The overview: which calibrator is best over all places of a grid, and what it gains.
+"""The overview and the league: which calibrator or strategy is best over all places of a grid, and what it gains.
 
-A place is a combination of data set, LLM and PRM. How an overview is worded belongs in `prmcal.db.text.overview`.
+A place is a combination of data set, LLM and PRM. The words for both belong in `prmcal.db.text`.
 """

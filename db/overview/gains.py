@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.overview.averages import PLACE, mean_over_places
+from prmcal.db.overview.ranking import PLACE, mean_over_places
 from prmcal.db.overview.types import Gain, Quantity
+from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
-from prmcal.db.roles import Role, with_role
-from prmcal.db.statistics.equal_cost import equal_cost_values
+from prmcal.db.statistics.budgets import equal_cost_values
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, skewed_interval
 from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 
@@ -143,7 +143,7 @@ def _mean_if_any(
 def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
 
-    The values are those of :func:`prmcal.db.statistics.equal_cost.equal_cost_values`.
+    The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`.
 
     Parameters
     ----------

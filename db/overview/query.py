@@ -1,4 +1,4 @@
-"""The query of the overview."""
+"""The overview of a run, as data and as a table."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.cell_names import cell_numbers
-from prmcal.db.described import metrics
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC, Metrics
-from prmcal.db.overview.averages import PLACE, mean_of_ends, mean_over_places, relative_cut
 from prmcal.db.overview.gains import read_gains
-from prmcal.db.overview.ranking import rank_by_means
-from prmcal.db.overview.types import Overview, Quantity, Standing
+from prmcal.db.overview.ranking import PLACE, mean_of_ends, mean_over_places, rank_by_means, relative_cut
+from prmcal.db.overview.types import UNKNOWN, Gain, Overview, Quantity, Standing
+from prmcal.db.queries.cells import base_names, cell_numbers, metrics, names_among, other_names, with_role
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.roles import with_role
-from prmcal.db.statistics.standings import SIGNIFICANCE, standings
+from prmcal.db.statistics.paired import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
-from prmcal.db.variants import base_names, names_among, other_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["overview"]
+__all__ = ["overview", "ranking_frame", "ranking_order"]
 
 
 def overview(
@@ -242,3 +238,89 @@ def _fit_seconds(
     found = frame(connection, sa.select(Job.calibrator, Job.seed, Job.seconds).where(*conditions).distinct())
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
+
+
+def ranking_frame(found: Overview) -> pd.DataFrame:
+    """Return the ranking with one row per calibrator, the best first.
+
+    Returns
+    -------
+    DataFrame
+        Columns calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut, the
+        other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
+        ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
+        :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and
+        ``<column>_high``. What was not measured is missing.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([_row(each) for each in found.ranking])
+
+
+def _row(standing: Standing) -> dict[str, Any]:
+    others = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
+    names = ("calibrator", "rank", "rank_low", "rank_high")
+    counts = ("places", "lowest", "wins", "ties", "losses")
+    return {
+        **{name: getattr(standing, name) for name in names},
+        **standing.mean_rank.columns("mean_rank"),
+        **{name: getattr(standing, name) for name in counts},
+        **standing.brier.columns("brier"),
+        **(standing.cut or UNKNOWN).columns("cut"),
+        **{
+            key: end
+            for name in others
+            for key, end in (standing.errors.get(name) or UNKNOWN).columns(name).items()
+        },
+        **_gain(standing.gain),
+        "fit_seconds": float("nan") if standing.fit_seconds is None else standing.fit_seconds,
+        "citation": standing.citation,
+    }
+
+
+def _gain(gain: Gain | None) -> dict[str, float]:
+    parts = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
+    return {
+        key: end
+        for part in parts
+        for key, end in (getattr(gain, part, None) or UNKNOWN).columns(f"ias_{part}").items()
+    }
+
+
+def ranking_order(source: Source) -> list[str]:
+    """Return the calibrators of a grid as :func:`prmcal.db.overview.query.overview` ranks them, the best first.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+
+    Returns
+    -------
+    list of str
+        Empty if no place has two calibrators with results.
+    """
+    places = [getattr(Cell, name) for name in PLACE]
+    query = (
+        sa.select(
+            *places,
+            Cell.calibrator,
+            sa.func.sum(QuestionResult.value).label("total"),
+            sa.func.count(QuestionResult.value).label("questions"),
+        )
+        .join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
+        .where(
+            Cell.leaderboard == "calibration", Cell.status == "done", QuestionResult.metric == RANKING_METRIC
+        )
+        .group_by(*places, Cell.calibrator)
+    )
+    with connection_of(source) as connection:
+        found = frame(connection, query)
+    if found.empty:
+        return []
+    sums = found.groupby("calibrator")[["total", "questions"]].sum()
+    overall = sums["total"] / sums["questions"]
+    found["mean"] = found["total"] / found["questions"]
+    several = found[found.groupby(PLACE)["calibrator"].transform("size") > 1]
+    ranks = several.groupby(PLACE)["mean"].rank(method="average").groupby(several["calibrator"]).mean()
+    return sorted(ranks.index, key=lambda name: (ranks[name], overall[name], name))

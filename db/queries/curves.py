@@ -1,27 +1,45 @@
-"""Curves of accuracy against cost as the run computed them, their areas, and the Pareto frontier of strategies."""
+"""Curves of accuracy against cost: those that the run saved, and the exact ones of a pool of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from prmcal.db.metrics import COORDINATES
+from prmcal.db.queries.cells import with_role
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.roles import with_role
-from prmcal.db.statistics import frontier as pareto
-from prmcal.db.tables import Cell, CurveArea, CurvePoint, Job, JobInput, QuestionResult, RiskPoint
+from prmcal.db.statistics import budgets as pareto
+from prmcal.db.statistics.budgets import Curve, EqualCost, at_equal_cost, whole_samples_needed
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
+from prmcal.db.tables import (
+    CalibratedReward,
+    Cell,
+    CurveArea,
+    CurvePoint,
+    Job,
+    JobInput,
+    QuestionResult,
+    RiskPoint,
+    SampleAccuracy,
+    Trajectory,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "ExactCurves",
     "asking_others",
     "curve_areas",
     "curve_points",
+    "exact_curves",
     "frontier",
     "question_accuracies",
     "references",
@@ -104,7 +122,7 @@ def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
 def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     """Return the competing strategies of each data set, LLM and PRM, and whether they are on the Pareto frontier.
 
-    :func:`prmcal.db.statistics.frontier.frontier` defines the frontier. Strategies without a PRM compete with those of
+    :func:`prmcal.db.statistics.budgets.frontier` defines the frontier. Strategies without a PRM compete with those of
     every PRM. Strategies that need the truth do not compete, nor do cells without values for single questions. If the
     cost is samples, searches and strategies that ask other LLMs do not compete either.
 
@@ -152,3 +170,160 @@ def _of_jobs(
         .order_by(*(column.nulls_first() for column in (*_OF_JOB, *order)))
     )
     return frame(source, query).drop(columns="job_key")
+
+
+@dataclass(frozen=True, eq=False)
+class ExactCurves:
+    """What the curves of one data set, LLM and PRM are computed from.
+
+    Attributes
+    ----------
+    question_ids : ndarray of shape (questions,)
+    question_levels : ndarray of shape (questions,), float64
+        Difficulty from 1 to 5; NaN if unknown.
+    accuracy : ndarray of shape (questions, N), float64
+        Expected accuracy of best-of-n for n from 1 to N.
+    tokens : ndarray of shape (questions,), float64
+        Mean number of generated tokens per sample.
+    rewards : dict of (str, float) to ndarray of shape (questions,), float64
+        Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM.
+    """
+
+    question_ids: NDArray[np.object_]
+    question_levels: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    tokens: NDArray[np.float64]
+    rewards: dict[tuple[str, float], NDArray[np.float64]]
+
+    @property
+    def most(self) -> int:
+        """N, the largest number of samples per question."""
+        return int(self.accuracy.shape[1])
+
+    def fixed(
+        self, counts: Sequence[int], *, tokens: bool = False, question_level: int | None = None
+    ) -> Curve:
+        """Return the curve of best-of-n with the same n for every question.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            The values of n, each in [1, N]. Each gives a point.
+        tokens : bool
+            Whether the cost is counted in generated tokens instead of samples.
+        question_level : int, optional
+            Keep only questions of this difficulty.
+        """
+        samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
+        return self._curve(samples, known_interval, tokens, question_level)
+
+    def adaptive(
+        self,
+        calibrator: str,
+        level: float,
+        targets: Sequence[float],
+        *,
+        tokens: bool = False,
+        question_level: int | None = None,
+    ) -> Curve:
+        """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level.
+
+        Parameters
+        ----------
+        calibrator : str
+        level : float
+            Quantile level beta. Together with `calibrator`, it must be a key of `rewards`.
+        targets : sequence of float
+            Target probabilities C in (0, 1). Each gives a point.
+        tokens, question_level
+            As for :meth:`fixed`.
+        """
+        rule = partial(bounded_interval, upper=float(self.most))
+        return self._curve(self._samples(calibrator, level, targets), rule, tokens, question_level)
+
+    def at_equal_cost(self, calibrator: str, level: float, targets: Sequence[float]) -> EqualCost:
+        """Compare best-of-n + IAS with the fixed n that has the same mean number of samples, for each target C.
+
+        The parameters are those of :meth:`adaptive`; :func:`prmcal.db.statistics.budgets.at_equal_cost` has the
+        definition.
+        """
+        return at_equal_cost(self.accuracy, self._samples(calibrator, level, targets))
+
+    def _samples(self, calibrator: str, level: float, targets: Sequence[float]) -> NDArray[np.int64]:
+        """Return the samples of each question and target, of shape (questions, targets), in [1, N]."""
+        needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
+        samples = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
+        return samples.astype(np.int64)
+
+    def _curve(
+        self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | None
+    ) -> Curve:
+        kept = slice(None) if question_level is None else self.question_levels == question_level
+        accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)[kept]
+        each = self.tokens if tokens else np.ones(len(self.tokens))
+        cost: NDArray[np.float64] = samples * each[:, None]
+        return Curve(cost[kept], accuracy, skewed_interval if tokens else rule)
+
+
+def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
+    """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
+    here = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
+    with connection_of(source) as connection:
+        found = connection.execute(
+            sa.select(Job.job_key).where(*here, Job.calibrator.is_(None), Job.status == "done")
+        ).first()
+        if found is None:
+            return None
+        (key,) = found
+        table = frame(
+            connection,
+            sa.select(SampleAccuracy)
+            .where(SampleAccuracy.job_key == key)
+            .order_by(SampleAccuracy.question_id, SampleAccuracy.samples),
+        )
+        tokens = _tokens(connection, key)
+        rewards = frame(connection, _bare_rewards(here))
+    ids = table["question_id"].unique()
+    first = table.drop_duplicates("question_id")
+    return ExactCurves(
+        question_ids=np.asarray(ids, dtype=object),
+        question_levels=first["question_level"].to_numpy(np.float64, na_value=np.nan),
+        accuracy=table["accuracy"].to_numpy(np.float64).reshape(len(ids), -1),
+        tokens=tokens.reindex(ids).to_numpy(np.float64),
+        rewards={
+            (calibrator, level): group.set_index("question_id")["reward"].reindex(ids).to_numpy(np.float64)
+            for (calibrator, level), group in rewards.groupby(["calibrator", "level"], sort=False)
+        },
+    )
+
+
+def _tokens(connection: sa.Connection, key: str) -> pd.Series:
+    """Return the mean number of tokens of the trajectories of each question."""
+    mean = sa.func.avg(Trajectory.tokens).label("tokens")
+    query = (
+        sa.select(Trajectory.question_id, mean)
+        .join(JobInput, JobInput.input_key == Trajectory.job_key)
+        .where(JobInput.job_key == key)
+        .group_by(Trajectory.question_id)
+    )
+    return frame(connection, query).set_index("question_id")["tokens"]
+
+
+def _bare_rewards(here: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
+    """Select calibrator, level, question_id and reward at step 0, which all trajectories of a question share."""
+    keys = (
+        sa.select(Job.calibrator, JobInput.input_key)
+        .join(JobInput, JobInput.job_key == Job.job_key)
+        .where(*here, Job.calibrator.is_not(None))
+        .distinct()
+        .subquery()
+    )
+    reward = sa.func.min(CalibratedReward.reward).label("reward")
+    place = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
+    return (
+        sa.select(*place, reward)
+        .join(keys, keys.c.input_key == CalibratedReward.job_key)
+        .where(CalibratedReward.step == 0)
+        .group_by(*place)
+        .order_by(*place)
+    )

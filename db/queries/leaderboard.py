@@ -1,29 +1,33 @@
-"""The two leaderboards: calibration errors, and accuracy and budget of strategies.
-
-The order of rows depends on the grid only, and no column contains a time or the name of a run. Equal grids give equal
-bytes. Cells of a merged leaderboard have further columns at the end, which say where they come from.
-"""
+"""The leaderboards, the costs of strategies, and the tables of the paper beside the measured values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.cell_names import cell_numbers
-from prmcal.db.described import metrics
-from prmcal.db.metrics import COORDINATES, Leaderboard
+from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
+from prmcal.db.queries.cells import cell_numbers, metrics
 from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.standings import standings
-from prmcal.db.tables import Cell, Comparison, Result
+from prmcal.db.statistics.paired import standings
+from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BETWEEN_SEEDS", "leaderboard", "measurements"]
+__all__ = [
+    "BETWEEN_SEEDS",
+    "REPORTED_TABLES",
+    "beside_measured",
+    "costs",
+    "leaderboard",
+    "measurements",
+    "reported",
+]
 
 BETWEEN_SEEDS = "_between_seeds"
 """What the names of columns end with that have the standard deviation of a metric between seeds."""
@@ -53,7 +57,7 @@ def measurements(
         Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
         baseline for every PRM.
     tier : str, optional
-        Keep only cells that were verified at this tier of :data:`prmcal.db.tiers.TIERS` or at a higher one.
+        Keep only cells that were verified at this tier of :data:`prmcal.db.metrics.TIERS` or at a higher one.
         Standings are those among all cells.
     question_level : int, optional
         Return values over the questions of this difficulty instead of all. They have no standing.
@@ -172,3 +176,160 @@ def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
         .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
         .where(Comparison.leaderboard == table)
     )
+
+
+def costs(source: Source, **filters: Any) -> pd.DataFrame:
+    """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    **filters
+        The filters of :func:`prmcal.db.queries.leaderboard.measurements`.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, number, those of :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples
+        (LLM calls), generated_tokens, prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over
+        all questions in a column whose name ends in ``_total``. Unknown costs are missing.
+
+        A strategy that asks several LLMs has the tokens and the seconds of all of them.
+
+        Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token,
+        multiplied by the tokens of the cell. They do not include fitting the calibrator.
+    """
+    with connection_of(source) as connection:
+        table = leaderboard(connection, "scaling", **filters)
+        rates = _seconds_per_token(connection).reindex(table["cell_id"]).reset_index(drop=True)
+    for name in ("samples", *COSTS, *PARTS_OF_COSTS):
+        if name not in table:
+            table[name] = float("nan")
+    others = table["other_tokens"].fillna(0.0)
+    seconds = (table["generated_tokens"] - others) * rates["generated"]
+    seconds += (others * rates["generated_by_others"]).where(others > 0, 0.0)
+    table["seconds"] = seconds + (table["prm_tokens"] * rates["scored"]).where(table["prm_tokens"] != 0, 0.0)
+    amounts = ["samples", *COSTS, "seconds"]
+    for name in amounts:
+        table[f"{name}_total"] = table[name] * table["questions"]
+    columns = [column for name in amounts for column in (name, f"{name}_total")]
+    return table[["cell_id", "number", *COORDINATES, "accuracy", "questions", *columns]]
+
+
+def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
+    """Return the seconds per generated token and per scored token of the jobs behind each scaling cell.
+
+    Those of other LLMs than the cell's own are apart.
+    """
+    generating = sa.and_(Job.kind.in_(["rollout", "search"]), Job.llm == Cell.llm)
+    asked = sa.and_(Job.kind == "rollout", Job.llm != Cell.llm)
+    query = (
+        sa.select(
+            Cell.cell_id,
+            sa.func.bool_or(Job.kind == "search").label("searched"),
+            sa.func.sum(sa.case((generating, Job.generated_tokens), else_=0)).label("generated"),
+            sa.func.sum(sa.case((generating, Job.seconds), else_=0.0)).label("rollout_seconds"),
+            sa.func.sum(sa.case((asked, Job.generated_tokens), else_=0)).label("asked"),
+            sa.func.sum(sa.case((asked, Job.seconds), else_=0.0)).label("asked_seconds"),
+            sa.func.sum(sa.case((Job.kind == "score", Job.scored_tokens), else_=0)).label("scored"),
+            sa.func.sum(sa.case((Job.kind == "score", Job.seconds), else_=0.0)).label("score_seconds"),
+        )
+        .join(JobInput, JobInput.job_key == Cell.job_key)
+        .join(Job, Job.job_key == JobInput.input_key)
+        .where(Cell.leaderboard == "scaling")
+        .group_by(Cell.cell_id)
+    )
+    sums = frame(connection, query).set_index("cell_id").astype(float)
+    # The seconds of a search include its scoring.
+    rates = sums[[]].copy()
+    rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
+    rates["generated_by_others"] = sums["asked_seconds"] / sums["asked"].where(sums["asked"] > 0)
+    rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)
+    rates.loc[sums["searched"] > 0, "scored"] = 0.0
+    return rates
+
+
+_FILE = Path(__file__).with_name("reported.csv")
+
+REPORTED_TABLES = {
+    "cal_qwen": "Calibration, Qwen-PRM-7B",
+    "calibration_72b": "Calibration, Qwen-PRM-72B",
+    "ats_comparison": "All calibrators, Qwen-PRM-7B",
+    "bon_qwen": "Best-of-n, Qwen-PRM-7B",
+    "bon_shepherd": "Best-of-n, Math-Shepherd",
+    "bon_reasoneval": "Best-of-n, ReasonEval",
+    "bs_qwen": "Beam search, Qwen-PRM-7B",
+    "bs_shepherd": "Beam search, Math-Shepherd",
+    "bs_reasoneval": "Beam search, ReasonEval",
+}
+"""Titles of the tables by their labels in the source of the paper."""
+
+_NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
+
+
+def reported(**filters: str) -> pd.DataFrame:
+    """Return the numbers of the paper, one per row.
+
+    Parameters
+    ----------
+    **filters : str
+        Values of columns that select rows, such as ``dataset="math500"``.
+
+    Returns
+    -------
+    DataFrame
+        Columns table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value, digits
+        (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names under
+        which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
+        not apply is None: a calibration error has no strategy.
+
+    Raises
+    ------
+    ValueError
+        If a filter names no column.
+    """
+    import pandas as pd
+
+    text = pd.read_csv(_FILE, dtype=str, keep_default_na=False)
+    unknown = sorted(set(filters) - set(text.columns))
+    if unknown:
+        raise ValueError(f"There is no column '{unknown[0]}'. The columns are: {', '.join(text.columns)}.")
+    for column, wanted in filters.items():
+        text = text[text[column] == wanted]
+    found = text.replace("", None).reset_index(drop=True)
+    found["digits"] = text["value"].str.partition(".")[2].str.len().to_numpy()
+    found["value"] = text["value"].astype(float).to_numpy()
+    found["status"] = "reported"
+    return found
+
+
+def beside_measured(source: Source, table: str) -> pd.DataFrame:
+    """Return a table of the paper with the values that a database has for the same names.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    table : str
+        One of :data:`REPORTED_TABLES`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of :func:`reported`, then measured, low and high (the 95% interval) and questions, which are null if
+        the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then the
+        one with the smallest beta, as in the paper.
+    """
+    import pandas as pd
+
+    with connection_of(source) as connection:
+        found = pd.concat([measurements(connection, each) for each in ("calibration", "scaling")])
+    found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})
+    found = found.sort_values(["target", "level"], ascending=[False, True], kind="stable")
+    found = found.drop_duplicates(_NAMED)[[*_NAMED, "measured", "low", "high", "questions"]]
+    # A join matches missing names only if both have the same type.
+    numbers, found = (each.astype(dict.fromkeys(_NAMED, object)) for each in (reported(table=table), found))
+    for each in (numbers, found):
+        each[_NAMED] = each[_NAMED].where(each[_NAMED].notna(), None)
+    return numbers.merge(found, how="left", on=_NAMED, validate="many_to_one")

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.cell_names import cell_numbers
-from prmcal.db.metrics import COORDINATES
+from prmcal.db.metrics import COORDINATES, TIERS
+from prmcal.db.queries.cells import cell_numbers
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
-from prmcal.db.tiers import TIERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,14 +1,32 @@
-"""How many samples a question needs (Park et al., 2025, section 4.1), for pages where readers choose C.
-
-The strategies compute the same in ``prmcal.registry.strategies.budgets``, which this package must not import.
-"""
+"""Accuracy against cost: how samples are spent, a fixed n of equal cost, and the Pareto frontier."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
-__all__ = ["whole_samples_needed"]
+from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval
+from prmcal.resamples import weighted_totals
+
+__all__ = [
+    "Curve",
+    "EqualCost",
+    "Verdict",
+    "against_fixed",
+    "at_equal_cost",
+    "equal_cost_values",
+    "fixed_at",
+    "frontier",
+    "more_accurate",
+    "verdict",
+    "whole_samples_needed",
+]
 
 _SMALLEST_CHANCE = 1e-4
 # The logarithms may give 2.0000000000000004 for 2; its ceiling must be 2.
@@ -34,3 +52,249 @@ def whole_samples_needed(probability: ArrayLike, target: float) -> NDArray[np.fl
     needed = np.log1p(-target) / np.log1p(-p)
     samples: NDArray[np.float64] = np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1)
     return samples
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Points of accuracy against cost.
+
+    Attributes
+    ----------
+    costs : ndarray of shape (questions, points), float64
+        The cost of each question, counted in samples or in tokens.
+    accuracies : ndarray of shape (questions, points), float64
+        In [0, 1].
+    cost_rule : callable
+        The rule for the intervals of the cost.
+    """
+
+    costs: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
+    cost_rule: IntervalRule
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.costs)
+
+    @cached_property
+    def cost(self) -> NDArray[np.float64]:
+        """The mean cost of each point, of shape (points,)."""
+        return np.asarray(self.costs.mean(axis=0), dtype=np.float64)
+
+    @cached_property
+    def accuracy(self) -> NDArray[np.float64]:
+        """The mean accuracy of each point, of shape (points,)."""
+        return np.asarray(self.accuracies.mean(axis=0), dtype=np.float64)
+
+    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the 95% intervals of cost and of accuracy, each of shape (points, 2); NaN for a single question."""
+        cost, accuracy = self.cost_rule(self.costs), bounded_interval(self.accuracies)
+        return np.stack(cost, axis=1), np.stack(accuracy, axis=1)
+
+    def replicates(self, bootstrap: Bootstrap) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return cost and accuracy under the resamples of a bootstrap, each of shape (replicates, points)."""
+        weights = bootstrap.weights(self.questions)
+        cost, accuracy = (weighted_totals(weights, each) for each in (self.costs, self.accuracies))
+        return cost / self.questions, accuracy / self.questions
+
+    def part(self, questions: NDArray[np.bool_]) -> Curve:
+        """Return the curve of some of the questions."""
+        return Curve(self.costs[questions], self.accuracies[questions], self.cost_rule)
+
+    def joined(self, other: Curve) -> Curve:
+        """Return a curve with the points of both, which have the same questions."""
+        return Curve(
+            np.concatenate([self.costs, other.costs], axis=1),
+            np.concatenate([self.accuracies, other.accuracies], axis=1),
+            self.cost_rule,
+        )
+
+
+Verdict = Literal["gain", "no gain", "loss"]
+"""What the interval of a difference in accuracy says: above 0, around 0, below 0."""
+
+_TAIL = 0.025
+
+
+@dataclass(frozen=True, eq=False)
+class EqualCost:
+    """The difference in accuracy at equal cost, for several points.
+
+    Attributes
+    ----------
+    samples : ndarray of shape (points,), float64
+        Mean number of samples per question, in [1, N].
+    fixed : ndarray of shape (points,), float64
+        Accuracy of the fixed n of this cost, in [0, 1].
+    difference, low, high : ndarray of shape (points,), float64
+        Accuracy minus that of the fixed n, and its 95% interval; the interval is NaN for a single question.
+    """
+
+    samples: NDArray[np.float64]
+    fixed: NDArray[np.float64]
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def at_equal_cost(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> EqualCost:
+    """Compare numbers of samples that differ between questions with one fixed n of the same mean.
+
+    The interval is Student's t interval of the mean of :func:`equal_cost_values`.
+
+    Parameters
+    ----------
+    accuracy : ndarray of shape (questions, N)
+        Expected accuracy of best-of-n for n from 1 to N.
+    samples : ndarray of shape (questions, points)
+        n_q in [1, N].
+    """
+    questions = len(accuracy)
+    values = equal_cost_values(accuracy, samples)
+    mean = samples.mean(axis=0)
+    fixed = fixed_at(accuracy, mean)[0].mean(axis=0)
+    difference = values.mean(axis=0)
+    half = np.full(len(mean), np.nan)
+    if questions > 1:
+        half = -stdtrit(questions - 1, _TAIL) * values.std(axis=0, ddof=1) / np.sqrt(questions)
+    return EqualCost(mean, fixed, difference, difference - half, difference + half)
+
+
+def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return one value for each question, whose mean is the difference in accuracy at equal cost.
+
+    Question q has n_q samples and the accuracy a_q(n_q). The fixed n is the mean m of all n_q. Between two whole
+    numbers, a_q is interpolated linearly: with probability m - floor(m) the question gets the larger one. The
+    difference is D = mean of a_q(n_q) - a_q(m), paired over questions.
+
+    An interval must treat m as what it is, an estimate from the same questions: with other questions, the fixed n would
+    be another one too. To first order, D is the mean of the values
+
+        x_q = a_q(n_q) - a_q(m) - s (n_q - m),
+
+    where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost
+    into the interval (delta method). Its mean is 0, so it does not change D.
+
+    Parameters
+    ----------
+    accuracy : ndarray of shape (questions, N)
+        Expected accuracy of best-of-n for n from 1 to N.
+    samples : ndarray of shape (questions, points)
+        n_q in [1, N].
+
+    Returns
+    -------
+    ndarray of shape (questions, points), float64
+    """
+    return against_fixed(np.take_along_axis(accuracy, samples - 1, axis=1), samples, accuracy)
+
+
+def against_fixed(
+    own: NDArray[np.float64], samples: NDArray[np.float64] | NDArray[np.int64], accuracy: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the values of :func:`equal_cost_values` for any strategy: its accuracy may be another than best-of-n's.
+
+    Parameters
+    ----------
+    own, samples : ndarray of shape (questions, points)
+        The accuracy of each question, and its expected number of samples in [1, N].
+    accuracy : ndarray of shape (questions, N)
+        Expected accuracy of best-of-n for n from 1 to N.
+    """
+    mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
+    of_fixed, slope = fixed_at(accuracy, mean)
+    values: NDArray[np.float64] = own - of_fixed - slope * (samples - mean)
+    return values
+
+
+def fixed_at(
+    accuracy: NDArray[np.float64], samples: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the accuracy of best-of-n with a fixed n that need not be whole, and the slope of its mean.
+
+    Parameters
+    ----------
+    accuracy : ndarray of shape (questions, N)
+    samples : ndarray of shape (points,)
+        The fixed n in [1, N].
+
+    Returns
+    -------
+    accuracy : ndarray of shape (questions, points)
+    slope : ndarray of shape (points,)
+        Mean accuracy per sample, between the whole numbers below and above.
+    """
+    most = accuracy.shape[1]
+    below = np.clip(np.floor(samples).astype(np.int64), 1, max(most - 1, 1))
+    above = np.minimum(below + 1, most)
+    left, right = accuracy[:, below - 1], accuracy[:, above - 1]
+    return left + (samples - below) * (right - left), (right - left).mean(axis=0)
+
+
+def verdict(low: float, high: float) -> Verdict:
+    """Return what the 95% interval of a difference says."""
+    return "gain" if low > 0 else "loss" if high < 0 else "no gain"
+
+
+# With fewer questions, the smallest p value of the sign test is above .05.
+_FEWEST = 6
+_DIGITS = 9
+_ROUNDING = 1e-12
+
+
+def more_accurate(accuracies: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which points are significantly more accurate than which others.
+
+    The test is the paired t test over questions, two-sided at the level .05, without a correction for the number of
+    pairs.
+
+    Parameters
+    ----------
+    accuracies : ndarray of shape (questions, points), float64
+
+    Returns
+    -------
+    ndarray of shape (points, points), bool
+        In row i and column j: whether i is significantly more accurate than j. All are False for fewer than 6
+        questions, since no pattern of so few signs is significant.
+    """
+    questions, points = accuracies.shape
+    if questions < _FEWEST:
+        return np.zeros((points, points), dtype=np.bool_)
+    mean = accuracies.mean(axis=0)
+    apart = accuracies - mean
+    products = apart.T @ apart / (questions - 1)
+    variances = np.diag(products)
+    variance = np.maximum(variances[:, None] + variances[None, :] - 2 * products, 0)
+    difference = mean[:, None] - mean[None, :]
+    enough = -stdtrit(questions - 1, _TAIL) * np.sqrt(variance / questions)
+    real: NDArray[np.bool_] = difference > np.maximum(enough, _ROUNDING)
+    return real
+
+
+def frontier(costs: ArrayLike, accuracy: ArrayLike, better: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which points are on the frontier.
+
+    The points are read from the lowest cost to the highest, and at equal cost from the most accurate to the least. The
+    first is on the frontier. Any other is on it if it is significantly more accurate than every point that is already
+    on it. So each step of the frontier is a real gain, and noise in the third digit adds no points. Points with the
+    same cost and the same accuracy are on the frontier together.
+
+    Parameters
+    ----------
+    costs, accuracy : array-like of shape (points,)
+        The mean cost and the mean accuracy of each point.
+    better : ndarray of shape (points, points)
+        The result of :func:`more_accurate`.
+    """
+    cost = np.round(np.asarray(costs, dtype=np.float64), _DIGITS)
+    gain = np.round(np.asarray(accuracy, dtype=np.float64), _DIGITS)
+    kept: list[int] = []
+    for point in np.lexsort((-gain, cost)):
+        twin = any(cost[point] == cost[each] and gain[point] == gain[each] for each in kept)
+        if twin or better[point, kept].all():
+            kept.append(int(point))
+    marks = np.zeros(len(cost), dtype=np.bool_)
+    marks[kept] = True
+    return marks

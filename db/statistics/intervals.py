@@ -1,21 +1,10 @@
-"""The rules for 95% intervals. A metric names the rule that fits it: see :class:`prmcal.db.statistics.bootstrap.Ratio`.
-
-- :func:`bounded_interval`: a mean of values in a known range, such as an accuracy;
-- :func:`skewed_interval`: a mean without a known range, such as a Brier score;
-- :func:`known_interval`: a number that is not an estimate, such as a fixed number of samples;
-- :func:`percentile_interval`: any other statistic, from its bootstrap replicates;
-- :func:`centred_interval`: a statistic with a bias that its interval shall have too.
-
-The first three read one value for each question. Percentiles of a bootstrap are not good enough for means: if 100 of
-100 answers are right, so are those of all resamples, and the interval would be [1, 1]. With 30 questions and an
-accuracy of .99, the percentile interval contains the truth in 26% of cases, and with 100 questions in 63%.
-``python -m benchmarks.analysis.interval_coverage`` measures how often the intervals contain the truth.
-"""
+"""Intervals of proportions, of differences and of absolute sums, and the bins of reliability diagrams."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +13,16 @@ from scipy.special import ndtr, stdtrit
 __all__ = [
     "Ends",
     "IntervalRule",
+    "absolute_sum_interval",
+    "bin_edges",
+    "bin_index",
     "bounded_interval",
     "centred_interval",
+    "inner_bounds",
     "known_interval",
     "percentile_interval",
     "skewed_interval",
+    "without_noise",
 ]
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -241,3 +235,118 @@ def centred_interval(value: float, replicates: NDArray[np.float64], questions: i
 
 def _no_interval(shape: tuple[int, ...]) -> Ends:
     return np.full(shape, np.nan), np.full(shape, np.nan)
+
+
+_NORMAL_TAIL = 1.959964  # in standard deviations
+_HALVINGS = 60
+
+
+def without_noise(terms: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Estimate sums of absolute values without the increase by noise.
+
+    Parameters
+    ----------
+    terms : ndarray of shape (sums, terms)
+        The measured terms e.
+    noise : ndarray of shape (terms,)
+        Their standard errors s. A term without noise is taken as it is.
+
+    Returns
+    -------
+    ndarray of shape (sums,)
+        The sums of |e| - 2 s phi(e / s). They can be below 0.
+    """
+    relative = terms / np.where(noise > 0, noise, 1.0)
+    density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)
+    sums: NDArray[np.float64] = (np.abs(terms) - 2 * noise * density).sum(axis=1)
+    return sums
+
+
+def absolute_sum_interval(
+    terms: NDArray[np.float64], drawn: NDArray[np.float64], questions: int
+) -> tuple[float, float]:
+    """Return the ends of the 95% interval of the sum of the absolute values of the terms without noise.
+
+    The upper end is that of the percentiles of the resampled sums. Noise only increases the sums, so it is too large
+    rather than too small. For the same reason, the lower end cannot be a percentile: it is found with a test. It is the
+    smallest sum to which the noise adds enough to reach the measured sum in 2.5% of the resamples. The terms of smaller
+    sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
+    with this sum, by least squares).
+
+    Parameters
+    ----------
+    terms : ndarray of shape (terms,)
+        The measured terms.
+    drawn : ndarray of shape (replicates, terms)
+        The terms of the resamples.
+    questions : int
+        Number of resampled questions, at least 2.
+    """
+    size, high = np.abs(terms), percentile_interval(np.abs(drawn).sum(axis=1), questions)[1]
+    # Few questions: the resamples vary too little, and their tails are normal instead of Student's.
+    widening = np.sqrt(questions / (questions - 1))
+    variance = (drawn.std(axis=0) * widening) ** 2
+    widening *= -stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
+    noise = (drawn.mean(axis=0) - drawn) * widening
+
+    def moved(step: float) -> NDArray[np.float64]:
+        return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
+
+    needed = size.sum() * (1 - 1e-12)
+    # Resamples are in the last axis, along which processors work fast.
+    still_open, reaching = noise.T.copy(), 0
+
+    def within(step: float, closer: float) -> bool:
+        """Return whether enough resamples reach the measured sum, and settle those that do so at all closer steps."""
+        nonlocal still_open, reaching
+        beyond = np.abs(moved(step)[:, None] + still_open).sum(axis=0) - needed
+        found = bool((reaching + np.count_nonzero(beyond >= 0)) / len(noise) >= _TAIL)
+        # A sum changes by at most the sum of the changes of its terms.
+        change = closer * variance.sum() * (1 + 1e-9) + 1e-9 * needed
+        reaching += int(np.count_nonzero(beyond > change))
+        still_open = still_open.compress(np.abs(beyond) <= change, axis=1)
+        return found
+
+    least, most = 0.0, float(np.max(size / np.where(variance > 0, variance, np.inf), initial=0.0))
+    if within(most, most):
+        return float(np.abs(moved(most)).sum()), high
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        least, most = (middle, most) if within(middle, (most - least) / 2) else (least, middle)
+    return float(np.abs(moved(least)).sum()), high
+
+
+# Differences of decimals have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin that begins at .3.
+_ROUNDING = 1e-12
+
+
+def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> NDArray[np.float64]:
+    """Return the edges of `bins` bins of equal width, of shape (bins + 1,).
+
+    Each edge is the number that is closest to the exact fraction. With 10 bins over [0, 1], the fourth edge is .3 and
+    not .30000000000000004, which ``numpy.linspace`` returns.
+
+    Raises
+    ------
+    ValueError
+        If there is no bin.
+    """
+    if bins < 1:
+        raise ValueError(f"'bins' must be an int in [1, inf). Got {bins} instead.")
+    above = np.arange(bins + 1)
+    edges: NDArray[np.float64] = (lower * (bins - above) + upper * above) / bins
+    return edges
+
+
+def inner_bounds(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bounds between bins, of shape (bins - 1,). A value of at least a bound lies above it.
+
+    They are smaller than the edges by 1e-12, so that a value on an edge belongs to the bin above it in spite of
+    rounding errors.
+    """
+    return edges[1:-1] - _ROUNDING
+
+
+def bin_index(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.integer[Any]]:
+    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge."""
+    return np.searchsorted(inner_bounds(edges), values, side="right")

@@ -7,8 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
+from prmcal.db.metrics import TIERS
 from prmcal.db.tables.base import Base, identified_by
-from prmcal.db.tiers import TIERS
 
 __all__ = ["Cell", "Comparison", "QuestionResult", "ReliabilityBin", "Result", "SignedErrorBin"]
 

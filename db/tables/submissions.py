@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
+from prmcal.db.metrics import TIERS
 from prmcal.db.tables.base import Base
-from prmcal.db.tiers import TIERS
 
 __all__ = ["CellSubmission", "SeedSpread", "Submission", "Verification"]
 

@@ -5,9 +5,8 @@ The command line, the dashboard and the site show these.
 
 from __future__ import annotations
 
-from prmcal.db.league.types import League, LeagueRow, levels_of
-from prmcal.db.overview.types import Quantity
-from prmcal.db.statistics.equal_cost import verdict
+from prmcal.db.overview.types import League, LeagueRow, Quantity, levels_of
+from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.formats import counted, interval, number
 from prmcal.db.text.overview import Column
 from prmcal.db.text.readable import Readable

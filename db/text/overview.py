@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
 from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
-from prmcal.db.statistics.equal_cost import verdict
+from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.formats import counted, duration, interval, number
 from prmcal.db.text.readable import Readable
 

@@ -1,7 +1,7 @@
 """How leaderboards are presented: titles, default columns, digits, marks and the words that explain them.
 
 The command line, the dashboard, the site and the report all read these, so that they say the same. The titles of
-metrics come with the run: see :mod:`prmcal.db.described`.
+metrics come with the run: see :mod:`prmcal.db.queries.cells`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, Leaderboard
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import SIGNIFICANCE
 
 __all__ = [
     "COORDINATE_TITLES",

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics
+from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
 from prmcal.db.text.formats import (
     amount,
     escape_latex,
@@ -113,7 +112,7 @@ def readable_leaderboard(
 
 
 def readable_costs(frame: pd.DataFrame) -> Readable:
-    """Return the costs of strategies per question and in total, from :func:`prmcal.db.queries.costs.costs`."""
+    """Return the costs of strategies per question and in total, from :func:`prmcal.db.queries.leaderboard.costs`."""
     names = _used_names(frame)
     costs = ("samples", *COSTS, "seconds")
     rows = [

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from prmcal.db.catalog import leaderboard, metrics, with_role
-from prmcal.db.cell_names import find_cell
-from prmcal.db.cells import cell_id
-from prmcal.db.queries.provenance import cell_row
+from prmcal.db.metrics import cell_id
+from prmcal.db.queries.cells import cell_row, find_cell
 from prmcal.db.reader import reading
 from prmcal.db.text.formats import escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS
@@ -70,7 +69,7 @@ def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -
     directory : Path
         The output folder of a run.
     name : str
-        A name of a cell with a calibrator that fine-tunes the PRM, as :func:`prmcal.db.cell_names.find_cell` takes it.
+        A cell with a calibrator that fine-tunes the PRM, as :func:`prmcal.db.queries.cells.find_cell` takes it.
     out : Path
         The folder of the checkpoint: new or empty.
     level : float

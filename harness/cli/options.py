@@ -16,7 +16,7 @@ from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.tiers import Tier
+    from prmcal.db.metrics import Tier
     from prmcal.harness.costs.estimate import Work
     from prmcal.harness.planning.grid_file.grid import GridSpec
     from prmcal.harness.terminal.tables import Column
@@ -81,7 +81,7 @@ def completing_grids(incomplete: str) -> list[str]:
 
 def completing_cells(context: typer.Context, incomplete: str) -> list[str]:
     """Return the identifiers of cells in the folder that the command reads."""
-    from prmcal.db.cell_names import numbered
+    from prmcal.db.queries.cells import numbered
     from prmcal.db.run_folder import published_path
 
     directory = context.params.get("directory") or DEFAULT_RUN
@@ -243,7 +243,7 @@ def tier_named(name: str) -> Tier:
     PrmcalError
         If there is none.
     """
-    from prmcal.db.tiers import TIERS
+    from prmcal.db.metrics import TIERS
 
     short = {tier.split()[0]: tier for tier in TIERS}
     for tier in TIERS:

@@ -308,7 +308,7 @@ def _answer(directory: Path) -> list[str]:
 
 def _cut_off(directory: Path) -> list[str]:
     """Return a warning for each LLM some of whose trajectories were cut off inside a thought."""
-    from prmcal.db.queries.trajectories.thoughts import cut_off_thoughts
+    from prmcal.db.queries.trajectories import cut_off_thoughts
 
     return [
         wrapped(

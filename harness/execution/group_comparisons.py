@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from prmcal.db.metrics import NOT_COMPARED, Metrics
-from prmcal.db.replicates import comparable, read_replicates
-from prmcal.db.statistics.paired_differences import Replicated, holm, replicated_differences
+from prmcal.db.statistics.paired import Replicated, comparable, holm, read_replicates, replicated_differences
 from prmcal.db.writer import Compared
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.storage.store import Store

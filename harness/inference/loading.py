@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.cell_names import cell_number, find_cell, numbered
-from prmcal.db.overview.order import ranking_order
+from prmcal.db.overview.query import ranking_order
+from prmcal.db.queries.cells import cell_number, find_cell, numbered
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DatabaseError, PrmcalError, RunError
 from prmcal.harness.inference import saved_folder

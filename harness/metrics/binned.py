@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.bins import bin_edges, bin_index
 from prmcal.db.statistics.bootstrap import Ratio, question_totals
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import bin_edges, bin_index, bounded_interval
 from prmcal.registry.contracts.rows import PrefixRows
 
 __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]

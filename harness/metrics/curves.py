@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
+from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import (
     IntervalRule,
     bounded_interval,
     known_interval,
     percentile_interval,
 )
-from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.league import area_of
 from prmcal.registry.strategies.budgets import adaptive_samples
 

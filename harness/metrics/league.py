@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
+from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
-from prmcal.db.statistics.spending import Curve
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 

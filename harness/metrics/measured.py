@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
 from prmcal.db.statistics.bootstrap import (
     Bootstrap,
     Ratio,
@@ -16,10 +15,12 @@ from prmcal.db.statistics.bootstrap import (
 )
 from prmcal.db.statistics.intervals import (
     Ends,
+    absolute_sum_interval,
     bounded_interval,
     centred_interval,
     percentile_interval,
     skewed_interval,
+    without_noise,
 )
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
@@ -192,7 +193,7 @@ class _CorrectedSum(Statistic):
     """A sum of absolute errors without their noise, an estimate of the sum over all questions.
 
     The noise of each error is measured by resampling questions, so it includes that of the follow-ups. See
-    :mod:`prmcal.db.statistics.absolute_sums` for the estimate, its bias and its interval.
+    :mod:`prmcal.db.statistics.intervals` for the estimate, its bias and its interval.
     """
 
     def __init__(self, plain: _AbsoluteSum, bootstrap: Bootstrap) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
-from prmcal.db.cells import cell_id
-from prmcal.db.metrics import Leaderboard, Metric
+from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.keys import ArtifactRef

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.queries.trajectories.graded_texts import graded_texts
+from prmcal.db.queries.trajectories import graded_texts
 from prmcal.db.text.readable import missing
 from prmcal.harness.publishing.measurements import Board, Measurement
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.overview.types import Quantity
-from prmcal.db.statistics.equal_cost import against_fixed
+from prmcal.db.statistics.budgets import against_fixed
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import InvalidArgumentsError, PrmcalError
 from prmcal.harness.jobs.context import plugin_guard

@@ -11,7 +11,7 @@ from typing import TextIO
 import numpy as np
 
 from prmcal.db.catalog import cells
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.recommending.drawing import Started, draw, more_draws
 from prmcal.harness.recommending.folds import FOLDS

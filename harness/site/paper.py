@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.reported import REPORTED_TABLES, reported
+from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import COORDINATE_TITLES
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from prmcal.db.catalog import submissions, verifications
-from prmcal.db.cell_names import cell_number
-from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.metrics import Leaderboard, Metrics, cell_number
 from prmcal.db.reader import Source
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import renewal, signature_text, verified_text

@@ -21,12 +21,11 @@ from prmcal.db.html.differences import differences_table
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.html.table import leaderboard_table, table_json
-from prmcal.db.league.query import league
-from prmcal.db.league.types import League
 from prmcal.db.metrics import Leaderboard
+from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
-from prmcal.db.overview.types import Overview
-from prmcal.db.queries.differences.two_runs import compare_runs
+from prmcal.db.overview.types import League, Overview
+from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import reading
 from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS

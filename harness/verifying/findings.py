@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
-from prmcal.db.tiers import Tier
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject

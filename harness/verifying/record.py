@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.tiers import TIERS, Tier
+from prmcal.db.metrics import TIERS, Tier
 from prmcal.errors import DataError
 from prmcal.harness.storage.json_data import check_text
 from prmcal.harness.storage.store import write_atomically

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import artifact_folder, database_path
 from prmcal.db.tables import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
 from prmcal.db.writer import Writer

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Cell, CellSubmission, Plugin, Run, SeedSpread, Submission, Verification

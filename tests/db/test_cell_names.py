@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from prmcal.db import catalog
-from prmcal.db.cell_names import find_cell, numbered
 from prmcal.db.metrics import Leaderboard
+from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.run_folder import published_path
 from prmcal.errors import UnknownCellError
 from tests.db import factory

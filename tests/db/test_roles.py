@@ -13,7 +13,7 @@ import pytest
 import prmcal.db
 import prmcal.harness
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Cell, JobInput, Plugin
 from prmcal.db.writer import Writer

@@ -18,7 +18,7 @@ from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import SIGNIFICANCE
 
 __all__ = ["show_calibrators"]
 

@@ -28,7 +28,7 @@ from prmcal.dashboard.views.parts.provenance import show_provenance
 from prmcal.dashboard.views.parts.status import show_status
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.provenance import CellDetail
+from prmcal.db.queries.cells import CellDetail
 
 __all__ = ["show_cell"]
 

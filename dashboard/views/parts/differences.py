@@ -15,9 +15,9 @@ from prmcal.dashboard.data import ask_both
 from prmcal.dashboard.formats import MISSING, escaped, estimate, estimates, integer, names
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries.differences.two_runs import RunComparison
+from prmcal.db.queries.two_runs import RunComparison
 from prmcal.db.run_folder import published_path
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 
 __all__ = ["show_differences"]

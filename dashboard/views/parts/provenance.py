@@ -8,7 +8,7 @@ import streamlit as st
 
 from prmcal.dashboard.formats import escaped, kept
 from prmcal.dashboard.views.parts.tables import show_jobs
-from prmcal.db.queries.provenance import CellDetail
+from prmcal.db.queries.cells import CellDetail
 from prmcal.db.text.formats import graded
 
 __all__ = ["show_provenance"]

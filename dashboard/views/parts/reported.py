@@ -14,7 +14,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, escaped, estimate, integer, number
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.reported import REPORTED_TABLES
+from prmcal.db.queries.leaderboard import REPORTED_TABLES
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.readable import Readable
 

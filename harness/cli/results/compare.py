@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.cell_names import cell_number, find_cell, numbered
-from prmcal.db.metrics import with_terminal
-from prmcal.db.queries.differences.two_cells import CellComparison, MetricComparison, compare_cells
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.metrics import cell_number, with_terminal
+from prmcal.db.queries.cells import find_cell, numbered
+from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import number
 from prmcal.db.text.readable import Readable, estimate, missing
 from prmcal.harness.cli.options import FORMATS, hidden_note, one_of, plain_row
@@ -44,7 +44,7 @@ def render_comparison(
     directory : Path
         The output folder of a run.
     first, second : str
-        Names of cells, as :func:`prmcal.db.cell_names.find_cell` takes them.
+        Names of cells, as :func:`prmcal.db.queries.cells.find_cell` takes them.
     metric : str or None
         Compare this metric only; None for all metrics.
     output_format : {"table", "json", "csv", "markdown"}

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
-from prmcal.db.cell_names import cell_number, find_cell, numbered
-from prmcal.db.metrics import Metrics
-from prmcal.db.queries.provenance import CellDetail
+from prmcal.db.metrics import Metrics, cell_number
+from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.reader import Source
 from prmcal.db.text.formats import amount, counted, graded, number
 from prmcal.db.text.provenance import renewal, verified_text
@@ -48,7 +47,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     directory : Path
         The output folder of a run.
     name : str
-        A name of a cell, as :func:`prmcal.db.cell_names.find_cell` takes it.
+        A name of a cell, as :func:`prmcal.db.queries.cells.find_cell` takes it.
     width : int, optional
         Default: the width of the terminal.
 

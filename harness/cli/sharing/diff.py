@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries.differences.two_runs import RunComparison, compare_runs
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.queries.two_runs import RunComparison, compare_runs
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import estimate, missing

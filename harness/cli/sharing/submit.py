@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from prmcal.db.cell_names import find_cell
+from prmcal.db.queries.cells import find_cell
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import RunError, StorageError
 from prmcal.harness.bundles import About, Bundled, write_bundle

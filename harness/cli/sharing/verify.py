@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
+from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import counted, duration
-from prmcal.db.tiers import TIERS, Tier
 from prmcal.errors import PrmcalError
 from prmcal.harness.storage.json_data import check_text
 from prmcal.harness.terminal.prose import wrapped

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.db.statistics.spending import Curve
+from prmcal.db.statistics.budgets import Curve
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.pools import bare_rewards, levels_of

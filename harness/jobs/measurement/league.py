@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
+from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.statistics.spending import Curve
 from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from prmcal.db.metrics import TIERS
 from prmcal.db.tables import Verification as VerificationRow
-from prmcal.db.tiers import TIERS
 from prmcal.harness.verifying.record import Verification, read_verification
 
 __all__ = ["Recorded", "TierReached", "read_recorded", "tier_of", "verification_row"]

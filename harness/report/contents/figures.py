@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import RANKING_METRIC
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import number
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.report.evidence.read import Evidence

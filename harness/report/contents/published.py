@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prmcal.db.queries.reported import reported
+from prmcal.db.queries.leaderboard import reported
 from prmcal.harness.report.evidence.values import Value
 from prmcal.harness.report.exhibits.types import Table
 
@@ -23,7 +23,7 @@ def beside_published(table: Table, *labels: str) -> Table:
     ----------
     table : Table
     *labels : str
-        Keys of :data:`prmcal.db.queries.reported.REPORTED_TABLES`.
+        Keys of :data:`prmcal.db.queries.leaderboard.REPORTED_TABLES`.
     """
     names = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
     rows = reported()

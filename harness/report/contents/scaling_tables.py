@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.db.queries.reported import reported
+from prmcal.db.queries.leaderboard import reported
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.report.contents.published import beside_published
 from prmcal.harness.report.contents.tables import legend

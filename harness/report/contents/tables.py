@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prmcal.db.queries.reported import reported
+from prmcal.db.queries.leaderboard import reported
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,

@@ -14,10 +14,10 @@ from prmcal.db import catalog
 from prmcal.db.metrics import Metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
+from prmcal.db.queries.cells import with_role
 from prmcal.db.reader import reading
-from prmcal.db.roles import with_role
 from prmcal.db.statistics.bootstrap import Ratio
-from prmcal.db.statistics.standings import standings
+from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence.scaling import ScalingEvidence, read_scaling
 from prmcal.harness.report.evidence.values import Group, RewardErrors, Value, value_of

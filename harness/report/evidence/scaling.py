@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db import catalog
-from prmcal.db.queries.trajectories.prefix_columns import MEDIAN
+from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import Source
 from prmcal.harness.report.evidence.values import Group, Value, value_of
 

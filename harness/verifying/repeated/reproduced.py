@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.statistics.paired_differences import holm
+from prmcal.db.statistics.paired import holm
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.context import plugin_guard

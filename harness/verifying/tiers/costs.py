@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import amount, counted, duration
-from prmcal.db.tiers import Tier
 from prmcal.harness.jobs.parameters import SuccessParameters
 from prmcal.harness.verifying.consistent.again import is_recomputed
 from prmcal.harness.verifying.repeated.fits import fits_of

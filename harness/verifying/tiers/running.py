@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from prmcal import __version__
-from prmcal.db.tiers import TIERS, Tier
+from prmcal.db.metrics import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.verifying.consistent.examining import check_artifacts, examining
 from prmcal.harness.verifying.consistent.keys import check_identities, check_keys

@@ -8,7 +8,7 @@ import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import as_shown, rows
 from tests.db import factory

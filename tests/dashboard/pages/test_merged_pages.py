@@ -12,8 +12,8 @@ import yaml
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
 from prmcal.db.connection import engine_for
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
 from tests.dashboard.conftest import SECONDS, rows

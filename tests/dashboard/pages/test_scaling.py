@@ -13,11 +13,10 @@ import pytest
 from prmcal.dashboard.charts.curves import FIXED, TARGETS, frontier_points
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.league.query import league
-from prmcal.db.queries.exact_curves import ExactCurves
+from prmcal.db.overview.league import league
+from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
-from prmcal.db.statistics.equal_cost import verdict
-from prmcal.db.statistics.frontier import more_accurate
+from prmcal.db.statistics.budgets import more_accurate, verdict
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")

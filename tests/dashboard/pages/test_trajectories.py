@@ -10,7 +10,7 @@ from prmcal.dashboard.charts.trajectory import step_table
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import number
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import SECONDS
 from tests.db import factory

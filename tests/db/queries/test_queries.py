@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.reader import fingerprint, frame, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Comparison, Result

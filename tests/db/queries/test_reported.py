@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.db.queries.reported import reported
+from prmcal.db.queries.leaderboard import reported
 
 QWEN, SHEPHERD, REASONEVAL = "Qwen2.5-Math-PRM-7B", "Math-Shepherd-Mistral-7B", "ReasonEval-7B"
 

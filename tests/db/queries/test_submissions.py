@@ -12,11 +12,11 @@ import pytest
 
 from prmcal.db import catalog
 from prmcal.db.html.table import leaderboard_table
+from prmcal.db.metrics import TIERS
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.overview import measured, ranking_table
 from prmcal.db.text.provenance import renewal, verified_text
-from prmcal.db.tiers import TIERS
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 

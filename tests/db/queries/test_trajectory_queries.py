@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from prmcal.db import catalog
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.reader import reading
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from prmcal.db.statistics.equal_cost import at_equal_cost, verdict
-from prmcal.db.statistics.frontier import frontier, more_accurate
+from prmcal.db.statistics.budgets import at_equal_cost, frontier, more_accurate, verdict
 
 QUESTIONS, MOST = 200, 16
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kstest, ttest_rel
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean
-from prmcal.db.statistics.paired_differences import (
+from prmcal.db.statistics.paired import (
     Replicated,
     holm,
     paired_difference,

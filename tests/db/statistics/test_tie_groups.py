@@ -9,7 +9,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prmcal.db.statistics.standings import standings, tie_letters
+from prmcal.db.statistics.paired import standings, tie_letters
 
 
 def differing(*pairs: str) -> set[frozenset[str]]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.run_folder import published_path
 from tests.conftest import PLUGINS, Prmcal

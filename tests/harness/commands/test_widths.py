@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from prmcal.db.cell_names import numbered
 from prmcal.db.overview.query import overview
+from prmcal.db.queries.cells import numbered
 from prmcal.errors import PrmcalError, RunError, UnknownCellError
 from prmcal.harness.cli.learning import render_plugins
 from prmcal.harness.cli.results.compare import render_comparison

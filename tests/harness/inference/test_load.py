@@ -10,7 +10,7 @@ import pytest
 
 import prmcal
 from prmcal import CalibratedPRM
-from prmcal.db.overview.order import ranking_order
+from prmcal.db.overview.query import ranking_order
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DataError, PrmcalError, RunError
 from prmcal.registry.plugins import prms

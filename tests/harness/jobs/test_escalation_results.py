@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
-from prmcal.db.queries.costs import costs
+from prmcal.db.queries.leaderboard import costs
 from prmcal.registry.contracts.pool import READS, Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.plugins import strategies

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 import yaml
 
 from prmcal.db.connection import engine_for
-from prmcal.db.league.query import league, league_points
-from prmcal.db.league.types import Entry, League, levels_of
+from prmcal.db.overview.league import league, league_points
+from prmcal.db.overview.types import Entry, League, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison

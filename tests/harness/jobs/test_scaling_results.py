@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
-from prmcal.db.queries.costs import costs
-from prmcal.db.queries.curves import curve_areas, curve_points, frontier, risk_points
-from prmcal.db.queries.exact_curves import exact_curves
+from prmcal.db.queries.curves import curve_areas, curve_points, exact_curves, frontier, risk_points
+from prmcal.db.queries.leaderboard import costs
 from prmcal.harness.metrics.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
 

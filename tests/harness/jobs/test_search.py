@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from prmcal.db.queries.costs import costs
 from prmcal.db.queries.curves import frontier, searches
+from prmcal.db.queries.leaderboard import costs
 from prmcal.harness.jobs.beam_search import Searched, beam_search
 from prmcal.registry.contracts.data import (
     Completion,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.db.described import metrics
+from prmcal.db.queries.cells import metrics
 from prmcal.db.run_folder import PLAN_FILE, RECORD_FILE, published_path
 from prmcal.errors import BundleError
 from prmcal.harness.merging.merge import merge

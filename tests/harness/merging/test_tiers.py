@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prmcal.db.catalog import cells, submissions
+from prmcal.db.metrics import Tier
 from prmcal.db.run_folder import published_path
-from prmcal.db.tiers import Tier
 from prmcal.harness.bundles import About, write_bundle
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.verifying.record import Check, Verification, write_verification

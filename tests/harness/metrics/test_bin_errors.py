@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-from prmcal.db.statistics.absolute_sums import absolute_sum_interval, without_noise
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.intervals import absolute_sum_interval, without_noise
 from prmcal.registry.contracts.rows import PrefixRows
 from tests.measured import statistic, value
 

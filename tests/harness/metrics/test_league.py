@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.statistics.spending import Curve
 from prmcal.harness.metrics.league import (
     AccuracyAt,
     Area,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate, intervals
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
-from prmcal.db.statistics.paired_differences import Replicated, holm, paired_difference, replicated_difference
+from prmcal.db.statistics.paired import Replicated, holm, paired_difference, replicated_difference
 from prmcal.registry.contracts.rows import PrefixRows
 from tests.measured import published_metrics, statistic
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from prmcal.db.statistics.bins import bin_edges, bin_index
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.intervals import bin_edges, bin_index
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
 from prmcal.registry.calibrators.histogram import HistogramBinning

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.spending import Curve
+from prmcal.db.statistics.budgets import Curve
 from prmcal.harness.metrics.curves import (
     TARGETS,
     adaptive_curve,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.queries.reported import reported
+from prmcal.db.queries.leaderboard import reported
 from prmcal.harness.costs.disk import space_needed
 from prmcal.harness.costs.gpu_hours import model_costs
 from prmcal.harness.planning.grid_file.grid import GridSpec

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import prmcal as face
-from prmcal.db.cell_names import find_cell
+from prmcal.db.queries.cells import find_cell
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli.recommend import recommendation_text
 from prmcal.harness.planning.again import existing_plan

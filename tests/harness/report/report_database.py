@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prmcal.db.cells import cell_id
+from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
 from prmcal.db.writer import Transaction, Writer

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from prmcal.db.catalog import measurements, signed_errors
-from prmcal.db.cells import cell_id
-from prmcal.db.queries.reported import reported
-from prmcal.db.queries.trajectories.reward_errors import reward_errors
+from prmcal.db.metrics import cell_id
+from prmcal.db.queries.leaderboard import reported
+from prmcal.db.queries.reward_errors import reward_errors
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_latex, escape_markdown
 from prmcal.errors import PrmcalError, RunError, StorageError

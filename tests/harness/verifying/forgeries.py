@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
+from prmcal.db.metrics import Tier
 from prmcal.db.run_folder import PLAN_FILE
-from prmcal.db.tiers import Tier
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.tiers import TIERS
+from prmcal.db.metrics import TIERS
 from prmcal.harness.verifying.record import Verification
 from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked

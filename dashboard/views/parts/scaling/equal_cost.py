@@ -18,8 +18,8 @@ from prmcal.dashboard.controls.sliders import DEFAULT_TARGET, choose_level, choo
 from prmcal.dashboard.data import ask, compute
 from prmcal.dashboard.formats import escaped, names, numbers, settings
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.queries.exact_curves import ExactCurves
-from prmcal.db.statistics.equal_cost import verdict
+from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.statistics.budgets import verdict
 
 __all__ = ["choose_selection", "show_equal_cost", "show_gain", "signals_of"]
 

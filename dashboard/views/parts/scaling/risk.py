@@ -17,7 +17,7 @@ from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.controls.sliders import choose_level
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.tables import show_areas
-from prmcal.db.queries.exact_curves import ExactCurves
+from prmcal.db.queries.curves import ExactCurves
 
 __all__ = ["show_risk"]
 

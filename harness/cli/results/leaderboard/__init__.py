@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.db import catalog
-from prmcal.db.league.frame import league_frame
-from prmcal.db.league.query import league
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.overview.frame import ranking_frame
-from prmcal.db.overview.query import overview
-from prmcal.db.queries.costs import costs
-from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.overview.league import league, league_frame
+from prmcal.db.overview.query import overview, ranking_frame
+from prmcal.db.queries.leaderboard import costs, leaderboard
 from prmcal.db.text.league import league_table
 from prmcal.db.text.overview import ranking_table
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, SECONDS_LEGEND, leaderboard_legend

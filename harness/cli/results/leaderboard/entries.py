@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from prmcal.db.league.types import League
+from prmcal.db.overview.types import League
 from prmcal.db.text.league import league_columns, league_legend, league_measured, league_sentence
 from prmcal.harness.cli.options import hidden_note
 from prmcal.harness.terminal.prose import wrapped

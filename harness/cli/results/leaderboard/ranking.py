@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from prmcal.db.overview.averages import PLACE
+from prmcal.db.overview.ranking import PLACE
 from prmcal.db.overview.types import Overview
 from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, tiles
 from prmcal.harness.cli.options import hidden_note

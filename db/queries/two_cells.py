@@ -1,8 +1,4 @@
-"""The paired comparison of any two cells, for ``prmcal compare`` and the dashboard.
-
-Cells that compete on a leaderboard have a stored comparison, whose p value is adjusted for all pairs of their group.
-Other cells of the same data set are compared here from their bootstrap replicates, and the p value is not adjusted.
-"""
+"""Two cells side by side: paired differences of their metrics, and the questions on which they differ most."""
 
 from __future__ import annotations
 
@@ -16,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.described import metrics
 from prmcal.db.metrics import Better, Metrics
-from prmcal.db.queries.differences.common_questions import (
-    common_prefixes,
-    question_differences,
-    question_values,
-)
-from prmcal.db.queries.provenance import CellDetail, cell
+from prmcal.db.queries.cells import CellDetail, cell, metrics
+from prmcal.db.queries.two_runs import common_prefixes, question_differences, question_values
 from prmcal.db.reader import Source, frame, reading
-from prmcal.db.replicates import comparable, read_replicates
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
-from prmcal.db.statistics.paired_differences import Replicated, replicated_difference
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import (
+    SIGNIFICANCE,
+    Replicated,
+    comparable,
+    read_replicates,
+    replicated_difference,
+)
 from prmcal.db.tables import Cell, Comparison
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
@@ -110,7 +105,7 @@ class CellComparison:
         Number of prefixes that both have; None for different LLMs.
     differing : DataFrame
         The questions on which they differ most, from
-        :func:`prmcal.db.queries.differences.common_questions.question_differences`.
+        :func:`prmcal.db.queries.two_runs.question_differences`.
     """
 
     a: dict[str, Any]

@@ -1,28 +1,27 @@
-"""The query of the league."""
+"""The league of a run, as data and as a table."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.league.types import Entry, League, LeagueRow
 from prmcal.db.metrics import LEAGUE_BUDGETS, accuracy_at_name
-from prmcal.db.overview.averages import PLACE, mean_of_ends, means_over_places
-from prmcal.db.overview.ranking import rank_by_means
+from prmcal.db.overview.ranking import PLACE, mean_of_ends, means_over_places, rank_by_means
+from prmcal.db.overview.types import UNKNOWN, Entry, League, LeagueRow
+from prmcal.db.queries.cells import with_role
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.roles import with_role
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.statistics.standings import SIGNIFICANCE
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, QuestionResult, Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["league", "league_points"]
+__all__ = ["league", "league_frame", "league_points"]
 
 _BY_QUESTION = ("area", "area_gain", *map(accuracy_at_name, LEAGUE_BUDGETS))
 _RANKING = "area"
@@ -223,3 +222,45 @@ def _counted(tests: pd.DataFrame, references: Sequence[int]) -> dict[int, tuple[
                 before[2] + int(row.loss),
             )
     return found
+
+
+def league_frame(found: League) -> pd.DataFrame:
+    """Return the league with one row per entry, the best first.
+
+    Returns
+    -------
+    DataFrame
+        Columns strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
+        area_gain, ``accuracy_at_<n>``, saving_95, order_error and citation: see
+        :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
+        ``<column>_high``. A reference has no rank.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([_row(each) for each in found.rows])
+
+
+def _row(row: LeagueRow) -> dict[str, Any]:
+    rank = row.rank
+    return {
+        "strategy": row.entry.strategy,
+        "calibrator": row.entry.calibrator or None,
+        "level": row.entry.level,
+        "rank": rank.rank if rank else None,
+        "rank_low": rank.rank_low if rank else None,
+        "rank_high": rank.rank_high if rank else None,
+        **(rank.mean_rank if rank else UNKNOWN).columns("mean_rank"),
+        "places": row.places,
+        "wins": row.wins,
+        "ties": row.ties,
+        "losses": row.losses,
+        **row.gain.columns("area_gain"),
+        **{
+            name: end
+            for budget, quantity in row.accuracies.items()
+            for name, end in quantity.columns(accuracy_at_name(budget)).items()
+        },
+        **row.saving.columns("saving_95"),
+        "order_error": row.order_error,
+        "citation": row.citation,
+    }

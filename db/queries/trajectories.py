@@ -1,32 +1,158 @@
-"""The questions of a cell, the trajectories of a question, and their prefixes.
-
-Every query first looks up the jobs of the cell and then selects rows by the keys of these jobs. The rows of a job are
-stored together, so DuckDB skips the rest of a table. Long lists are returned page by page.
-"""
+"""The questions, trajectories and prefixes of a cell, with their texts, rewards and success rates."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.cell_jobs import CellJobs, jobs_of
-from prmcal.db.queries.provenance import sampled
-from prmcal.db.queries.trajectories.prefix_columns import MEDIAN, PREFIX, counted, same_prefix, success_counts
+from prmcal.db.queries.cells import CellJobs, jobs_of, sampled
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import CalibratedReward, Cell, Question, Reward, SuccessCount, Trajectory
+from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, Search, SuccessCount, Trajectory
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "MEDIAN",
+    "PREFIX",
     "QUESTION_ORDERS",
+    "CutOff",
+    "counted",
+    "cut_off_thoughts",
+    "graded_texts",
     "prefixes",
     "question_page",
     "questions",
+    "same_prefix",
+    "success_counts",
     "trajectories",
     "worst_prefixes",
 ]
+
+PREFIX = ("question_id", "trajectory", "step")
+"""The columns that identify a prefix within a job."""
+
+MEDIAN = 0.5
+"""The quantile level beta of the point estimate."""
+
+
+def same_prefix(first: Any, second: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that rows of two tables or subqueries are about the same prefix."""
+    return sa.and_(*(_column(first, name) == _column(second, name) for name in PREFIX))
+
+
+def counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition that the metrics of a calibration cell count a prefix.
+
+    Parameters
+    ----------
+    terminal : column
+        The column that tells whether the prefix contains its final answer.
+    *cell : conditions
+        They select the cell in the table ``cells``.
+    """
+    chosen = Job.parameters["terminal"].as_string() == "true"
+    measured = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen)
+    return sa.or_(~terminal, sa.exists().where(*measured, *cell))
+
+
+def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, int, int, bool]]:
+    """Select the success counts of all prefixes of some jobs, added up over the rows of the table.
+
+    The columns are question_id, trajectory, step, successes, follow_ups and terminal. A prefix has one row in the table
+    for each shard that drew follow-ups of it.
+    """
+    prefix = (SuccessCount.question_id, SuccessCount.trajectory, SuccessCount.step)
+    return (
+        sa.select(
+            *prefix,
+            sa.cast(sa.func.sum(SuccessCount.successes), sa.Integer).label("successes"),
+            sa.cast(sa.func.sum(SuccessCount.follow_ups), sa.Integer).label("follow_ups"),
+            sa.func.bool_or(SuccessCount.terminal).label("terminal"),
+        )
+        .where(SuccessCount.job_key.in_(job_keys))
+        .group_by(*prefix)
+    )
+
+
+def _column(table: Any, name: str) -> Any:
+    return table.c[name] if isinstance(table, sa.FromClause) else getattr(table, name)
+
+
+def graded_texts(source: Source, job_keys: Sequence[str]) -> pd.DataFrame:
+    """Return the texts of some jobs with their questions and grades, without those that the database does not have.
+
+    Returns
+    -------
+    DataFrame
+        Columns question_id, question, reference, trajectory (0 for a search, which has one answer), text, answer,
+        verdict and correct, sorted by question and trajectory.
+    """
+    both = sa.union_all(
+        _texts(Trajectory, Trajectory.trajectory, job_keys), _texts(Search, sa.literal(0), job_keys)
+    ).subquery()
+    return frame(source, sa.select(both).order_by(both.c.question_id, both.c.trajectory, both.c.text))
+
+
+def _texts(
+    table: type[Trajectory | Search], trajectory: sa.ColumnElement[Any] | Any, job_keys: Sequence[str]
+) -> sa.Select[*tuple[Any, ...]]:
+    same = sa.and_(
+        Question.dataset == Job.dataset,
+        Question.split == Job.split,
+        Question.question_id == table.question_id,
+    )
+    return (
+        sa.select(
+            table.question_id,
+            Question.text.label("question"),
+            Question.answer.label("reference"),
+            trajectory.label("trajectory"),
+            table.text,
+            table.answer,
+            table.verdict,
+            table.correct,
+        )
+        .join(Job, Job.job_key == table.job_key)
+        .join(Question, same)
+        .where(
+            table.job_key.in_(job_keys),
+            table.text.is_not(None),
+            Question.text.is_not(None),
+            Question.answer.is_not(None),
+        )
+    )
+
+
+_REASON = "thought"
+"""The finish reason of such a trajectory."""
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """The trajectories of one LLM, on all data sets together, and how many of them were cut off inside a thought."""
+
+    llm: str
+    trajectories: int
+    cut_off: int
+
+
+def cut_off_thoughts(source: Source) -> list[CutOff]:
+    """Return the LLMs some of whose trajectories were cut off inside a thought, sorted by name."""
+    cut_off = sa.func.count().filter(Trajectory.finish_reason == _REASON)
+    query = (
+        sa.select(Job.llm, sa.func.count(), cut_off)
+        .join(Trajectory, Trajectory.job_key == Job.job_key)
+        .group_by(Job.llm)
+        .having(cut_off > 0)
+        .order_by(Job.llm)
+    )
+    with connection_of(source) as connection:
+        return [CutOff(str(llm), count, ended) for llm, count, ended in connection.execute(query)]
+
 
 QUESTION_ORDERS = ("question_id", "question_level", "pass_at_1", "reward_error", "calibrated_error")
 """Columns by which a list of questions can be ordered."""

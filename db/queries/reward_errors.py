@@ -1,4 +1,4 @@
-"""Errors of rewards: of uncalibrated ones by question, and histograms of calibrated ones."""
+"""How far rewards are from success rates, prefix by prefix."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.trajectories.prefix_columns import PREFIX, counted
+from prmcal.db.queries.trajectories import PREFIX, counted
 from prmcal.db.reader import Source, frame
-from prmcal.db.statistics.bins import bin_edges, inner_bounds
+from prmcal.db.statistics.intervals import bin_edges, inner_bounds
 from prmcal.db.tables import Cell, Job, JobInput, Reward, SignedErrorBin, SuccessCount
 
 if TYPE_CHECKING:

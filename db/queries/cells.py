@@ -1,0 +1,498 @@
+"""The cells of a run: their numbers and names, the jobs behind them, and the metrics and roles of plugins."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import sqlalchemy as sa
+
+from prmcal.db.metrics import Leaderboard, Metric, Metrics, cell_number
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.tables import (
+    Cell,
+    CellSubmission,
+    Comparison,
+    Dataset,
+    DescribedMetric,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+    Result,
+    Trajectory,
+)
+from prmcal.errors import UnknownCellError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "CellDetail",
+    "CellJobs",
+    "Role",
+    "base_names",
+    "calibration_cell",
+    "calibration_cells",
+    "cell",
+    "cell_numbers",
+    "cell_row",
+    "find_cell",
+    "jobs_of",
+    "metrics",
+    "names_among",
+    "numbered",
+    "other_names",
+    "sampled",
+    "unknown_cell",
+    "with_role",
+]
+
+_NAMED = 3
+"""How many cells a message names at most."""
+
+
+def cell_numbers() -> sa.Subquery:
+    """Return a subquery with the short number of each cell: columns cell_id and number.
+
+    Numbers count the cells of the calibration leaderboard from 1, and continue with those of the scaling leaderboard
+    and of the league.
+    They follow the rows of the leaderboards, so they depend on the grid only. A run has all its cells from the start.
+    """
+    order = [
+        sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
+        *(place for kind in ("dataset", "llm", "prm", "strategy") for place in _places(kind)),
+        Cell.target.nulls_first(),
+        Cell.level.nulls_first(),
+        *_places("calibrator"),
+        Cell.cell_id,
+    ]
+    return sa.select(Cell.cell_id, sa.func.row_number().over(order_by=order).label("number")).subquery()
+
+
+def _places(kind: str) -> list[sa.ColumnElement[Any]]:
+    """Return columns that order cells as the grid orders its plugins of a kind. Cells without a plugin come first."""
+    name = getattr(Cell, kind)
+    position = sa.select(Plugin.position).where(Plugin.kind == kind, Plugin.name == name).scalar_subquery()
+    return [name.is_not(None), position.asc().nulls_last(), name.nulls_first()]
+
+
+def numbered(source: Source) -> dict[str, int]:
+    """Return the short number of each cell by its identifier, in the order of the numbers."""
+    numbers = cell_numbers()
+    with connection_of(source) as connection:
+        rows = connection.execute(sa.select(numbers.c.cell_id, numbers.c.number).order_by(numbers.c.number))
+        return {row.cell_id: row.number for row in rows}
+
+
+def find_cell(source: Source, name: str) -> str:
+    """Return the identifier of the cell that a reader names.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    name : str
+        A short number (``12`` or ``#12``), an identifier, or a part of it that only one cell has. The parts between
+        slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
+        ``calibration/weak/qwen/isotonic/nano-math``.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell or several. The message has up to three cells that may be meant.
+    """
+    numbers = numbered(source)
+    text = name.strip()
+    if text in numbers:
+        return text
+    if re.fullmatch(r"#?\d+", text):
+        return _with_number(numbers, int(text.removeprefix("#")))
+    matching = _matching(numbers, text.lower())
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        more = "" if len(matching) <= _NAMED else ", or another of them"
+        raise UnknownCellError(
+            f"'{name}' is part of {len(matching)} cells. Did you mean "
+            f"{_listed(numbers, matching[:_NAMED])}{more}? `prmcal leaderboard DIR` has all cells."
+        )
+    raise unknown_cell(name, numbers)
+
+
+def unknown_cell(name: str, numbers: Mapping[str, int]) -> UnknownCellError:
+    """Return the error that no cell has this name, with the most similar identifiers."""
+    close = difflib.get_close_matches(name.lower(), numbers, n=_NAMED, cutoff=0.5)
+    hint = f"Did you mean {_listed(numbers, close)}?" if close else "`prmcal leaderboard DIR` has all cells."
+    return UnknownCellError(f"There is no cell '{name}'. {hint}")
+
+
+def _with_number(numbers: Mapping[str, int], number: int) -> str:
+    for cell_id, each in numbers.items():
+        if each == number:
+            return cell_id
+    known = f"The cells are #1 to #{len(numbers)}." if numbers else "The run has no cells yet."
+    raise UnknownCellError(f"There is no cell #{number}. {known}")
+
+
+def _matching(ids: Iterable[str], text: str) -> list[str]:
+    """Return the identifiers that a text is a part of: whole names if possible, else any characters."""
+    parts = [re.escape(part) for part in re.split(r"[/\s]+", text) if part]
+    whole = re.compile("(?:^|/)" + "/(?:.*/)?".join(parts) + "(?:/|$)")
+    anywhere = re.compile(".*".join(parts))
+    known = list(ids)
+    for pattern in (whole, anywhere):
+        found = [cell_id for cell_id in known if parts and pattern.search(cell_id.lower())]
+        if found:
+            return found
+    return []
+
+
+def _listed(numbers: Mapping[str, int], ids: list[str]) -> str:
+    return " or ".join(f"{cell_number(numbers[each])} '{each}'" for each in ids)
+
+
+def metrics(source: Source) -> Metrics:
+    """Return the metrics of both leaderboards, in the order of columns."""
+    row = DescribedMetric
+    query = sa.select(row.name, row.title, row.leaderboard, row.better, row.description).order_by(
+        row.position
+    )
+    with connection_of(source) as connection:
+        found: Any = connection.execute(query)
+        return Metrics(Metric(*each) for each in found)
+
+
+Role = Literal["baseline", "reference", "recomputed", "full budget"]
+"""Role of a plugin.
+
+baseline: a calibrator that leaves rewards unchanged.
+reference: a strategy that needs the truth, and so cannot be used in practice.
+recomputed: a strategy that :mod:`prmcal.db.queries.curves` computes for any target C.
+full budget: a strategy that answers with the trajectory of the highest score among a fixed number of samples.
+"""
+
+# Strategies that read success counts are also recognized by their jobs (prmcal.db.queries.curves.references). That
+# does not work for pass@N, which reads only trajectories, nor for imported data, where one job has both.
+_REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
+    "baseline": ("calibrator", ("uncalibrated",)),
+    "reference": ("strategy", ("oracle IAS", "pass@N")),
+    "recomputed": ("strategy", ("best-of-n + IAS",)),
+    "full budget": ("strategy", ("best-of-n",)),
+}
+
+
+def with_role(source: Source, role: Role) -> list[str]:
+    """Return the plugins of the grid that have a role: their names in the grid, in the order of the grid."""
+    kind, registered = _REGISTERED[role]
+    query = (
+        sa.select(Plugin.name)
+        .where(Plugin.kind == kind, Plugin.plugin.in_(registered))
+        .order_by(Plugin.position, Plugin.name)
+    )
+    return list(frame(source, query)["name"])
+
+
+@dataclass(frozen=True)
+class CellDetail:
+    """A cell with its results and its provenance.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the cell in the table ``cells``.
+    results : DataFrame
+        Its values over all questions and by difficulty.
+    comparisons : DataFrame
+        Its paired comparisons with other cells.
+    jobs : DataFrame
+        The job that measured it and all jobs that this job depends on, with the columns of the table ``jobs``. The
+        column ``depth`` is the distance from the cell.
+    plugins, datasets : DataFrame
+        Its plugins and data sets, with versions and hashes.
+    samples : DataFrame
+        A few of the trajectories that it was measured on.
+    """
+
+    cell: dict[str, Any]
+    results: pd.DataFrame
+    comparisons: pd.DataFrame
+    jobs: pd.DataFrame
+    plugins: pd.DataFrame
+    datasets: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
+    """Return a cell with its provenance and its first `samples` trajectories.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
+    with connection_of(source) as connection:
+        row = cell_row(connection, cell_id)
+        jobs = _upstream_jobs(connection, row)
+        names = [
+            (kind, row[kind])
+            for kind in ("llm", "prm", "calibrator", "dataset", "strategy")
+            if row[kind] is not None
+        ]
+        used = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
+        datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
+            list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
+        )
+        either = sa.or_(Comparison.cell_a == cell_id, Comparison.cell_b == cell_id)
+        return CellDetail(
+            cell=row,
+            results=frame(
+                connection,
+                sa.select(Result)
+                .where(Result.cell_id == cell_id)
+                .order_by(Result.metric, Result.question_level.nulls_first()),
+            ).drop(columns="cell_id"),
+            comparisons=frame(
+                connection,
+                sa.select(Comparison)
+                .where(either)
+                .order_by(Comparison.metric, Comparison.cell_a, Comparison.cell_b),
+            ),
+            jobs=jobs,
+            plugins=frame(connection, sa.select(Plugin).where(used).order_by(Plugin.kind, Plugin.name)),
+            datasets=frame(
+                connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)
+            ),
+            samples=frame(connection, sampled(list(_measured(jobs, row)["job_key"])).limit(samples)),
+        )
+
+
+def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
+    """Return the row of a cell in the table ``cells``.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
+    row = (
+        connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
+    )
+    if row is None:
+        raise unknown_cell(cell_id, numbered(connection))
+    return dict(row)
+
+
+def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFrame:
+    start = sa.select(Job.job_key, sa.literal(0).label("depth")).where(Job.job_key == row["job_key"])
+    upstream = start.cte("upstream", recursive=True)
+    edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(
+        upstream, JobInput.job_key == upstream.c.job_key
+    )
+    upstream = upstream.union(edges)
+    depth = sa.func.min(upstream.c.depth).label("depth")
+    nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
+    return frame(
+        connection,
+        sa.select(nearest.c.depth, Job.__table__)
+        .join(nearest, nearest.c.job_key == Job.job_key)
+        .order_by(nearest.c.depth, Job.kind, Job.job_key),
+    )
+
+
+def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
+    """Keep the jobs of a cell's own LLM on its test questions. The jobs of its calibrator have other questions."""
+    same = (jobs["dataset"] == row["dataset"]) & (jobs["llm"] == row["llm"])
+    split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
+    if len(split) and split.iloc[0] is not None:
+        same &= jobs["split"] == split.iloc[0]
+    return jobs[same]
+
+
+def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
+    """Select the trajectories of some jobs with their questions, ordered by question and index."""
+    return (
+        sa.select(
+            Trajectory.question_id,
+            Question.text.label("question"),
+            Question.answer.label("reference"),
+            Question.level.label("question_level"),
+            Trajectory.trajectory,
+            Trajectory.text,
+            Trajectory.steps,
+            Trajectory.tokens,
+            Trajectory.finish_reason,
+            Trajectory.answer,
+            Trajectory.verdict,
+            Trajectory.correct,
+        )
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .outerjoin(
+            Question,
+            sa.and_(
+                Question.dataset == Job.dataset,
+                Question.split == Job.split,
+                Question.question_id == Trajectory.question_id,
+            ),
+        )
+        .where(Trajectory.job_key.in_(job_keys))
+        .order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
+    )
+
+
+def base_names(source: Source) -> dict[tuple[str, str], str]:
+    """Return the names in the grids of all variants, by their kinds and their names on the leaderboard."""
+    query = sa.select(Plugin.kind, Plugin.name, Plugin.base_name).where(Plugin.base_name.is_not(None))
+    found = frame(source, query)
+    keys = zip(found["kind"], found["name"], strict=True)
+    return dict(zip(keys, found["base_name"], strict=True))
+
+
+def other_names(source: Source) -> dict[str, tuple[str, ...]]:
+    """Return for each LLM the other names that it has in its submissions, sorted.
+
+    A submission can have two names of one LLM: ``weak`` on the calibration leaderboard and ``weak (samples 64)`` on the
+    scaling leaderboard, if only the size of the pool differs from other submissions.
+    """
+    base = sa.func.coalesce(Plugin.base_name, Plugin.name).label("base")
+    query = (
+        sa.select(Cell.llm, base, CellSubmission.submission_id)
+        .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
+        .join(Plugin, sa.and_(Plugin.kind == "llm", Plugin.name == Cell.llm))
+        .distinct()
+    )
+    found: dict[str, set[str]] = {}
+    for _, names in frame(source, query).groupby(["base", "submission_id"])["llm"]:
+        for name in names:
+            found.setdefault(name, set()).update(set(names) - {name})
+    return {name: tuple(sorted(others)) for name, others in found.items() if others}
+
+
+def names_among(
+    there: Collection[str], wanted: Iterable[str], others: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the wanted names of LLMs that are there. For one that is not, return the others that it has.
+
+    Parameters
+    ----------
+    there : collection of str
+        The names on a leaderboard.
+    wanted : iterable of str
+    others : mapping of str to sequence of str
+        See :func:`other_names`.
+    """
+    return [each for name in wanted for each in ([name] if name in there else others.get(name, ()))]
+
+
+@dataclass(frozen=True)
+class CellJobs:
+    """The keys of the jobs behind a calibration cell.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the calibration cell in the table ``cells``.
+    dataset, split : str
+        Where the questions come from.
+    rollout, success, score, calibrated : str
+        Keys of the jobs that computed trajectories, success counts, rewards and calibrated rewards. A key is empty if
+        the database has no such job.
+    """
+
+    cell: dict[str, Any]
+    dataset: str
+    split: str
+    rollout: str
+    success: str
+    score: str
+    calibrated: str
+
+
+def calibration_cells(source: Source) -> pd.DataFrame:
+    """Return all calibration cells in the order of the grid.
+
+    Returns
+    -------
+    DataFrame
+        Columns cell_id, number (the short number), llm, prm, calibrator, dataset, status and reason.
+    """
+    numbers = cell_numbers()
+    kinds = ("llm", "prm", "calibrator", "dataset")
+    columns = [getattr(Cell, name) for name in (*kinds, "status", "reason")]
+    query = sa.select(Cell.cell_id, numbers.c.number, *columns).join(
+        numbers, numbers.c.cell_id == Cell.cell_id
+    )
+    return frame(source, query.where(Cell.leaderboard == "calibration").order_by(numbers.c.number))
+
+
+def calibration_cell(source: Source, cell_id: str) -> str:
+    """Return the calibration cell with the rewards that a cell of either leaderboard depends on.
+
+    A calibration cell is returned itself. For a scaling cell, see :func:`jobs_of`.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell.
+    """
+    with connection_of(source) as connection:
+        found: str = jobs_of(connection, cell_id).cell["cell_id"]
+    return found
+
+
+def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
+    """Return the jobs behind a cell of either leaderboard.
+
+    A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
+    has no PRM or no calibrator, the first of the grid is used instead. On a merged leaderboard the LLM can have another
+    name there: see :func:`prmcal.db.queries.cells.other_names`.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
+    row = _calibration_cell(connection, cell_row(connection, cell_id))
+    measured = _inputs(connection, [row["job_key"]])
+    calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
+    below = _inputs(connection, [key for key in (calibrated, success) if key])
+    split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
+    return CellJobs(
+        cell=row,
+        dataset=row["dataset"],
+        split=split or "",
+        rollout=below.get("rollout", ""),
+        success=success,
+        score=below.get("score", ""),
+        calibrated=calibrated,
+    )
+
+
+def _inputs(connection: sa.Connection, keys: list[str]) -> dict[str, str]:
+    query = (
+        sa.select(Job.kind, Job.job_key)
+        .join(JobInput, JobInput.input_key == Job.job_key)
+        .where(JobInput.job_key.in_(keys))
+    )
+    return {row.kind: row.job_key for row in connection.execute(query)}
+
+
+def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
+    if row["leaderboard"] == "calibration":
+        return row
+    named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    numbers = cell_numbers()
+    llms = [row["llm"], *other_names(connection).get(row["llm"], ())]
+    query = (
+        sa.select(Cell.__table__)
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .where(Cell.leaderboard == "calibration", Cell.llm.in_(llms), Cell.dataset == row["dataset"])
+        .where(*named)
+        .order_by(Cell.llm != row["llm"], numbers.c.number)
+        .limit(1)
+    )
+    found = connection.execute(query).mappings().one_or_none()
+    return row if found is None else dict(found)

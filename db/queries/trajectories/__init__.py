@@ -1,1 +1,0 @@
-"""Queries of trajectories and their prefixes: texts, rewards and success counts."""

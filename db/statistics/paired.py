@@ -1,0 +1,452 @@
+"""Paired comparisons over questions: differences of replicates, standings and letters."""
+
+from __future__ import annotations
+
+import string
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
+
+from prmcal.db.metrics import Better
+from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
+from prmcal.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = [
+    "SIGNIFICANCE",
+    "PairedDifference",
+    "PairedDifferences",
+    "Replicated",
+    "comparable",
+    "holm",
+    "last_places",
+    "merit",
+    "paired_difference",
+    "read_replicates",
+    "replicated_difference",
+    "replicated_differences",
+    "standings",
+    "tie_letters",
+]
+
+_CONFIDENCE = 0.95
+# Smaller differences come from the order of summation.
+_ROUNDING = 1e-12
+_SMALLEST_EXPONENT = -1000
+_BLOCK = 2**17
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two cells, first minus second.
+
+    Attributes
+    ----------
+    difference, low, high : float
+        The difference and its 95% interval. The interval is NaN for a single question, and if a resample has no value.
+    p_value : float
+        Two-sided p value in (0, 1]; NaN if the interval is NaN. It is at least 2^(1 - questions), the smallest p value
+        of the sign test, since a few questions with the same sign are weak evidence.
+    questions : int
+        Number of questions that both cells were measured on.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    questions: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifferences:
+    """The differences of many pairs of cells on the same questions. See :class:`PairedDifference`.
+
+    Attributes
+    ----------
+    difference, low, high, p_value : ndarray of shape (pairs,), float64
+    questions : int
+    """
+
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    questions: int
+
+
+@dataclass(frozen=True, eq=False)
+class Replicated:
+    """A value with its bootstrap replicates.
+
+    Attributes
+    ----------
+    value : float
+    replicates : ndarray of shape (replicates,), float64
+        Values of the resamples; empty for a single question. Values that are compared must have the same resamples.
+    questions : int
+        Number of questions.
+    resampled : str
+        Identifies the questions that were resampled: equal strings mean equal questions.
+    """
+
+    value: float
+    replicates: NDArray[np.float64]
+    questions: int
+    resampled: str = ""
+
+    def distance_from_zero(self) -> Replicated:
+        """Return the absolute value with its replicates. Metrics whose best value is 0 are compared by it."""
+        return replace(self, value=abs(self.value), replicates=np.abs(self.replicates))
+
+
+def paired_difference(first: Statistic, second: Statistic, bootstrap: Bootstrap) -> PairedDifference:
+    """Return the difference of two statistics, with the same resampled questions for both.
+
+    Raises
+    ------
+    ValueError
+        If the two do not have the same questions.
+    """
+    if not np.array_equal(first.question_ids, second.question_ids):
+        raise ValueError(
+            "A paired comparison needs the same questions on both sides. "
+            f"Got {len(first.question_ids)} and {len(second.question_ids)} questions, which are not all the same. "
+            "Keep the questions that both sides have."
+        )
+    questions = len(first.question_ids)
+    weights = bootstrap.weights(questions) if questions > 1 else np.empty((0, questions))
+    return replicated_difference(
+        Replicated(first.value(), first.values(weights), questions),
+        Replicated(second.value(), second.values(weights), questions),
+    )
+
+
+def replicated_difference(first: Replicated, second: Replicated) -> PairedDifference:
+    """Return the difference of two values whose replicates come from the same resamples.
+
+    The interval and the p value belong to one test: p < 0.05 if and only if the interval excludes 0, except that p
+    has a lower limit for few questions.
+
+    Raises
+    ------
+    ValueError
+        If the replicates come from different resamples.
+    """
+    found = replicated_differences([first, second], np.array([0]), np.array([1]))
+    return PairedDifference(
+        float(found.difference[0]),
+        float(found.low[0]),
+        float(found.high[0]),
+        float(found.p_value[0]),
+        found.questions,
+    )
+
+
+def replicated_differences(
+    cells: Sequence[Replicated], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> PairedDifferences:
+    """Return the differences of many pairs of values. See :func:`replicated_difference`.
+
+    Parameters
+    ----------
+    cells : sequence of Replicated
+    first, second : ndarray of shape (pairs,)
+        The places of the cells of each pair.
+
+    Raises
+    ------
+    ValueError
+        If the replicates come from different resamples.
+    """
+    if len({(each.replicates.shape, each.resampled) for each in cells}) > 1:
+        raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
+    questions = cells[0].questions
+    values = np.array([each.value for each in cells], dtype=np.float64)
+    difference = values[first] - values[second]
+    error = _errors(np.stack([each.replicates for each in cells]), first, second, questions)
+    half = stdtrit(questions - 1, (1 + _CONFIDENCE) / 2) * error
+    p_value = _p_values(difference, error, questions)
+    return PairedDifferences(difference, difference - half, difference + half, p_value, questions)
+
+
+def _errors(
+    drawn: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp], questions: int
+) -> NDArray[np.float64]:
+    """Return the standard errors of differences, from replicates of shape (cells, replicates)."""
+    error: NDArray[np.float64] = np.full(len(first), np.nan)
+    if not drawn.shape[1] or questions < 2:
+        return error
+    # A block of the differences fits the processor's cache. All of them at once may not fit into memory.
+    for block in np.array_split(np.arange(len(first)), -(-len(first) * drawn.shape[1] // _BLOCK)):
+        apart = drawn[first[block]] - drawn[second[block]]
+        possible = np.isfinite(apart).all(axis=1)
+        error[block[possible]] = np.std(apart[possible], axis=1)
+    # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
+    error *= np.sqrt(questions / (questions - 1))
+    return error
+
+
+def _p_values(
+    difference: NDArray[np.float64], error: NDArray[np.float64], questions: int
+) -> NDArray[np.float64]:
+    smallest = 2.0 ** max(1 - questions, _SMALLEST_EXPONENT)
+    certain = error < _ROUNDING
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tested = 2 * stdtr(questions - 1, -np.abs(difference) / error)
+    found = np.where(certain, smallest, np.maximum(smallest, tested))
+    found[np.abs(difference) < _ROUNDING] = 1.0
+    found[np.isnan(error)] = np.nan
+    return found
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Adjust p values for multiple comparisons by Holm's step-down method.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (comparisons,)
+        Values in [0, 1]. NaN, for a comparison that was not possible, stays NaN and is not counted.
+
+    Returns
+    -------
+    ndarray of shape (comparisons,), float64
+        Adjusted p values. Rejecting those below alpha has a family-wise error rate of at most alpha.
+
+    Raises
+    ------
+    ValueError
+        If a value lies outside [0, 1].
+    """
+    raw = np.asarray(p_values, dtype=np.float64)
+    if np.any((raw < 0) | (raw > 1)):
+        raise ValueError("p values must be in [0, 1].")
+    adjusted = np.full(raw.shape, np.nan)
+    made = np.flatnonzero(~np.isnan(raw))
+    ascending = made[np.argsort(raw[made], kind="stable")]
+    factors = np.arange(len(ascending), 0, -1)
+    adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(raw[ascending] * factors))
+    return adjusted
+
+
+SIGNIFICANCE = 0.05
+"""A difference is significant if its p value, after Holm's correction, is below this level."""
+
+_GROUP = ["dataset", "llm", "prm"]
+
+
+def standings(
+    found: pd.DataFrame, compared: pd.DataFrame, better: Mapping[str, str | None]
+) -> dict[str, list[str | None]]:
+    """Rank every value among those that it competes with.
+
+    Parameters
+    ----------
+    found : DataFrame
+        One row per value, with the columns dataset, llm, prm, cell_id, metric and value.
+    compared : DataFrame
+        Columns metric, cell_a, cell_b and p_adjusted. A missing p value means that the comparison was not possible.
+    better : mapping of str to {"lower", "higher", "near zero", None}
+        Which value of a metric wins. With None, its values have no standing.
+
+    Returns
+    -------
+    dict
+        "standing" and "letters", each with an entry per row, as described in
+        :func:`prmcal.db.queries.leaderboard.measurements`.
+    """
+    real = _real_differences(compared)
+    standing: list[str | None] = [None] * len(found)
+    letters: list[str | None] = [None] * len(found)
+    for metric, rows in _groups(found, better):
+        row_of = {cell: row for row, cell in rows}
+        differs = {cell: real[metric, cell] for cell in row_of}
+        best, *others = row_of
+        for cell in others:
+            if cell in differs[best]:
+                standing[row_of[cell]] = "worse" if differs[best][cell] else "tied"
+                standing[row_of[best]] = "best"
+        competing = [cell for cell in row_of if not differs[cell].keys().isdisjoint(row_of)]
+        distinct = {frozenset((a, b)) for a, b in combinations(competing, 2) if differs[a].get(b)}
+        for cell, each in tie_letters(competing, distinct).items():
+            letters[row_of[cell]] = each
+    return {"standing": standing, "letters": letters}
+
+
+def _real_differences(compared: pd.DataFrame) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return the cells that each cell was compared with in a metric, and whether the difference is significant."""
+    real: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    columns = (compared[name].tolist() for name in ("metric", "cell_a", "cell_b", "p_adjusted"))
+    for metric, a, b, p_value in zip(*columns, strict=True):
+        if p_value is not None and p_value == p_value:  # NaN: too few questions to compare
+            real[metric, a][b] = real[metric, b][a] = p_value < SIGNIFICANCE
+    return real
+
+
+def _groups(
+    found: pd.DataFrame, better: Mapping[str, str | None]
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Yield each metric with the rows and cells that compete in a group, the best first. Ties are ordered by cell."""
+    import numpy as np
+
+    for metric, wins in better.items():
+        rows = np.flatnonzero((found["metric"] == metric) & found["value"].notna())
+        if wins is None or not len(rows):
+            continue
+        own = found.iloc[rows]
+        group = own.groupby(_GROUP, dropna=False).ngroup().to_numpy()
+        cells = own["cell_id"].to_numpy(dtype=object)
+        order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
+        starts = np.flatnonzero(np.diff(group[order])) + 1
+        for members in np.split(order, starts):
+            yield metric, list(zip(rows[members].tolist(), cells[members].tolist(), strict=True))
+
+
+def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str, str]:
+    """Give letters to cells, such that two cells share a letter unless they differ significantly.
+
+    A letter stands for a maximal set of cells without a significant difference, and "a" for a set with the best cell
+    (Piepho, 2004, "An algorithm for a letter-based representation of all-pairwise comparisons"). Ties are not
+    transitive: the best cell may tie with two cells that differ, and then has two letters.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The cells, the best first.
+    distinct : set of frozenset of two str
+        Pairs that differ significantly.
+
+    Returns
+    -------
+    dict
+        The letters of each cell, in alphabetical order. Empty if the alphabet is too short.
+    """
+    place = {cell: index for index, cell in enumerate(cells)}
+    # A set of cells is an integer with a bit for each cell.
+    everyone = (1 << len(cells)) - 1
+    ties = [everyone & ~(1 << index) for index in range(len(cells))]
+    for pair in distinct:
+        first, second = (place[cell] for cell in pair)
+        ties[first] &= ~(1 << second)
+        ties[second] &= ~(1 << first)
+    sets = list(islice(_maximal_sets(ties, everyone), len(string.ascii_letters) + 1)) if cells else []
+    if len(sets) > len(string.ascii_letters):
+        return {}
+    members = sorted([index for index in range(len(cells)) if each >> index & 1] for each in sets)
+    letters: dict[str, str] = dict.fromkeys(cells, "")
+    for letter, places in zip(string.ascii_letters, members, strict=False):
+        for index in places:
+            letters[cells[index]] += letter
+    return letters
+
+
+def _maximal_sets(ties: Sequence[int], everyone: int) -> Iterator[int]:
+    """Yield all maximal sets of cells that tie with each other (Bron and Kerbosch, 1973, with pivots).
+
+    `ties` has a set for each cell: those that it ties with, without itself.
+    """
+    waiting = [
+        (0, everyone, 0)
+    ]  # the cells of a set, those that may join it, and those whose sets were found before
+    while waiting:
+        chosen, left, before = waiting.pop()
+        if not left and not before:
+            yield chosen
+        if not left:
+            continue
+        pivot = max(_bits(left | before), key=lambda cell: (left & ties[cell]).bit_count())
+        for cell in _bits(left & ~ties[pivot]):
+            waiting.append((chosen | 1 << cell, left & ties[cell], before & ties[cell]))
+            left &= ~(1 << cell)
+            before |= 1 << cell
+
+
+def _bits(cells: int) -> list[int]:
+    return [index for index in range(cells.bit_length()) if cells >> index & 1]
+
+
+def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
+    """Return the worst cell of each group, if it is significantly worse than the best.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
+    metric : str
+        A metric of the leaderboard.
+    wins : {"lower", "higher", "near zero"} or None
+        Which value of the metric wins. With None, the result is empty.
+    """
+    if wins is None:
+        return set()
+    worse = table[table[f"{metric}_standing"] == "worse"]
+    places = worse[["cell_id", *_GROUP]].assign(merit=merit(worse[metric].astype(float), wins))
+    places = places.sort_values(["merit", "cell_id"], ascending=[True, False])
+    return set(places.drop_duplicates(_GROUP)["cell_id"])
+
+
+def merit(value: pd.Series, wins: str) -> pd.Series:
+    """Return values by which larger is better."""
+    return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
+
+
+_TEXTS = ("metric", "resampled")
+
+
+def read_replicates(folder: Path) -> dict[str, Replicated]:
+    """Return the values of a measuring job over all questions, with their bootstrap replicates, by metric.
+
+    Parameters
+    ----------
+    folder : Path
+        The artifact, :func:`prmcal.db.run_folder.artifact_folder`.
+
+    Raises
+    ------
+    ArtifactError
+        If the artifact is absent or cannot be read.
+    """
+    results = _read(folder / "results.parquet", ("metric", "question_level", "value", "questions"))
+    results = results.filter(results["question_level"].is_null())
+    drawn = _read(folder / "replicates.parquet", (*_TEXTS, "value"))
+    # The texts are read as numbers, because there are thousands of rows for each of a few texts.
+    metrics, resampled = (drawn[name].combine_chunks() for name in _TEXTS)
+    numbers, values = metrics.indices.to_numpy(), drawn["value"].to_numpy()
+    drawn_of = {
+        name: (values[rows], resampled[int(rows[0])].as_py())
+        for number, name in enumerate(metrics.dictionary.to_pylist())
+        if len(rows := np.flatnonzero(numbers == number))
+    }
+    return {
+        row["metric"]: Replicated(row["value"], replicates, row["questions"], questions)
+        for row in results.select(["metric", "value", "questions"]).to_pylist()
+        if row["metric"] in drawn_of
+        for replicates, questions in [drawn_of[row["metric"]]]
+    }
+
+
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.read_table(path, columns=list(columns), read_dictionary=_TEXTS, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise ArtifactError(
+            f"The artifact {path} cannot be read: {error}. Run the grid again to rebuild it."
+        ) from error
+
+
+def comparable(measured: Replicated, better: Better | None) -> Replicated:
+    """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""
+    return measured.distance_from_zero() if better == "near zero" else measured
