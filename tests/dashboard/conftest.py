@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,17 @@ from tests.db import factory, merged_factory
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
-SECONDS = 240
+SECONDS = 40
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+"""The page after the server has sent all of it."""
+DRAWN = """() => {
+    const seen = each => each.offsetParent !== null;
+    const charts = [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].filter(seen);
+    return charts.every(each => each.querySelector('svg, canvas'))
+        && ![...document.querySelectorAll('[data-testid=stMain] [data-testid=stSkeleton]')].some(seen)
+        && !document.getAnimations().some(each => each instanceof CSSTransition && each.playState === 'running');
+}"""
+"""A function of the page: its charts are there, and nothing is about to appear or changes its colour."""
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)> \N{RIGHT-TO-LEFT OVERRIDE}\N{ARABIC LETTER MEEM} "
     + "long" * 40
@@ -196,6 +206,22 @@ def board_rows(page: Page) -> list[list[str]]:
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
+
+
+def drawn(page: Page) -> None:
+    """Wait until the server has sent all of the page, and the browser has drawn it."""
+    page.locator(IDLE).wait_for()
+    page.wait_for_function(DRAWN)
+
+
+def expect_cells(page: Page, cells: Sequence[str], board: str = ".leaderboard") -> None:
+    """Wait until the rows of a board are those of some cells, in this order."""
+    from playwright.sync_api import expect
+
+    rows = page.locator(f"{board} tbody tr")
+    expect(rows).to_have_count(len(cells))
+    for place, cell in enumerate(cells):
+        expect(rows.nth(place)).to_have_attribute("data-cell", cell)
 
 
 def as_shown(value: float, low: float, high: float) -> str:

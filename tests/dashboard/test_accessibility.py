@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prmcal.dashboard.serving.screenshots import MERGED_VIEWS, VIEWS
-from tests.dashboard.conftest import SECONDS
+from tests.dashboard.conftest import SECONDS, drawn
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 pytest.importorskip("axe_playwright_python.base", reason="'axe-playwright-python' is not installed")
@@ -68,7 +68,6 @@ def check(page: Page, address: str) -> None:
         page.emulate_media(color_scheme=scheme)
         if scheme == "dark":
             page.wait_for_function(f"before => {_BACKGROUND} !== before", arg=before, timeout=1000 * SECONDS)
-        page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-        page.wait_for_timeout(700)  # until the charts are drawn
+        drawn(page)
         found[scheme] = violations(page, RULES[scheme])
     assert found == {"light": [], "dark": []}

@@ -16,42 +16,33 @@ from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
 from prmcal.harness.merging.merge import merge
-from tests.dashboard.conftest import SECONDS, board_rows, server
+from tests.dashboard.conftest import SECONDS, drawn, server
 from tests.harness.merging import small_runs
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
-
 
 def shown(page: Page) -> tuple[str, str]:
-    """The title of the tab, and the text of the page without charts but with its choices, once it is drawn."""
-    page.wait_for_timeout(150)
-    page.locator(IDLE).wait_for()
-    title = page.get_by_role("heading", level=1).inner_text()
-    page.wait_for_function(
-        "() => ![...document.querySelectorAll('[data-testid=stMain] "
-        "[data-testid=stSkeleton]')].some(each => each.offsetParent)"
-    )
-    texts = page.evaluate(
+    """The title of the tab, and the text of the page without charts but with its choices."""
+    drawn(page)
+    text: str = page.evaluate(
         """() => ['stSidebarUserContent', 'stMain'].map(name => {
             const part = document.querySelector(`[data-testid=${name}]`);
             const values = [...part.querySelectorAll('input')].map(each => each.value);
             const charts = [...part.querySelectorAll('[data-testid=stVegaLiteChart]')].map(each => each.innerText);
             return charts.reduce((text, chart) => text.replace(chart, ''), part.innerText) + values.join(' ');
-        })"""
+        }).join(' ')"""
     )
-    if title == "Leaderboard":
-        texts += map(" ".join, board_rows(page))
-    return page.title(), re.sub(r"\s+", " ", " ".join(texts))
+    return page.title(), re.sub(r"\s+", " ", text)
 
 
-def assert_shows(page: Page, was: tuple[str, str]) -> None:
+def assert_equal_pages(page: Page, other: Page) -> None:
+    """Wait until two pages show the same."""
     end = time.monotonic() + SECONDS
-    while (now := shown(page)) != was and time.monotonic() < end:
+    while (found := [shown(each) for each in (page, other)])[0] != found[1] and time.monotonic() < end:
         page.wait_for_timeout(300)
-    assert now == was, page.url
+    assert found[0] == found[1], page.url
 
 
 def go(page: Page, title: str) -> None:
@@ -68,46 +59,52 @@ def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
 def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     page: Page, address: str, browser: Browser
 ) -> None:
-    page.goto(f"{address}/leaderboard")
-    seen = [(page.url, shown(page))]
+    seen: list[tuple[str, str, str]] = []
 
-    def see(address_ends: str) -> None:
+    def see(address_ends: str, title: str, text: str = "") -> None:
         page.wait_for_url(f"**/{address_ends}")
-        seen.append((page.url, shown(page)))
+        seen.append((page.url, title, text))
+        check(page, *seen[-1])
 
+    def check(page: Page, url: str, title: str, text: str) -> None:
+        page.wait_for_url(url)
+        expect(page).to_have_title(re.compile(f"{title}.* · prmcal$"))
+        page.get_by_role("heading", level=1, name=title).wait_for()
+        expect(page.get_by_test_id("stMain")).to_contain_text(text)
+
+    page.goto(f"{address}/leaderboard")
+    see("leaderboard", "Leaderboard", "12 rows")
     page.locator(".leaderboard [data-filter=llm]").click()
     page.get_by_label("strong", exact=True).check()
     page.keyboard.press("Escape")
-    see("leaderboard?llms=strong")
+    see("leaderboard?llms=strong", "Leaderboard", "6 of 12 rows")
     go(page, "Scaling")
-    see("scaling?llms=strong")
+    see("scaling?llms=strong", "Scaling", "at C = 0.99")
     go(page, "Calibration")
-    see("calibration?llms=strong")
-    assert "Cell calibration/strong/qwen/uncalibrated/nano-math" in seen[-1][1][1]
+    see("calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/uncalibrated/nano-math")
     choose(page, "Calibrator", "temperature")
-    see("calibration?llms=strong&calibrator=temperature")
+    address_ends = "calibration?llms=strong&calibrator=temperature"
+    see(address_ends, "Calibration", "Cell calibration/strong/qwen/temperature/nano-math")
     go(page, "Compare")
-    see("compare?llms=strong&calibrator=temperature")
+    see("compare?llms=strong&calibrator=temperature", "Compare")
     choose(page, "A · Data set", "nano-aime")
-    see("compare?llms=strong&calibrator=temperature&a=*")
+    see("compare?llms=strong&calibrator=temperature&a=*", "Compare")
+    expect(page.get_by_role("combobox", name="A · Data set")).to_have_value("nano-aime")
     go(page, "Trajectories")
-    see("trajectories?llms=strong&dataset=nano-aime&*")
+    text = "Cell calibration/strong/qwen/temperature/nano-aime"
+    see("trajectories?llms=strong&dataset=nano-aime&*", "Trajectories", text)
     go(page, "Runs")
-    see("runs?llms=strong&dataset=nano-aime&*")
-    assert len({title for _, (title, _) in seen}) == 6
-    assert all(title.endswith(" · prmcal") for _, (title, _) in seen)
-    for url, was in reversed(seen[:-1]):
-        page.go_back()
-        page.wait_for_url(url)
-        assert_shows(page, was)
-    page.go_forward()
-    page.wait_for_url(seen[1][0])
-    assert_shows(page, seen[1][1])
+    see("runs?llms=strong&dataset=nano-aime&*", "Runs")
     stranger = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
     stranger.set_default_timeout(1000 * SECONDS)
-    for url, was in seen[1:]:
-        stranger.goto(url)
-        assert_shows(stranger, was)
+    for state in reversed(seen[:-1]):
+        page.go_back()
+        stranger.goto(state[0])
+        for each in (page, stranger):
+            check(each, *state)
+        assert_equal_pages(page, stranger)
+    page.go_forward()
+    check(page, *seen[1])
     stranger.context.close()
 
 
@@ -135,7 +132,7 @@ def test_names_that_the_run_does_not_have_are_told_and_ignored(page: Page, addre
         page.goto(f"{address}/" + link(name, **state))
         page.get_by_role("heading", level=1).wait_for()
         page.get_by_test_id("stAlert").filter(has_text="nobody").first.wait_for()
-        assert page.get_by_test_id("stException").count() == 0
+        expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +154,7 @@ def test_one_server_shows_several_runs_and_their_differences(page: Page, two_run
     page.goto(f"{two_runs}/" + link("calibration", llm="strong"))
     choose(page, "Run", "second", "stSidebar")
     page.wait_for_url("**/calibration?llm=strong&run=second")
-    assert shown(page)[0] == "Calibration · second · prmcal"
+    expect(page).to_have_title("Calibration · second · prmcal")
     go(page, "Runs")
     page.get_by_text("Differences between runs").click()
     page.wait_for_url("**/runs?run=second&llm=strong&view=Differences+between+runs")

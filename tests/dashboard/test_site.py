@@ -20,7 +20,7 @@ from prmcal.harness.site import write_site
 from prmcal.harness.site.figures import without_tables
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
-from tests.dashboard.conftest import as_shown
+from tests.dashboard.conftest import as_shown, expect_cells
 from tests.db import factory
 from tests.db.merged_factory import ADA, BOB, CLEO
 from tests.harness.report import report_database
@@ -48,20 +48,12 @@ def open_site(page: Page, site: Path, state: str = "", file: str = "index.html")
     page.goto((site / file).as_uri() + (f"#{state}" if state else ""))
 
 
-def cells(page: Page, board: str = "calibration") -> list[str]:
-    """The identifiers of the rows of a table."""
-    found: list[str] = page.locator(f"#{board} tbody tr").evaluate_all(
-        "rows => rows.map(r => r.dataset.cell)"
-    )
-    return found
-
-
 def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
     open_site(page, site)
     boards: dict[Leaderboard, str] = {"calibration": "brier_corrected", "scaling": "accuracy"}
     for name, metric in boards.items():
         frame = catalog.leaderboard(published_path(run_folder), name)
-        assert cells(page, name) == list(frame["cell_id"])[:50]
+        expect_cells(page, list(frame["cell_id"])[:50], f"#{name}")
         for row in frame[frame["status"] == "done"].head(3).to_dict("records"):
             shown = page.locator(f"#{name} tr[data-cell='{row['cell_id']}'] .estimate").first.inner_text()
             value, *_, low, high = shown.split()
@@ -96,15 +88,15 @@ def test_the_address_of_a_sorted_and_filtered_table_shows_it_again(
     head.get_by_role("button", name="Brier, corrected", exact=True).click()
     frame = catalog.leaderboard(published_path(run_folder), llm=["strong"]).dropna(subset=["brier_corrected"])
     best_first = list(frame.sort_values("brier_corrected", kind="stable")["cell_id"])
-    assert cells(page) == [*best_first, factory.FAILED_CELL]
+    expect_cells(page, [*best_first, factory.FAILED_CELL], "#calibration")
     expect(head).to_have_attribute("aria-sort", "ascending")
     address = page.url
     page.goto("about:blank")
     page.goto(address)
-    assert cells(page) == [*best_first, factory.FAILED_CELL]
+    expect_cells(page, [*best_first, factory.FAILED_CELL], "#calibration")
     expect(board.locator(".count")).to_have_text("6 of 12 rows")
     board.get_by_role("searchbox").fill("isotonic aime")
-    assert cells(page) == [factory.FAILED_CELL]
+    expect_cells(page, [factory.FAILED_CELL], "#calibration")
 
 
 def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
@@ -123,9 +115,9 @@ def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
 def test_a_failed_cell_has_its_reason_and_the_paper_a_place_of_its_own(page: Page, site: Path) -> None:
     open_site(page, site)
     failed = page.locator(f"tr[data-cell='{factory.FAILED_CELL}']")
-    assert failed.locator(".reason").inner_text() == f"failed: {factory.REASON}"
+    expect(failed.locator(".reason")).to_have_text(f"failed: {factory.REASON}")
     page.get_by_text("Best-of-n, Qwen-PRM-7B").click()
-    assert page.get_by_role("region", name="Best-of-n, Qwen-PRM-7B").locator("tbody tr").count() > 10
+    page.get_by_role("region", name="Best-of-n, Qwen-PRM-7B").locator("tbody tr").nth(10).wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -137,8 +129,8 @@ def test_it_fits_a_phone_in_light_and_dark(page: Page, site: Path, scheme: Liter
     assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-    assert page.locator("#calibration .estimate").first.is_visible()
-    assert not page.locator("#calibration td.coordinate").first.is_visible()
+    expect(page.locator("#calibration .estimate").first).to_be_visible()
+    expect(page.locator("#calibration td.coordinate").first).to_be_hidden()
 
 
 @pytest.mark.usefixtures("without_matplotlib")
@@ -151,7 +143,7 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     page.locator("#calibration [data-filter=llm]").click()
     page.locator("#calibration").get_by_label(HOSTILE, exact=True).check()
     expect(page.locator("#calibration .count")).to_contain_text(" of ")
-    assert page.locator("img[src=x]").count() == 0
+    expect(page.locator("img[src=x]")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")

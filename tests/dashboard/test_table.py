@@ -17,7 +17,7 @@ from prmcal.db.html.table import leaderboard_table
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_markdown
 from prmcal.db.text.presentation import SYMBOLS
-from tests.dashboard.conftest import SECONDS, as_shown, board_rows
+from tests.dashboard.conftest import SECONDS, as_shown, board_rows, expect_cells
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -87,7 +87,7 @@ def test_a_reader_sorts_searches_filters_and_chooses_columns_and_the_address_kee
     expect(head).to_have_attribute("aria-sort", "ascending")
     stored = catalog.leaderboard(published_path(run_folder)).dropna(subset=["signed_error"])
     order = stored["signed_error"].abs().sort_values(kind="stable").index
-    assert cells(page) == [*stored.loc[order, "cell_id"], factory.FAILED_CELL]
+    expect_cells(page, [*stored.loc[order, "cell_id"], factory.FAILED_CELL])
     page.wait_for_url(re.compile("sort=signed_error"))
 
     page.locator(".leaderboard [data-filter=llm]").click()
@@ -103,10 +103,12 @@ def test_a_reader_sorts_searches_filters_and_chooses_columns_and_the_address_kee
 
     count = page.locator(".leaderboard .count")
     expect(count).to_have_text("2 of 12 rows")
-    seen = board_rows(page)
-    assert any(title.startswith("ECE") for title in seen[0])
+    seen = [page.locator(".leaderboard thead"), *page.locator(".leaderboard tbody tr").all()]
+    expect(seen[0]).to_contain_text("ECE")
+    texts = [each.text_content() or "" for each in seen]
     page.reload()
-    assert board_rows(page) == seen
+    for each, text in zip(seen, texts, strict=True):
+        expect(each).to_have_text(text)
     page.go_back()
     expect(count).to_have_text("6 of 12 rows", timeout=1000 * SECONDS)
 
@@ -143,7 +145,7 @@ def test_the_definition_of_a_metric_opens_by_keyboard(page: Page, address: str) 
 def test_the_chart_opens_below_the_table(page: Page, address: str) -> None:
     page.goto(leaderboard(address))
     board_rows(page)
-    assert page.get_by_test_id("stVegaLiteChart").count() == 0
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(0)
     page.get_by_text("Chart of one metric").click()
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(
         len(factory.DATASETS), timeout=1000 * SECONDS
@@ -177,14 +179,6 @@ def test_a_value_that_rounds_to_zero_has_no_sign_and_a_missing_one_no_place(run_
         if metric["name"] == "signed_error"
     )
     assert (column["value"], column["place"]) == (["0.000", "0.200", None], [0, 1, None])
-
-
-def cells(page: Page) -> list[str]:
-    """The identifiers of the rows in their order."""
-    found: list[str] = page.locator(".leaderboard tbody tr").evaluate_all(
-        "rows => rows.map(r => r.dataset.cell)"
-    )
-    return found
 
 
 def escaped(cell: str) -> str:

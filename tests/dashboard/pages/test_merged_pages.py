@@ -16,7 +16,7 @@ from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
-from tests.dashboard.conftest import SECONDS, rows
+from tests.dashboard.conftest import SECONDS, expect_cells, rows
 from tests.dashboard.pages.test_trajectories import grid
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
@@ -32,13 +32,6 @@ def site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
         write_site([merged], out)
     return out
-
-
-def shown_cells(page: Page) -> list[str]:
-    found: list[str] = page.locator(".leaderboard tbody tr").evaluate_all(
-        "rows => rows.map(r => r.dataset.cell)"
-    )
-    return found
 
 
 def test_the_page_of_a_submission_has_its_checks_and_its_cells(page: Page, merged_address: str) -> None:
@@ -62,7 +55,7 @@ def test_only_merged_leaderboards_have_a_link_to_the_page(
     for server_address, links in ((address, 0), (merged_address, 1)):
         page.goto(server_address)
         page.get_by_role("link", name="Runs").wait_for()
-        assert page.get_by_role("link", name="Submissions").count() == links
+        expect(page.get_by_role("link", name="Submissions")).to_have_count(links)
     page.goto(f"{address}/submissions")
     page.get_by_text("These are the results of one run").wait_for()
 
@@ -72,14 +65,14 @@ def test_rows_are_filtered_by_tier_on_every_page(page: Page, merged: Path, merge
     page.goto(f"{merged_address}/leaderboard")
     page.get_by_label("Verified").select_option("at least graded again")
     expect(page.locator(".leaderboard .count")).to_contain_text(f"{len(verified)} of ")
-    assert shown_cells(page) == list(verified["cell_id"])
+    expect_cells(page, list(verified["cell_id"]))
     expect(page).to_have_url(re.compile(r"tier=graded"))
     # The links of the sidebar follow the address a moment later.
     link_to_overview = page.get_by_role("link", name="Overview")
     expect(link_to_overview).to_have_attribute("href", re.compile(r"tier=graded"))
     link_to_overview.click()
     page.get_by_role("heading", name="Ranking").wait_for()
-    assert page.get_by_text(merged_factory.SEED_2).count() == 0
+    expect(page.get_by_text(merged_factory.SEED_2)).to_have_count(0)
 
 
 def test_a_row_that_is_not_current_says_why_and_how_to_renew_it(page: Page, site: Path) -> None:
@@ -98,7 +91,7 @@ def test_the_site_filters_by_tier_without_a_server(page: Page, merged: Path, sit
     expect(page.locator("#calibration .count")).to_contain_text(f"{len(verified)} of ")
     page.locator("#calibration").get_by_label("Verified").select_option("at least reproduced")
     expect(page.locator("#calibration .count")).to_contain_text("0 of ")
-    assert "calibration.tier=reproduced" in page.url
+    expect(page).to_have_url(re.compile("calibration.tier=reproduced"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -110,11 +103,11 @@ def test_the_index_of_submissions_works_without_a_script_on_a_phone(
     )
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
-    assert page.locator("#submissions article").count() == 3
+    expect(page.locator("#submissions article")).to_have_count(3)
     page.get_by_text("scored again by Grace, 2026-03-04").first.wait_for()
     page.get_by_role("link", name=f"Rows and verifications of submission {ADA}").click()
     page.get_by_text("All values are what the artifacts give.").wait_for()
-    assert page.locator("#calibration tbody tr").count() > 3
+    page.locator("#calibration tbody tr").nth(3).wait_for()
     context.close()
 
 
@@ -123,13 +116,13 @@ def test_names_of_submitters_are_text_and_fit_a_phone(page: Page, site: Path, me
     for name in ("index.html", f"submission-{CLEO}.html"):
         page.goto((site / name).as_uri())
         page.get_by_text("<script>alert(1)</script>").first.wait_for()
-        assert page.locator("img[src=x]").count() == 0
+        expect(page.locator("img[src=x]")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content()
     page.goto(f"{merged_address}/submissions?submission={CLEO}")
     page.get_by_text("<script>alert(1)</script>").first.wait_for()
-    assert page.locator("img[src=x]").count() == 0
-    head, *shown = grid(page)
+    expect(page.locator("img[src=x]")).to_have_count(0)
+    head, *shown = grid(page, 3)
     assert head[:2] == ["Submitter", "Verified"]
     assert any("\\u202e" in row[0] for row in shown)
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content()
@@ -155,7 +148,7 @@ def test_a_cell_whose_grid_is_not_there_has_no_grid_of_others(page: Page, merged
     ):
         page.goto(f"{merged_address}/" + link("runs", cell=cell))
         page.get_by_text(expected).wait_for()
-        assert page.get_by_text("prmcal run cell.yaml").count() == 0
+        expect(page.get_by_text("prmcal run cell.yaml")).to_have_count(0)
 
 
 def test_a_league_without_results_names_no_grid_file(

@@ -19,7 +19,7 @@ from prmcal.db.queries.leaderboard import reported
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import SECONDS, as_shown, rows, run_in_progress
+from tests.dashboard.conftest import IDLE, SECONDS, as_shown, rows, run_in_progress
 from tests.db import factory, parquet_files
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -32,7 +32,7 @@ CLICKS = 12
 def test_there_is_no_page_try_it_without_a_server(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_role("link", name="Runs").wait_for()
-    assert page.get_by_role("link", name="Try it").count() == 0
+    expect(page.get_by_role("link", name="Try it")).to_have_count(0)
 
 
 def test_costs_are_shown_in_total(page: Page, address: str, run_folder: Path) -> None:
@@ -95,15 +95,13 @@ def test_every_llm_and_data_set_has_its_diagram(page: Page, address: str) -> Non
 def test_text_of_a_model_is_shown_as_text(page: Page, address: str) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     page.get_by_text("3 sample trajectories").click()
-    code = page.get_by_test_id("stCode").first
-    code.wait_for()
-    assert code.inner_text().strip() == parquet_files.SCRIPT
-    assert page.locator("main script, [data-testid=stMain] script").count() == 0
+    expect(page.get_by_test_id("stCode").first).to_have_text(parquet_files.SCRIPT)
+    expect(page.locator("main script, [data-testid=stMain] script")).to_have_count(0)
 
 
 def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> None:
     page.goto(f"{address}/calibration?cell={quote(factory.FAILED_CELL, safe='')}")
-    assert page.get_by_test_id("stAlert").inner_text() == f"This cell failed: {factory.REASON}"
+    expect(page.get_by_test_id("stAlert")).to_have_text(f"This cell failed: {factory.REASON}")
 
 
 def test_every_page_follows_a_run_from_nothing_to_damage(
@@ -178,7 +176,7 @@ def everywhere(page: Page, message: str = "", runs: str = "", writing: bool = Fa
     for title in ("Calibration", "Overview", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
         open_page(page, title)
         if not writing:
-            page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+            page.locator(IDLE).wait_for()
         if message:
             page.get_by_text(runs if runs and title == "Runs" else message).wait_for()
         else:

@@ -17,7 +17,7 @@ from prmcal.db.overview.league import league
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.budgets import more_accurate, verdict
-from tests.dashboard.conftest import SECONDS, as_shown, rows
+from tests.dashboard.conftest import SECONDS, as_shown, drawn, rows
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
@@ -66,7 +66,7 @@ def test_the_picture_follows_without_the_server(page: Page, address: str) -> Non
     page.goto(f"{address}/" + link("scaling", **GROUP))
     signal = page.locator(".vega-bind input[name=C]")
     expect(signal).to_have_value(str(TARGETS.index(0.99)), timeout=1000 * SECONDS)
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    drawn(page)
     page.evaluate("() => { WebSocket.prototype.send = () => {} }")  # the server hears of no slider
     picture = "document.querySelector('[data-testid=stVegaLiteChart] svg').outerHTML"
     before = page.evaluate(picture)
@@ -125,12 +125,10 @@ def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: st
     assert row["Samples"] == f"{found.samples[0]:.2f}"
     assert row["Fixed n of equal cost"] == f"{100 * found.fixed[0]:.1f}%"
     assert row["Verdict"] == verdict(found.low[0], found.high[0])
-    sentence = page.get_by_text("uncalibrated at C = 0.9").inner_text()
-    assert (
-        f"{100 * (found.fixed[0] + found.difference[0]):.1f}% with {found.samples[0]:.1f} of {pool.most}"
-        in sentence
-    )
-    assert f": {row['Verdict']}, {row['Difference']}" in sentence
+    sentence = page.get_by_text("uncalibrated at C = 0.9")
+    accuracy = 100 * (found.fixed[0] + found.difference[0])
+    expect(sentence).to_contain_text(f"{accuracy:.1f}% with {found.samples[0]:.1f} of {pool.most}")
+    expect(sentence).to_contain_text(f": {row['Verdict']}, {row['Difference']}")
     chart = page.get_by_test_id("stVegaLiteChart")
     expect(chart).to_have_attribute(
         "aria-label", re.compile("A fixed n of the same cost has .* calibrators gain")
@@ -162,9 +160,8 @@ def test_the_league_says_who_is_ahead_and_follows_the_filters(
     found = league(published_path(run_folder))
     page.get_by_text(f"{found.ranked[0].entry.name} is ahead").wait_for()
     ranking = page.locator(".league tbody tr")
-    assert ranking.count() == len(found.rows)
-    first = ranking.first.locator("th").inner_text().split()
-    assert " ".join(first) == found.ranked[0].entry.name
+    expect(ranking).to_have_count(len(found.rows))
+    expect(ranking.first.locator("th")).to_have_text(found.ranked[0].entry.name)
     page.locator(".leaderboard tbody tr").first.wait_for()
     page.goto(f"{address}/" + link("league", calibrators="isotonic"))
     expect(ranking).to_have_count(3, timeout=1000 * SECONDS)  # a fixed n, IAS with isotonic, and the oracle

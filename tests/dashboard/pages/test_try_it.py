@@ -20,7 +20,7 @@ from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from tests.conftest import Prmcal, command, environment
-from tests.dashboard.conftest import rows
+from tests.dashboard.conftest import drawn, rows
 from tests.dashboard.test_accessibility import violations
 from tests.served_run import CELL, NAN, SECONDS, shared_run
 
@@ -77,14 +77,14 @@ def test_a_question_is_answered_step_by_step_until_the_server_is_gone(
         solve.click()
         page.get_by_role("heading", name=re.compile(r"^Sample \d+$")).wait_for()
         page.get_by_text("tokens read by the PRM").wait_for()
-        heading = page.get_by_role("heading", level=2).inner_text()
-        assert heading.startswith("Answer: ") or heading == "I don't know"
+        heading = page.get_by_role("heading", level=2)
+        expect(heading).to_have_text(re.compile("^Answer: |^I don't know$"))
         head, *steps = rows(page)
         assert head == ["Step", "Text", "Calibrated reward", "PRM reward"]
         assert steps[0][:2] == ["0", "Question only"]
         assert re.fullmatch(r"[01]\.\d+ \[[01]\.\d+, [01]\.\d+\]", steps[0][2])
         expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1)
-        page.wait_for_timeout(700)  # until the chart is drawn
+        drawn(page)
         assert violations(page, {}) == []
 
         page.goto(f"{address}/" + link("try-it", ask=QUESTION, below="0.95", most="1"))
@@ -128,8 +128,7 @@ def test_a_server_that_is_gone_is_told(page: Page, folder: Path, port: int) -> N
             time.sleep(0.1)
         page.goto(f"http://127.0.0.1:{port}/try-it")
         alert = page.get_by_test_id("stAlert")
-        alert.wait_for()
-        assert "does not answer. Start the dashboard again with --live." in alert.inner_text()
+        expect(alert).to_contain_text("does not answer. Start the dashboard again with --live.")
         it.kill()
 
 
