@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_server import CommandServer
+from tests.shared import made_once
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
 
@@ -65,6 +67,28 @@ def port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run that tests/db/factory.py describes. Tests must not write to it."""
+    from tests.db import factory
+
+    return made_once(tmp_path_factory, "small-run", factory.build)
+
+
+@pytest.fixture(scope="session")
+def merged_board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the leaderboard that tests/db/merged_factory.py describes. Tests must not write to it."""
+    from tests.db import merged_factory
+
+    return made_once(tmp_path_factory, "merged-board", merged_factory.build)
+
+
+@pytest.fixture
+def copied_run(small_run: Path, tmp_path: Path) -> Path:
+    """A copy of the small run, for tests that change it."""
+    return Path(shutil.copytree(small_run, tmp_path / "copied-run"))
 
 
 @pytest.fixture(scope="session")

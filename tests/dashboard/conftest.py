@@ -16,13 +16,14 @@ import sqlalchemy as sa
 from prmcal.dashboard.formats import estimate
 from prmcal.dashboard.serving.background import background_server
 from prmcal.db.connection import engine_for
-from prmcal.db.run_folder import LOCK_FILE
-from tests.db import factory, merged_factory
+from prmcal.db.run_folder import LOCK_FILE, database_path
+from prmcal.db.writer import Writer
+from tests.db import merged_factory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
-SECONDS = 40
+SECONDS = 240
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 """The page after the server has sent all of it."""
 DRAWN = """() => {
@@ -79,11 +80,9 @@ def server(*directories: Path) -> Iterator[str]:
 
 # These fixtures end with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
 @pytest.fixture(scope="package")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the small run that tests/db/factory.py describes. Tests must not write to it."""
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
-    return directory
+def run_folder(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder `run` of the small run that tests/db/factory.py describes. Tests must not write to it."""
+    return Path(shutil.copytree(small_run, tmp_path_factory.mktemp("small") / "run"))
 
 
 @pytest.fixture(scope="package")
@@ -94,13 +93,13 @@ def address(run_folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def merged(merged_board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name.
 
     The run of Bob has a grid, with the seed 2.
     """
-    directory = tmp_path_factory.mktemp("merged")
-    writer = merged_factory.build(directory)
+    directory = Path(shutil.copytree(merged_board, tmp_path_factory.mktemp("merged") / "board"))
+    writer = Writer(database_path(directory))
     renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
     with engine_for(writer.path).begin() as connection:
         connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})

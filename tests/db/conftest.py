@@ -5,31 +5,26 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.run_folder import published_path
-from tests.db import factory, merged_factory
+from tests.db import factory
+from tests.shared import made_once
 
 
 @pytest.fixture(scope="session")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(small_run: Path) -> Path:
     """Folder of a small finished run. Not to be written to."""
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
-    return directory
+    return small_run
 
 
 @pytest.fixture(scope="session")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of another run of the same grid. Not to be written to."""
-    directory = tmp_path_factory.mktemp("twin")
-    factory.build(directory)
-    return directory
+    return made_once(tmp_path_factory, "twin", factory.build)
 
 
 @pytest.fixture(scope="session")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def merged(merged_board: Path) -> Path:
     """Folder of a small merged leaderboard. Not to be written to."""
-    directory = tmp_path_factory.mktemp("merged")
-    merged_factory.build(directory)
-    return directory
+    return merged_board
 
 
 @pytest.fixture(scope="session")

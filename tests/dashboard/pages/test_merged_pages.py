@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,8 @@ from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
 from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
-from prmcal.db.run_folder import published_path
+from prmcal.db.run_folder import database_path, published_path
+from prmcal.db.writer import Writer
 from prmcal.harness.site import write_site
 from tests.dashboard.conftest import SECONDS, expect_cells, rows
 from tests.dashboard.pages.test_trajectories import grid
@@ -152,12 +154,13 @@ def test_a_cell_whose_grid_is_not_there_has_no_grid_of_others(page: Page, merged
 
 
 def test_a_league_without_results_names_no_grid_file(
-    page: Page, merged_address: str, live: tuple[Path, str]
+    page: Page, merged_board: Path, merged_address: str, live: tuple[Path, str]
 ) -> None:
     page.goto(f"{merged_address}/league?tier=reproduced")
     page.get_by_text("No result of the league matches the filters.").wait_for()
     directory, address = live
-    writer = merged_factory.build(directory)
+    shutil.copytree(merged_board, directory, dirs_exist_ok=True)
+    writer = Writer(database_path(directory))
     with engine_for(writer.path).begin() as connection:
         connection.execute(sa.text("DELETE FROM cells WHERE leaderboard = 'league'"))
     writer.publish()

@@ -7,12 +7,13 @@ from pathlib import Path
 from prmcal.db.text.provenance import renewal
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cli.results.show import render_cell
-from tests.db import factory, merged_factory
+from tests.db import merged_factory
 
 
-def test_rows_that_are_not_current_and_failed_verifications_are_named_below_the_table(tmp_path: Path) -> None:
-    merged_factory.build(tmp_path)
-    text = render_leaderboard(tmp_path, "calibration", "table", width=80)
+def test_rows_that_are_not_current_and_failed_verifications_are_named_below_the_table(
+    merged_board: Path,
+) -> None:
+    text = render_leaderboard(merged_board, "calibration", "table", width=80)
     assert max(map(len, text.splitlines())) <= 80
     shown = " ".join(text.split())
     names = dict(zip(("leaderboard", "llm", "prm", "calibrator", "dataset"), _parts(), strict=True))
@@ -23,21 +24,21 @@ def test_rows_that_are_not_current_and_failed_verifications_are_named_below_the_
     assert shown.count("A verification failed: #") == 1
 
 
-def test_a_cell_says_who_sent_and_who_verified_it_and_how_to_renew_it(tmp_path: Path) -> None:
-    merged_factory.build(tmp_path)
-    text = render_cell(tmp_path, merged_factory.OUTDATED_CELL, width=80)
+def test_a_cell_says_who_sent_and_who_verified_it_and_how_to_renew_it(merged_board: Path) -> None:
+    text = render_cell(merged_board, merged_factory.OUTDATED_CELL, width=80)
     assert max(map(len, text.splitlines())) <= 80
     shown = " ".join(text.split())
     assert f"From 1 submission ({merged_factory.CLEO}): not verified." in shown
     assert f"Not current. Since then, this has changed: {merged_factory.OUTDATED}." in shown
-    replicate = render_cell(tmp_path, f"calibration/{merged_factory.SEED_2}/qwen/temperature/nano-math", 80)
+    replicate = render_cell(
+        merged_board, f"calibration/{merged_factory.SEED_2}/qwen/temperature/nano-math", 80
+    )
     assert f"From 1 submission ({merged_factory.BOB}): not verified; 1 verification failed." in replicate
 
 
-def test_the_rows_of_a_run_need_no_note(tmp_path: Path) -> None:
-    factory.build(tmp_path)
-    text = render_leaderboard(tmp_path, "calibration", "table", width=80)
-    cell = render_cell(tmp_path, merged_factory.OUTDATED_CELL, width=80)
+def test_the_rows_of_a_run_need_no_note(small_run: Path) -> None:
+    text = render_leaderboard(small_run, "calibration", "table", width=80)
+    cell = render_cell(small_run, merged_factory.OUTDATED_CELL, width=80)
     assert "Not current" not in text + cell and "verification failed" not in text + cell
     assert "submission" not in cell
 

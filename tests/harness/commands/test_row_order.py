@@ -10,15 +10,13 @@ import pytest
 from prmcal.db.connection import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from tests.db import factory
 
 TABLES = ("overview", "calibration", "scaling", "league", "costs")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
+def folder(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = Path(shutil.copytree(small_run, tmp_path_factory.mktemp("rows") / "run"))
     with engine_for(published_path(directory)).begin() as connection:
         for table in ("results", "question_results"):  # Sums of round numbers would not depend on the order.
             noise = f"(hash({table} :: VARCHAR) % 1000003) / 3e9"

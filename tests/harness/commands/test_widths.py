@@ -20,18 +20,15 @@ from prmcal.harness.cli.results.leaderboard.ranking import overview_text
 from prmcal.harness.cli.results.show import render_cell
 from prmcal.harness.terminal.size import UNLIMITED
 from tests.conftest import Prmcal
-from tests.db import factory
 
 WIDTHS = (60, 80, 120)
 ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(small_run: Path) -> Path:
     """The folder of a small run. Not to be written to."""
-    folder = tmp_path_factory.mktemp("out")
-    factory.build(folder)
-    return folder
+    return small_run
 
 
 def widest(text: str) -> int:

@@ -135,13 +135,12 @@ def test_nothing_failed_in_a_folder_without_a_run(prmcal: Prmcal, tmp_path: Path
     assert "No grid was run in" in refused.stderr
 
 
-def test_cells_that_an_interrupted_run_did_not_try_again_are_still_to_be_tried(tmp_path: Path) -> None:
-    factory.build(tmp_path)
-    folder = RunFolder(tmp_path)
+def test_cells_that_an_interrupted_run_did_not_try_again_are_still_to_be_tried(copied_run: Path) -> None:
+    folder = RunFolder(copied_run)
     record = RunRecord(grid={"name": "nano"}, plugin_files=[], run_id="1", started_at="2026-11-01T00:00:00")
     folder.write_record(record)
     assert cells_to_retry(folder) == [factory.FAILED_CELL]
-    cells = face.open_run(tmp_path).cells
+    cells = face.open_run(copied_run).cells
     done = cells["cell_id"][cells["status"] == "done"].iloc[0]
     folder.write_record(replace(record, retried=[done, "calibration/weak/new"]))
     assert cells_to_retry(folder) == [factory.FAILED_CELL, "calibration/weak/new"]

@@ -20,7 +20,6 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison
 from prmcal.registry.strategies.exact import best_of_n
 from tests.conftest import PLUGINS, Prmcal
-from tests.db import factory
 
 QUESTIONS, POOL = 40, 16
 STRATEGIES = [
@@ -189,9 +188,8 @@ def test_the_command_says_who_is_ahead_and_exports_all_digits(
     assert [each["area_gain"] for each in exported] == [row.gain.value for row in found.rows]
 
 
-def test_a_run_without_a_league_says_how_to_get_one(tmp_path: Path, prmcal: Prmcal) -> None:
-    factory.build(tmp_path)
-    with engine_for(published_path(tmp_path)).begin() as connection:
+def test_a_run_without_a_league_says_how_to_get_one(copied_run: Path, prmcal: Prmcal) -> None:
+    with engine_for(published_path(copied_run)).begin() as connection:
         connection.exec_driver_sql("DELETE FROM cells WHERE leaderboard = 'league'")
-    printed = prmcal("leaderboard", tmp_path, "--table", "league")
+    printed = prmcal("leaderboard", copied_run, "--table", "league")
     assert "Add 'league: true' to the grid file" in " ".join(printed.stdout.split())

@@ -27,7 +27,6 @@ from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS, calibrators
 from tests.conftest import PLUGINS, environment
-from tests.db import factory
 
 SYNTHETIC = PLUGINS / "synthetic.py"
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
@@ -58,11 +57,9 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.C
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> prmcal.Run:
+def opened(small_run: Path) -> prmcal.Run:
     """A finished run on both leaderboards, with cells that failed."""
-    directory = tmp_path_factory.mktemp("run")
-    factory.build(directory)
-    return prmcal.open_run(directory)
+    return prmcal.open_run(small_run)
 
 
 def test_a_script_of_two_lines_runs_a_grid_and_prints_what_it_is_asked_for(

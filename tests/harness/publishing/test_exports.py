@@ -25,7 +25,7 @@ from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.sharing.publish import published
 from prmcal.harness.publishing.publish import Targets, publish
-from tests.db import factory, merged_factory
+from tests.db import factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL
 
 FILE = re.compile(
@@ -34,10 +34,8 @@ FILE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("merged")
-    merged_factory.build(directory)
-    return directory
+def merged(merged_board: Path) -> Path:
+    return merged_board
 
 
 @pytest.fixture(scope="module")
@@ -205,11 +203,11 @@ def test_submissions_without_a_licence_are_told(merged: Path, tmp_path: Path) ->
         assert all(len(line) <= 80 for line in warning.splitlines())
 
 
-def test_what_cannot_be_published_is_refused_and_nothing_is_written(merged: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    factory.build(run)
+def test_what_cannot_be_published_is_refused_and_nothing_is_written(
+    merged: Path, copied_run: Path, tmp_path: Path
+) -> None:
     for directory, targets, message in (
-        (run, Targets(site=tmp_path / "site"), "Merge it first"),
+        (copied_run, Targets(site=tmp_path / "site"), "Merge it first"),
         (merged, Targets(), "nothing to write"),
         (merged, Targets(site=tmp_path / "site", hub=tmp_path / "hub"), "needs --benchmark"),
         (merged, Targets(hub=tmp_path / "hub", benchmark="../up"), "no name of a repository"),
