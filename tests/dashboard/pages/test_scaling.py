@@ -161,7 +161,7 @@ def test_the_league_says_who_is_ahead_and_follows_the_filters(
     page.get_by_text(f"{found.ranked[0].entry.name} is ahead").wait_for()
     ranking = page.locator(".league tbody tr")
     expect(ranking).to_have_count(len(found.rows))
-    expect(ranking.first.locator("th")).to_have_text(found.ranked[0].entry.name)
+    expect(ranking.first.locator("th")).to_have_accessible_name(found.ranked[0].entry.name)
     page.locator(".leaderboard tbody tr").first.wait_for()
     page.goto(f"{address}/" + link("league", calibrators="isotonic"))
     expect(ranking).to_have_count(3, timeout=1000 * SECONDS)  # a fixed n, IAS with isotonic, and the oracle

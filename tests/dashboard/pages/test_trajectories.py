@@ -73,16 +73,20 @@ def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: Page, addre
     expect(main.locator("script")).to_have_count(0)
 
 
-def test_a_selected_row_is_shown_and_written_to_the_address(page: Page, address: str) -> None:
+def test_a_selected_row_is_shown_and_written_to_the_address(
+    page: Page, address: str, run_folder: Path
+) -> None:
     go(page, address, cell=CELL, list="Most overestimated", reward="uncalibrated")
-    head, *found = grid(page)
-    rows = [dict(zip(head, row, strict=True)) for row in found]
+    worst = catalog.worst_prefixes(published_path(run_folder), CELL, column="reward")
     # The page shows the first question by default, so the test selects another one.
-    place, worst = next((place, row) for place, row in enumerate(rows) if row["Question"] != "q0")
-    table = page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first
-    table.click(position={"x": 15, "y": 55 + 35 * place})
-    page.wait_for_url(f"**question={worst['Question']}*")
-    page.get_by_text(f"Trajectory {worst['Trajectory']}:").wait_for()
+    place = list(worst["question_id"] != "q0").index(True)
+    question, trajectory = worst.loc[place, ["question_id", "trajectory"]]
+    table = page.get_by_test_id("stDataFrame").first
+    row = table.locator("table[role=grid] tbody tr").nth(place)
+    expect(row).to_contain_text(question)
+    table.locator(".dvn-scroller").click(position={"x": 15, "y": 55 + 35 * place})
+    page.wait_for_url(f"**question={question}*")
+    page.get_by_text(f"Trajectory {trajectory}:").wait_for()
     page.get_by_role("combobox", name="Calibrator").click()
     page.get_by_role("option", name="temperature").click()
     page.wait_for_url("**calibrator=temperature*")
