@@ -26,7 +26,7 @@ from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes, w
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.harness.planning.again import existing_plan, load_plugins_of
+from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator

@@ -19,8 +19,8 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunOption, completing_cells
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
-from prmcal.harness.planning.again import existing_plan, load_plugins_of
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store

@@ -21,7 +21,7 @@ from prmcal.harness.execution.asked import asked_part
 from prmcal.harness.execution.crew import WorkerNow, read_crew
 from prmcal.harness.machine.gpus import visible_gpus
 from prmcal.harness.merging.submissions.folder import is_merged
-from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store

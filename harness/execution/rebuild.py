@@ -8,7 +8,7 @@ from pathlib import Path
 from prmcal.errors import StorageError
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
-from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.scheduling.failures import Failure, read_failures
 from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.folder import RunFolder

@@ -22,8 +22,8 @@ from prmcal.harness.inference.rewarding import Rewarder
 from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, Parameters, PluginReference
-from prmcal.harness.planning.again import existing_plan, load_plugins_of
 from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling

@@ -43,10 +43,9 @@ class Shard(Generic[P_co]):
     resource : str
         The model that it needs loaded, if any. Shards of one resource are run together.
     identity : mapping
-        Everything that decides its output besides the inputs, as JSON data. Empty in a plan that an earlier version of
-        prmcal saved.
+        Everything that decides its output besides the inputs, as JSON data.
     version : int
-        The version of its kind of job when the key was made; 0 if the identity is empty.
+        The version of its kind of job when the key was made.
     """
 
     ref: ArtifactRef

@@ -292,7 +292,7 @@ class CalibrationMetricsParameters(MeasuringParameters):
     terminal: bool
     bootstrap: Resampling
     data: QuestionSlice
-    metrics: tuple[PluginReference, ...] = ()  # saved plans of version 5 have none
+    metrics: tuple[PluginReference, ...]
 
 
 @dataclass(frozen=True)

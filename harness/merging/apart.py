@@ -17,8 +17,8 @@ from prmcal.harness.merging.submissions.conditions import (
 )
 from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.merging.submissions.inputs import merged_submissions
-from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 
 __all__ = ["Difference", "differences_between"]

@@ -22,7 +22,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
+from prmcal.harness.planning.plan import PlannedPlugin
+from prmcal.harness.planning.resolved import GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
@@ -45,14 +46,14 @@ Reading = TypeVar("Reading", bound=CalibratorParameters)
 
 
 def rollout_job(
-    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, trajectories: int
+    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int
 ) -> Job[RolloutParameters]:
     """Sample and grade the trajectories of a data set."""
     return _rollout_of(grid, llm, data, _blocks(trajectories, grid.shards.trajectories))
 
 
 def further_rollout_job(
-    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, drawn: int, trajectories: int
+    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, drawn: int, trajectories: int
 ) -> Job[RolloutParameters]:
     """Sample and grade the trajectories of a data set that come after the first `drawn` ones.
 
@@ -69,7 +70,7 @@ def further_rollout_job(
 
 
 def _rollout_of(
-    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, blocks: Sequence[range]
+    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Sequence[range]
 ) -> Job[RolloutParameters]:
     sampling = grid.sampling.sampling()
     plain = asdict(sampling)
@@ -94,7 +95,7 @@ def _rollout_of(
 
 def success_job(
     grid: GridSpec,
-    llm: GridPlugin[LLM],
+    llm: PlannedPlugin[LLM],
     rollout: Job[RolloutParameters],
     measured: int,
     follow_ups: int,
@@ -128,7 +129,7 @@ def success_job(
 
 
 def imported_job(
-    grid: GridSpec, llm: GridPlugin[LLM], data: GridQuestions, published: FollowedUpDataset
+    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, published: FollowedUpDataset
 ) -> Job[ImportedParameters]:
     """Read published trajectories of an LLM with their success rates, in place of the other two jobs."""
     calibration = grid.calibration
@@ -151,7 +152,7 @@ def imported_job(
     return make_job(_labels(llm, data), shards)
 
 
-def score_job(sampled: Sampled, prm: GridPlugin[PRM]) -> Job[ScoreParameters]:
+def score_job(sampled: Sampled, prm: PlannedPlugin[PRM]) -> Job[ScoreParameters]:
     """Score all prefixes of all trajectories."""
     shards = [
         make_shard(
@@ -165,7 +166,9 @@ def score_job(sampled: Sampled, prm: GridPlugin[PRM]) -> Job[ScoreParameters]:
     return make_job(replace(sampled.labels, prm=prm.name), shards, [sampled.rollout])
 
 
-def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParameters]) -> Job[HiddenParameters]:
+def hidden_job(
+    sampled: Sampled, prm: PlannedPlugin[PRM], scores: Job[ScoreParameters]
+) -> Job[HiddenParameters]:
     """Compute the hidden states of the measured trajectories."""
     shards = [
         make_shard(
@@ -180,7 +183,7 @@ def hidden_job(sampled: Sampled, prm: GridPlugin[PRM], scores: Job[ScoreParamete
     return make_job(scores.labels, shards, [sampled.rollout, scores])
 
 
-def fit_job(grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
+def fit_job(grid: GridSpec, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
     """Fit a calibrator to scored trajectories."""
     success, terminal = scored.sampled.success, grid.calibration.terminal
     parameters = FitParameters(*_reading(calibrator, scored), terminal, grid.calibration.most_prefixes)
@@ -195,7 +198,7 @@ def asked_levels(grid: GridSpec, calibrator: Calibrator) -> tuple[float, ...]:
 
 
 def calibrated_job(
-    grid: GridSpec, calibrator: GridPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+    grid: GridSpec, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
 ) -> Job[CalibratedParameters]:
     """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels that the grid asks for.
 
@@ -209,7 +212,7 @@ def calibrated_job(
 
 
 def _reading(
-    calibrator: GridPlugin[Calibrator], scored: Scored
+    calibrator: PlannedPlugin[Calibrator], scored: Scored
 ) -> tuple[PluginReference, PluginReference, QuestionSlice, range]:
     """Return the fields of CalibratorParameters: who reads which trajectories."""
     sampled = scored.sampled
@@ -218,7 +221,7 @@ def _reading(
 
 def _read(
     parameters: Reading,
-    calibrator: GridPlugin[Calibrator],
+    calibrator: PlannedPlugin[Calibrator],
     scored: Scored,
     decisive: Mapping[str, Any],
     inputs: Mapping[str, Sequence[ArtifactRef]],
@@ -246,7 +249,7 @@ def _read(
     )
 
 
-def _sources(calibrator: GridPlugin[Calibrator], scored: Scored) -> list[Job[Parameters]]:
+def _sources(calibrator: PlannedPlugin[Calibrator], scored: Scored) -> list[Job[Parameters]]:
     """Return the jobs whose artifacts a calibrator reads."""
     extra = {"hidden": scored.hidden, "prm": scored.sampled.rollout}.get(calibrator.built.reads)
     return [scored.scores, *([extra] if extra is not None else [])]
@@ -262,5 +265,5 @@ def _first(source: Shard[RolloutParameters | ImportedParameters], measured: int)
     return range(trajectories.start, min(trajectories.stop, measured))
 
 
-def _labels(llm: GridPlugin[LLM], data: GridQuestions) -> Labels:
+def _labels(llm: PlannedPlugin[LLM], data: GridQuestions) -> Labels:
     return Labels(llm=llm.name, dataset=data.dataset.name, split=data.split)

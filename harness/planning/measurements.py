@@ -21,7 +21,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions, build_plugin
+from prmcal.harness.planning.plan import PlannedPlugin
+from prmcal.harness.planning.resolved import GridQuestions, build_plugin
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.search import SearchStrategy
@@ -43,7 +44,7 @@ Measuring = TypeVar("Measuring", bound=MeasuringParameters)
 
 
 def calibration_metrics_job(
-    grid: GridSpec, calibrated: Calibrated, metrics: Sequence[GridPlugin[Metric]]
+    grid: GridSpec, calibrated: Calibrated, metrics: Sequence[PlannedPlugin[Metric]]
 ) -> Job[CalibrationMetricsParameters]:
     """Compare calibrated rewards with success rates by some metrics."""
     sampled, bins, terminal = calibrated.scored.sampled, grid.measurement.bins, grid.measurement.terminal
@@ -82,7 +83,7 @@ def curves_job(grid: GridSpec, scored: Scored, calibrated: Calibrated | None = N
 
 
 def strategy_job(
-    grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[Strategy], target: float | None
+    grid: GridSpec, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy], target: float | None
 ) -> Job[StrategyParameters]:
     """Compute what a strategy achieves on the pool."""
     data, samples = inputs.sampled.data, grid.scaling.samples
@@ -98,7 +99,7 @@ def strategy_job(
 
 
 def league_job(
-    grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[Strategy]
+    grid: GridSpec, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy]
 ) -> Job[LeagueParameters]:
     """Compute the whole curve of a strategy, beside that of best-of-n with the scores of a PRM."""
     if inputs.scored is None:
@@ -127,12 +128,12 @@ def search_results_job(
     )
 
 
-def is_search(strategy: GridPlugin[Strategy]) -> TypeGuard[GridPlugin[SearchStrategy]]:
+def is_search(strategy: PlannedPlugin[Strategy]) -> TypeGuard[PlannedPlugin[SearchStrategy]]:
     """Return whether the strategy generates step by step."""
     return isinstance(strategy.built, SearchStrategy)
 
 
-def baseline_of(strategy: GridPlugin[SearchStrategy]) -> GridPlugin[SearchStrategy]:
+def baseline_of(strategy: PlannedPlugin[SearchStrategy]) -> PlannedPlugin[SearchStrategy]:
     """Return the search of fixed width whose budget this one's is divided by.
 
     Raises
@@ -151,7 +152,7 @@ def baseline_of(strategy: GridPlugin[SearchStrategy]) -> GridPlugin[SearchStrate
 
 
 def search_job(
-    grid: GridSpec, inputs: StrategyInputs, strategy: GridPlugin[SearchStrategy], target: float | None
+    grid: GridSpec, inputs: StrategyInputs, strategy: PlannedPlugin[SearchStrategy], target: float | None
 ) -> Job[SearchParameters]:
     """Search all questions with the models themselves: LLM, PRM, and the calibrator if there is one in the inputs."""
     if inputs.scored is None:

@@ -16,7 +16,8 @@ from prmcal.harness.jobs.parameters import (
     RolloutParameters,
     ScoreParameters,
 )
-from prmcal.harness.planning.resolved import GridPlugin, GridQuestions
+from prmcal.harness.planning.plan import PlannedPlugin
+from prmcal.harness.planning.resolved import GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.llm import LLM
@@ -74,7 +75,7 @@ class Sampled:
         The jobs with the trajectories and with the success rates. For imported data both are the same job.
     """
 
-    llm: GridPlugin[LLM]
+    llm: PlannedPlugin[LLM]
     data: GridQuestions
     measured: int
     rollout: Job[RolloutParameters | ImportedParameters]
@@ -91,7 +92,7 @@ class Scored:
     """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator of the grid reads hidden states."""
 
     sampled: Sampled
-    prm: GridPlugin[PRM]
+    prm: PlannedPlugin[PRM]
     scores: Job[ScoreParameters]
     hidden: Job[HiddenParameters] | None
 
@@ -116,7 +117,7 @@ class Calibrated:
     """
 
     scored: Scored
-    calibrator: GridPlugin[Calibrator]
+    calibrator: PlannedPlugin[Calibrator]
     fit: Job[FitParameters]
     rewards: Job[CalibratedParameters]
     pool_rewards: Job[CalibratedParameters] | None = None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeGuard, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.plugin import Plugin
 
 __all__ = ["Cell", "Plan", "PlannedPlugin", "PlannedQuestions"]
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
+AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,9 @@ class Cell:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPlugin:
-    """What a plan says of a plugin.
+@dataclass(frozen=True)
+class PlannedPlugin(Generic[AnyPlugin_co]):
+    """A plugin of a grid.
 
     Attributes
     ----------
@@ -67,17 +69,36 @@ class PlannedPlugin:
         Where it was published; empty if it was not.
     absent : str
         The checkpoint that the plan does without, because it is not on this machine; or empty.
+    instance : Plugin or None
+        The plugin while a grid is planned, without its model. A saved plan has none.
     """
 
     reference: PluginReference
     identity: Mapping[str, Any]
     citation: str = ""
     absent: str = ""
+    instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         """The name in the grid."""
         return self.reference.name
+
+    @property
+    def built(self) -> AnyPlugin_co:
+        """The plugin, without its model. Only the plan that is being made has it."""
+        if self.instance is None:
+            raise ValueError("A saved plan has no built plugins.")
+        return self.instance
+
+    def data(self) -> dict[str, Any]:
+        """Return everything but the plugin itself as JSON data."""
+        return {
+            "reference": asdict(self.reference),
+            "identity": self.identity,
+            "citation": self.citation,
+            "absent": self.absent,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +147,7 @@ class Plan:
 
     jobs: tuple[Job[Parameters], ...]
     cells: tuple[Cell, ...]
-    plugins: Mapping[str, tuple[PlannedPlugin, ...]]
+    plugins: Mapping[str, tuple[PlannedPlugin[Plugin], ...]]
     datasets: tuple[PlannedQuestions, ...]
     metrics: tuple[Metric, ...] = ()
     absent: tuple[str, ...] = ()

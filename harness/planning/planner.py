@@ -37,9 +37,8 @@ from prmcal.harness.planning.measurements import (
 )
 from prmcal.harness.planning.metrics import described_metrics
 from prmcal.harness.planning.parts import OF_TRAJECTORIES, Calibrated, Sampled, Scored, StrategyInputs
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
 from prmcal.harness.planning.resolved import (
-    GridPlugin,
     GridQuestions,
     ResolvedGrid,
     others_of,
@@ -93,10 +92,7 @@ class _Planner:
         return Plan(
             jobs=tuple(self.jobs),
             cells=tuple(self.cells),
-            plugins={
-                kind: tuple(each.planned for each in plugins)
-                for kind, plugins in self.resolved.plugins.items()
-            },
+            plugins=self.resolved.plugins,
             datasets=tuple(each.planned for each in self.resolved.datasets),
             metrics=described_metrics(
                 [(each.name, each.built) for each in self.resolved.metrics],
@@ -109,7 +105,7 @@ class _Planner:
             absent=self.resolved.absent,
         )
 
-    def _plan_llm(self, llm: GridPlugin[LLM]) -> None:
+    def _plan_llm(self, llm: PlannedPlugin[LLM]) -> None:
         calibration = self._calibration(llm)
         tuning = StrategyInputs(calibration)
         tests = []
@@ -132,7 +128,7 @@ class _Planner:
                 for scored in tested:
                     self._test(calibrator, scored, fit, known)
 
-    def _calibration(self, llm: GridPlugin[LLM]) -> Sampled:
+    def _calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
         """Plan the trajectories that calibrators are fitted to, with their success rates."""
         spec, data = self.grid.calibration, self.resolved.calibration
         published = data.dataset.built
@@ -143,7 +139,7 @@ class _Planner:
         imported = self._add(imported_job(self.grid, llm, data, published))
         return Sampled(llm, data, spec.trajectories, imported, imported)
 
-    def _test_trajectories(self, llm: GridPlugin[LLM], data: GridQuestions) -> Sampled:
+    def _test_trajectories(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
         """Plan the pool of test questions, with the success rates of the measured trajectories."""
         measurement, samples = self.grid.measurement, self.grid.scaling.samples
         return self._sampled(
@@ -152,7 +148,7 @@ class _Planner:
 
     def _sampled(
         self,
-        llm: GridPlugin[LLM],
+        llm: PlannedPlugin[LLM],
         data: GridQuestions,
         trajectories: int,
         measured: int,
@@ -163,7 +159,7 @@ class _Planner:
         success = self._add(success_job(self.grid, llm, rollout, measured, follow_ups, most_prefixes))
         return Sampled(llm, data, measured, rollout, success)
 
-    def _scored(self, prm: GridPlugin[PRM], sampled: Sampled) -> Scored:
+    def _scored(self, prm: PlannedPlugin[PRM], sampled: Sampled) -> Scored:
         scores = self._add(score_job(sampled, prm))
         hidden = None
         calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
@@ -172,7 +168,7 @@ class _Planner:
         return Scored(sampled, prm, scores, hidden)
 
     def _tuning(
-        self, calibrator: GridPlugin[Calibrator], fitted: Scored, fit: Job[FitParameters]
+        self, calibrator: PlannedPlugin[Calibrator], fitted: Scored, fit: Job[FitParameters]
     ) -> StrategyInputs:
         """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
         inputs = StrategyInputs(fitted.sampled, scored=fitted)
@@ -193,7 +189,7 @@ class _Planner:
 
     def _test(
         self,
-        calibrator: GridPlugin[Calibrator],
+        calibrator: PlannedPlugin[Calibrator],
         scored: Scored,
         fit: Job[FitParameters],
         tuning: StrategyInputs,
@@ -274,11 +270,11 @@ class _Planner:
                 job = self._add(league_job(self.grid, inputs, strategy))
                 self.cells.append(Cell("league", inputs.labels, job, strategy.name, None, inputs.level))
 
-    def _runs(self, strategy: GridPlugin[Strategy], labels: Labels) -> bool:
+    def _runs(self, strategy: PlannedPlugin[Strategy], labels: Labels) -> bool:
         return self.grid.runs(strategy.name, labels.dataset, labels.prm, labels.calibrator)
 
     def _strategy(
-        self, inputs: StrategyInputs, strategy: GridPlugin[Strategy], target: float | None
+        self, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy], target: float | None
     ) -> Job[Parameters]:
         """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
         if not is_search(strategy):
@@ -289,7 +285,9 @@ class _Planner:
         fixed = self._search(inputs.at(baseline.built.once_for), baseline, None)
         return self._add(search_results_job(self.grid, inputs, search, fixed))
 
-    def _of_other(self, name: str, inputs: StrategyInputs, strategy: GridPlugin[Strategy]) -> StrategyInputs:
+    def _of_other(
+        self, name: str, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy]
+    ) -> StrategyInputs:
         """Plan the same inputs of another LLM, before or after it is planned itself."""
         place = (name, inputs.labels, inputs.level)
         if place not in self.others:
@@ -297,7 +295,7 @@ class _Planner:
             self.others[place] = self._same_of(llm, inputs, strategy.name)
         return self.others[place]
 
-    def _same_of(self, llm: GridPlugin[LLM], inputs: StrategyInputs, strategy: str) -> StrategyInputs:
+    def _same_of(self, llm: PlannedPlugin[LLM], inputs: StrategyInputs, strategy: str) -> StrategyInputs:
         calibration = self._calibration(llm)
         sampled = self._test_trajectories(llm, inputs.sampled.data)
         if inputs.scored is None:
@@ -321,7 +319,7 @@ class _Planner:
         return StrategyInputs(sampled, tuning, scored, calibrated, inputs.level)
 
     def _search(
-        self, inputs: StrategyInputs, strategy: GridPlugin[SearchStrategy], target: float | None
+        self, inputs: StrategyInputs, strategy: PlannedPlugin[SearchStrategy], target: float | None
     ) -> Job[SearchParameters]:
         """Plan a search. Equal searches are one job, so the baseline of several searches is run once."""
         job = search_job(self.grid, inputs, strategy, target)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.context import plugin_guard, require
-from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
+from prmcal.harness.jobs.parameters import QuestionSlice
 from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.metrics import metric_specs
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
@@ -29,7 +29,6 @@ from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
 __all__ = [
-    "GridPlugin",
     "GridQuestions",
     "ResolvedGrid",
     "absent_checkpoint",
@@ -41,40 +40,6 @@ __all__ = [
 _MOST_SHARDS = 1_000_000
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
-AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
-
-
-@dataclass(frozen=True)
-class GridPlugin(Generic[AnyPlugin_co]):
-    """A plugin of the grid.
-
-    Attributes
-    ----------
-    reference : PluginReference
-        Its name in the grid, and what a shard needs to build it.
-    built : Plugin
-        The plugin. No model is loaded yet.
-    identity : mapping
-        What the keys contain of it, as JSON data.
-    absent : str
-        The checkpoint that the plan does without, because it is not on this machine; or empty.
-    """
-
-    reference: PluginReference
-    built: AnyPlugin_co
-    identity: Mapping[str, Any]
-    absent: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name in the grid."""
-        return self.reference.name
-
-    @property
-    def planned(self) -> PlannedPlugin:
-        """What the plan says of it."""
-        identity = json.loads(json.dumps(self.identity))  # Tuples become lists, as in a saved plan.
-        return PlannedPlugin(self.reference, identity, self.built.citation, self.absent)
 
 
 @dataclass(frozen=True)
@@ -87,7 +52,7 @@ class GridQuestions:
         The number of questions of a shard.
     """
 
-    dataset: GridPlugin[Dataset]
+    dataset: PlannedPlugin[Dataset]
     split: str
     questions: Sequence[Question]
     slice_size: int
@@ -140,11 +105,11 @@ class ResolvedGrid:
     """All plugins and questions of a grid."""
 
     spec: GridSpec
-    llms: tuple[GridPlugin[LLM], ...]
-    prms: tuple[GridPlugin[PRM], ...]
-    calibrators: tuple[GridPlugin[Calibrator], ...]
-    strategies: tuple[GridPlugin[Strategy], ...]
-    metrics: tuple[GridPlugin[Metric], ...]
+    llms: tuple[PlannedPlugin[LLM], ...]
+    prms: tuple[PlannedPlugin[PRM], ...]
+    calibrators: tuple[PlannedPlugin[Calibrator], ...]
+    strategies: tuple[PlannedPlugin[Strategy], ...]
+    metrics: tuple[PlannedPlugin[Metric], ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
 
@@ -155,7 +120,7 @@ class ResolvedGrid:
         data = [each.dataset.name for each in self.datasets if each.stand_in]
         return tuple(dict.fromkeys(name for name in (*models, *data) if name))
 
-    def calibrators_for(self, llm: str, prm: str) -> list[GridPlugin[Calibrator]]:
+    def calibrators_for(self, llm: str, prm: str) -> list[PlannedPlugin[Calibrator]]:
         """Return the calibrators that are fitted for an LLM and a PRM, by their names in the grid."""
         specs = zip(self.calibrators, self.spec.calibrators, strict=True)
         return [calibrator for calibrator, spec in specs if spec.is_for(llm, prm)]
@@ -166,7 +131,7 @@ class ResolvedGrid:
         return (*self.tests, self.calibration)
 
     @property
-    def plugins(self) -> Mapping[str, Sequence[GridPlugin[Plugin]]]:
+    def plugins(self) -> dict[str, tuple[PlannedPlugin[Plugin], ...]]:
         """The plugins of each kind, each once, in the order of the grid."""
         used = {each.dataset.name: each.dataset for each in self.datasets}
         return {
@@ -218,7 +183,7 @@ def absent_checkpoint(plugin: Plugin) -> str | None:
 
 def build_plugin(
     registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False
-) -> GridPlugin[AnyPlugin]:
+) -> PlannedPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
     reference = spec.reference()
     with plugin_guard(registry.kind, spec.name, "take its arguments"):
@@ -228,9 +193,10 @@ def build_plugin(
         with plugin_guard(registry.kind, spec.name, "tell its identity"):
             identity = {"kind": registry.kind, **built.identity()}
             content_key(identity)  # It must be data that a key can be made from.
-        return GridPlugin(reference, built, identity)
-    identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
-    return GridPlugin(reference, built, identity, absent)
+    else:
+        identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
+    identity = json.loads(json.dumps(identity))  # Tuples become lists, as in a saved plan.
+    return PlannedPlugin(reference, identity, built.citation, absent or "", built)
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
@@ -315,7 +281,7 @@ def _shards_of(
     return len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
 
 
-def others_of(strategy: GridPlugin[Strategy]) -> tuple[str, ...]:
+def others_of(strategy: PlannedPlugin[Strategy]) -> tuple[str, ...]:
     """Return the names of the other LLMs that a strategy may ask. A search asks none."""
     return tuple(strategy.built.others) if isinstance(strategy.built, PoolStrategy) else ()
 

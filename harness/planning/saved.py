@@ -20,15 +20,16 @@ from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
-from prmcal.harness.planning.metrics import built_in_metrics
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.json_data import check_text, one_problem
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.excerpts import excerpt, message_of, shown
+from prmcal.registry.plugin_files import load_plugin_file
 
-__all__ = ["read_plan", "write_plan"]
+__all__ = ["existing_plan", "load_plugins_of", "read_plan", "write_plan"]
 
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
@@ -63,7 +64,7 @@ def write_plan(
     values = _Values()
     content = {
         "grid": content_key(grid),
-        "plugins": {kind: [asdict(each) for each in plugins] for kind, plugins in plan.plugins.items()},
+        "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
         "datasets": [_questions_data(each, texts) for each in plan.datasets],
         "metrics": [asdict(each) for each in plan.metrics],
         "jobs": list(_jobs_data(plan, model_seconds, values)),
@@ -73,18 +74,20 @@ def write_plan(
     write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
 
 
-def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan | None:
+def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
     """Read the saved plan of a folder. No plugin is built and no data set is read.
 
-    Returns
-    -------
-    Plan or None
-        None if the folder has no plan of this grid, because an earlier version of prmcal ran it.
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    grid : mapping
+        The data of the grid, as in the record of the run.
 
     Raises
     ------
     RunError
-        If the file is damaged.
+        If the file is damaged or missing, or is the plan of another grid, since a run was killed at its start.
     """
     path = directory / PLAN_FILE
     try:
@@ -93,13 +96,40 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan | None:
         if _HALF_PAIR.search(text):
             for name, value in content.items():
                 check_text(name, value)
-        return _plan(content) if content["grid"] == content_key(grid) else None
-    except FileNotFoundError:
-        return None
+        if content["grid"] != content_key(grid):
+            raise ValueError("it is the plan of another grid")
+        return _plan(content)
+    except FileNotFoundError as error:
+        raise RunError(f"{path} is missing. Run the grid again: finished work is kept.") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise RunError(
             f"{path} is damaged ({excerpt(message_of(error))}). Run the grid again: finished work is kept."
         ) from error
+
+
+def existing_plan(folder: RunFolder) -> Plan:
+    """Return the plan of the latest run of a folder, as it was saved.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder, or the saved plan is damaged or missing.
+    """
+    return read_plan(folder.directory, folder.record().grid)
+
+
+def load_plugins_of(folder: RunFolder) -> None:
+    """Load the plugin files of the latest run of a folder.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder.
+    PluginError
+        If a file is no longer there, or cannot be loaded.
+    """
+    for file in folder.record().plugin_files:
+        load_plugin_file(Path(file))
 
 
 def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
@@ -242,7 +272,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
             Job(
                 each["key"],
                 Labels(**each["labels"]),
-                tuple(_shards(each, own, refs, shared, content.get("values", []))),
+                tuple(_shards(each, own, refs, shared, content["values"])),
                 tuple(jobs[number] for number in each["inputs"]),
             )
         )
@@ -260,9 +290,9 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         PlannedQuestions(**{**each, "questions": tuple(Question(*row) for row in each["questions"])})
         for each in content["datasets"]
     )
-    # Earlier versions of prmcal had the built-in metrics only, and did not write them down.
-    described = _metrics(content["metrics"]) if "metrics" in content else built_in_metrics()
-    return Plan(tuple(jobs), tuple(cells), plugins, datasets, described, model_seconds=seconds)
+    return Plan(
+        tuple(jobs), tuple(cells), plugins, datasets, _metrics(content["metrics"]), model_seconds=seconds
+    )
 
 
 def _metrics(data: Any) -> tuple[Metric, ...]:
@@ -290,11 +320,8 @@ def _shards(
     common = {name: _typed(_fields(cls)[name], value) for name, value in job["parameters"].items()}
     names = [name for name, value in common.items() if isinstance(value, range)]
     slices: dict[tuple[int, int], QuestionSlice] = {}
-    # Earlier versions of prmcal did not save what the keys are made of.
-    decisive, version = job.get("identity", []), job.get("version", 0)
-    identities = job.get("identities") or [[]] * len(own)
     for ref, (first, stop, *ends), reads, places in zip(
-        own, job["ranges"], job["reads"], identities, strict=True
+        own, job["ranges"], job["reads"], job["identities"], strict=True
     ):
         if (first, stop) not in slices:
             slices[first, stop] = replace(common["data"], questions=range(first, stop))
@@ -305,8 +332,8 @@ def _shards(
                 shared[runs] = tuple(_members(runs, refs))
             inputs[role] = shared[runs]
         parameters: Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
-        identity = {name: values[place] for name, place in zip(decisive, places, strict=True)}
-        yield Shard(ref, parameters, inputs, job["resource"], identity, version)
+        identity = {name: values[place] for name, place in zip(job["identity"], places, strict=True)}
+        yield Shard(ref, parameters, inputs, job["resource"], identity, job["version"])
 
 
 def _members(runs: Sequence[int], refs: Sequence[ArtifactRef]) -> Iterator[ArtifactRef]:

@@ -80,7 +80,7 @@ def draw(
     plan = Plan(
         tuple(jobs),
         (),
-        {kind: tuple(each.planned for each in found) for kind, found in resolved.plugins.items()},
+        resolved.plugins,
         tuple(each.planned for each in resolved.datasets),
     )
     refs = [shard.ref for shard in plan.shards()]

@@ -139,7 +139,6 @@ def read_failures(directory: Path) -> dict[str, Failure]:
 
 def _failures(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, Failure]]:
     for key, value in items:
-        # Earlier versions wrote the reason alone.
-        given = value if isinstance(value, dict) else {"reason": value}
-        cause: Cause = next((each for each in _ADVICE if each == given.get("cause")), "plugin")
-        yield key, Failure(str(given.get("reason", "")), cause)
+        if isinstance(value, dict):
+            cause: Cause = next((each for each in _ADVICE if each == value.get("cause")), "plugin")
+            yield key, Failure(str(value.get("reason", "")), cause)

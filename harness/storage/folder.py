@@ -56,14 +56,14 @@ class RunRecord:
     workers : int
         Its worker processes.
     log : str
-        Path of its log, relative to the folder if it is in the folder. Empty for a run of an earlier version.
+        Path of its log, relative to the folder if it is in the folder.
     only : dict of str to list of str
         The names of the cells that it was asked for, by their kind. Empty for all cells.
     retried : list of str, optional
         The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
     environment : dict
         The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
-        Empty for a run of an earlier version.
+
     finished_at : str
         End of the run in UTC, in ISO format. Empty until all results are recorded.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from prmcal.db.metrics import Metric
 from prmcal.errors import BundleError
@@ -73,11 +74,11 @@ class Catalogue:
         )
         return tuple(self.place(kind, name) for kind, name in named)
 
-    def plugins(self) -> dict[str, tuple[PlannedPlugin, ...]]:
+    def plugins(self) -> dict[str, tuple[PlannedPlugin[Any], ...]]:
         """Return the plugins of each kind in their order."""
-        found: dict[str, tuple[PlannedPlugin, ...]] = {}
+        found: dict[str, tuple[PlannedPlugin[Any], ...]] = {}
         for kind in self._kinds:
-            first: dict[str, PlannedPlugin] = {}
+            first: dict[str, PlannedPlugin[Any]] = {}
             for _, name, plugin in self._named(kind):
                 first.setdefault(name, replace(plugin, reference=replace(plugin.reference, name=name)))
             found[kind] = tuple(
@@ -127,7 +128,7 @@ class Catalogue:
             )
         )
 
-    def _named(self, kind: str) -> Iterator[tuple[str, str, PlannedPlugin]]:
+    def _named(self, kind: str) -> Iterator[tuple[str, str, PlannedPlugin[Any]]]:
         """Yield the plugins of a kind with their names in the grid and on the leaderboard, namespace by namespace."""
         for submission in sorted(self._submissions, key=lambda each: (self._names.place(each), each.place)):
             # By their names, since the order of one submission does not count.

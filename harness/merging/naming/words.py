@@ -116,9 +116,9 @@ def words_of_variants(submissions: Sequence[Submitted]) -> dict[str, Words]:
 
 def _plugins(
     submissions: Sequence[Submitted], kind: str
-) -> Iterator[tuple[Submitted, PlannedPlugin, Mapping[str, Any]]]:
+) -> Iterator[tuple[Submitted, PlannedPlugin[Any], Mapping[str, Any]]]:
     """Yield the plugins of a kind. Calibrators have the conditions of their fits that all submissions tell."""
-    having: dict[str, list[tuple[Submitted, PlannedPlugin]]] = {}
+    having: dict[str, list[tuple[Submitted, PlannedPlugin[Any]]]] = {}
     for each in submissions:
         for plugin in each.plan.plugins.get(kind, ()):
             having.setdefault(plugin.name, []).append((each, plugin))
@@ -129,7 +129,7 @@ def _plugins(
             yield each, plugin, {name: value for name, value in fits.items() if name in known}
 
 
-def _described(plugin: PlannedPlugin, fits: Mapping[str, Any]) -> dict[str, Any]:
+def _described(plugin: PlannedPlugin[Any], fits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the identity of a plugin and the conditions of its fits, with short names where they are clear."""
     found = flat(plugin.identity)
     short = {name: name.removeprefix(_OF_FITS) for name in fits}

@@ -21,8 +21,8 @@ from prmcal.harness.merging.submissions.folder import (
 )
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import FilesOf, Submitted, read_submitted
-from prmcal.harness.planning.again import existing_plan
 from prmcal.harness.planning.columns import check_columns
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.scheduling.failures import failed_cells, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef

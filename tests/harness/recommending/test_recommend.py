@@ -18,7 +18,7 @@ import prmcal as face
 from prmcal.db.queries.cells import find_cell
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli.recommend import recommendation_text
-from prmcal.harness.planning.again import existing_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.recommending.types import Recommendation, ask_command, recommendation_frame
 from prmcal.harness.storage.folder import RunFolder
