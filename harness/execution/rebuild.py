@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from prmcal.errors import StorageError
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.scheduling.failures import Failure, read_failures
-from prmcal.harness.scheduling.schedule import Outcome
+from prmcal.harness.scheduling.failures import read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 
-__all__ = ["note_failures", "rebuild_database"]
+__all__ = ["rebuild_database"]
 
 
 def rebuild_database(directory: Path) -> int:
@@ -46,24 +44,9 @@ def rebuild_database(directory: Path) -> int:
             _remove(database.with_name(database.name + ".wal"))
         recorder = Recorder(folder, plan, store, record)
         recorder.begin(finished_shards(plan, store))
-        note_failures(recorder, failures)
+        recorder.note_failures(failures)
         recorder.end()
     return len(plan.cells)
-
-
-def note_failures(recorder: Recorder, failures: Mapping[str, Failure]) -> None:
-    """Note why shards failed that are not finished.
-
-    Parameters
-    ----------
-    recorder : Recorder
-    failures : mapping of str to Failure
-        By the keys of the shards.
-    """
-    for shard in recorder.plan.shards():
-        if shard.ref.key in failures and shard.ref not in recorder.manifests:
-            blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
-            recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
 
 
 def _remove(file: Path) -> None:

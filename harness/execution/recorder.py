@@ -6,7 +6,7 @@ readers every few seconds, or less often if this takes long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,6 +115,20 @@ class Recorder:
         if self._unwritten and self.pace.due:
             with self.pace.work():
                 self._write()
+
+    def note_failures(self, failures: Mapping[str, Failure], but: Collection[ArtifactRef] = ()) -> None:
+        """Note again why shards failed in earlier runs, except those in `but`, which are tried again.
+
+        Parameters
+        ----------
+        failures : mapping of str to Failure
+            By the keys of the shards.
+        but : collection of ArtifactRef
+        """
+        for shard in self.plan.shards():
+            if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
+                blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
+                self.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
 
     def end(self) -> None:
         """Write the remaining results, compare the cells, and mark the run as ended."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import secrets
+import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,17 +30,18 @@ from prmcal.harness.executors.local import LocalExecutor
 from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.machine.gpus import check_workers, visible_gpus
 from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.planning.selection import Only, cells_with
-from prmcal.harness.scheduling.failures import Failure, FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
 
-__all__ = ["RunState", "RunSummary", "finished_shards", "run_grid"]
+__all__ = ["RunState", "RunSummary", "finished_shards", "run_further", "run_grid"]
 
 RunState = Literal["done", "failed", "interrupted", "ended"]
 """How a run ended: with all cells that it was asked for, with failed ones, by a signal or an error, or out of time."""
@@ -188,16 +190,49 @@ def run_grid(
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             log.write(line, dropped)
         progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
-        executor = executor or LocalExecutor(
-            directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit
-        )
+        crew = CrewFile(directory, part)
+
+        def note(event: Outcome | Notice) -> None:
+            if isinstance(event, Notice):
+                log.write(event.line, event.details)
+                return
+            log.note(event)
+            if event.fatal:
+                raise StorageError(event.failure.reason if event.failure else "")
+            if event.manifest is not None:
+                cost.learn(event.ref, event.manifest)
+            recorder.note(event)
+            progress.count(event)
+
+        def show(now: Schedule) -> None:
+            progress.update(now)
+            crew.update(now)
+
         ending: Ending | None
         try:
             with EndWatch(deadline) as watch:
                 recorder.begin(done)
-                _keep_failures(recorder, part, failures)
-                crew = CrewFile(directory, part)
-                ending = _execute(schedule, recorder, executor, cost, progress, crew, log, watch)
+                recorder.note_failures(failures, but={shard.ref for shard in part.shards()})
+                try:
+                    ending = _execute(
+                        schedule,
+                        executor or _local(directory, grid, workers, plugin_files),
+                        watch,
+                        note,
+                        show,
+                    )
+                except BaseException as raised:
+                    log.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")
+                    recorder.abandon()
+                    raise
+                finally:
+                    with suppress(OSError):  # A terminal that was closed cannot be cleared.
+                        progress.close()
+                if ending is None:
+                    recorder.end()
+                else:
+                    log.write(f"The run was ended by {ending}. Finished work is kept.")
+                    recorder.abandon()
                 log.end(time.monotonic() - begin, recorder.pace.seconds)
         except Exception as raised:
             ending, error = "error", raised
@@ -266,57 +301,100 @@ def _seconds(hours: float | None) -> float:
     return hours * 3600
 
 
-def _keep_failures(recorder: Recorder, part: Plan, failures: Mapping[str, Failure]) -> None:
-    """Note again what failed in earlier runs, if this run does not try it again."""
-    tried = {shard.ref for shard in part.shards()}
-    for shard in recorder.plan.shards():
-        if shard.ref.key in failures and shard.ref not in tried and shard.ref not in recorder.manifests:
-            blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
-            recorder.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
+def run_further(
+    plan: Plan,
+    folder: RunFolder,
+    record: RunRecord,
+    workers: int,
+    begin: Callable[[int, float | None], None],
+    stream: TextIO | None = None,
+) -> None:
+    """Compute the missing shards of a plan in the folder of a run, beside those of its grid. No result is recorded.
+
+    A signal ends it as it ends a run, and is then raised again.
+
+    Parameters
+    ----------
+    plan : Plan
+        Jobs that the grid of the run does not have, such as more trajectories of its questions.
+    folder : RunFolder
+        The caller holds its lock.
+    record : RunRecord
+        The run of the folder.
+    workers : int
+    begin : callable
+        Called before the work with the number of completions that are sampled, and the estimated seconds if known.
+    stream : text file, optional
+        Where the progress is written; by default standard error.
+
+    Raises
+    ------
+    PrmcalError
+        If a shard failed, or there are not enough GPUs for this number of workers.
+    StorageError
+        If the disk is full. Finished shards are kept.
+    """
+    grid = grid_of(record.grid, f"The grid in {folder.directory}")
+    check_workers(grid, workers)
+    store = Store(folder.directory)
+    store.remove_leftovers()
+    done = finished_shards(plan, store)
+    schedule = Schedule(plan, done)
+    cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
+    begin(
+        sum(round(cost.samples(each)) for each in schedule.unfinished), _seconds_left(schedule, cost, workers)
+    )
+    progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
+    executor = _local(folder.directory, grid, workers, [Path(file) for file in record.plugin_files])
+
+    def note(event: Outcome | Notice) -> None:
+        if isinstance(event, Outcome):
+            if event.manifest is None:
+                failed = StorageError if event.fatal else PrmcalError
+                raise failed(event.failure.reason if event.failure else "")
+            cost.learn(event.ref, event.manifest)
+            progress.count(event)
+
+    try:
+        with EndWatch() as watch:
+            ending = _execute(schedule, executor, watch, note, progress.update)
+    finally:
+        progress.close()
+    if ending is not None:
+        signal.raise_signal(signal.Signals[ending])  # Now that the workers have ended.
+
+
+def _local(directory: Path, grid: GridSpec, workers: int, plugin_files: Sequence[Path]) -> Executor:
+    return LocalExecutor(directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit)
 
 
 def _execute(
     schedule: Schedule,
-    recorder: Recorder,
     executor: Executor,
-    cost: CostModel,
-    progress: Progress,
-    crew: CrewFile,
-    log: RunLog,
     watch: EndWatch,
+    note: Callable[[Outcome | Notice], None],
+    show: Callable[[Schedule], None],
 ) -> Ending | None:
-    """Run a schedule and record its outcomes. Return what ended it before its work was done."""
+    """Run a schedule. Return what ended it before its work was done.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    executor : Executor
+    watch : EndWatch
+    note : callable
+        Called with each outcome and notice.
+    show : callable
+        Called after each of them, and while nothing happens.
+    """
     ending: Ending | None = None
-    try:
-        with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
-            for event in events:
-                ending = watch.ending
-                match event:
-                    case Notice(line, details):
-                        log.write(line, details)
-                    # A signal to all processes lets shards fail that have no fault.
-                    case Outcome() as outcome if ending is None or outcome.failure is None:
-                        log.note(outcome)
-                        if outcome.fatal:
-                            raise StorageError(outcome.failure.reason if outcome.failure else "")
-                        if outcome.manifest is not None:
-                            cost.learn(outcome.ref, outcome.manifest)
-                        recorder.note(outcome)
-                        progress.count(outcome)
-                progress.update(schedule)
-                crew.update(schedule)
-                if ending is not None:
-                    break
-    except BaseException as error:
-        log.write(f"The run was interrupted ({type(error).__name__}). Finished work is kept.")
-        recorder.abandon()
-        raise
-    finally:
-        with suppress(OSError):  # A terminal that was closed cannot be cleared.
-            progress.close()
-    if ending is None:
-        recorder.end()
-    else:
-        log.write(f"The run was ended by {ending}. Finished work is kept.")
-        recorder.abandon()
+    with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
+        for event in events:
+            ending = watch.ending
+            # A signal to all processes lets shards fail that have no fault.
+            if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
+                note(event)
+            show(schedule)
+            if ending is not None:
+                break
     return ending

@@ -8,7 +8,6 @@ from pathlib import Path
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Plugin
 from prmcal.db.tables.base import Base
-from prmcal.harness.execution.rebuild import note_failures
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.merging.provenance import cell_columns, run_rows, submission_rows
 from prmcal.harness.merging.seeds import seed_spreads
@@ -55,7 +54,7 @@ def write_leaderboard(
     done = store.manifests((shard.ref for shard in union.plan.shards()), verify=verify)
     recorder = _MergedRecorder(aside, union, recorded, store, record, done)
     recorder.begin(done)
-    note_failures(recorder, union.failures)
+    recorder.note_failures(union.failures)
     recorder.end()
     with storage_errors(directory):
         aside.published.replace(published)

@@ -5,32 +5,21 @@ They are artifacts of the run's folder, beside those of the grid. The first traj
 
 from __future__ import annotations
 
-import math
-import signal
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import TextIO
 
-from prmcal.errors import PrmcalError, RunError, StorageError
-from prmcal.harness.costs.estimate import CostModel
-from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.ending import Ending, EndWatch
-from prmcal.harness.execution.progress import Progress
-from prmcal.harness.execution.run import finished_shards
-from prmcal.harness.executors.local import LocalExecutor
+from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.execution.run import run_further
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.gpus import check_workers, default_workers, visible_gpus
+from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.chain import further_rollout_job, rollout_job, score_job
-from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.parts import Sampled
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.places import Further, RunArtifacts
 from prmcal.harness.recommending.types import MoreDraws
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.plugins import llms
@@ -85,10 +74,11 @@ def draw(
     )
     refs = [shard.ref for shard in plan.shards()]
     if len(run.store.manifests(refs, verify=False)) < len(refs):
-        count = workers or default_workers(grid)
-        check_workers(grid, count)
         with run.folder.lock():
-            _run(run, grid, plan, count, started, stream)
+            try:
+                run_further(plan, run.folder, run.record, workers or default_workers(grid), started, stream)
+            except PrmcalError as error:
+                raise type(error)(f"More trajectories could not be drawn: {error}") from error
     return further
 
 
@@ -190,51 +180,3 @@ def _planned(
             jobs.append(scores)
             further[llm.name, prm.name] = scores.refs
     return jobs, further
-
-
-def _run(
-    run: RunArtifacts,
-    grid: GridSpec,
-    plan: Plan,
-    workers: int,
-    started: Started,
-    stream: TextIO | None,
-) -> None:
-    """Compute the missing shards of a plan. The caller holds the lock of the folder."""
-    directory: Path = run.folder.directory
-    run.store.remove_leftovers()
-    done = finished_shards(plan, run.store)
-    schedule = Schedule(plan, done)
-    cost = CostModel(plan, run.store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
-    left = [shard for shard in plan.shards() if shard.ref not in done]
-    started(sum(round(cost.samples(each)) for each in left), seconds_left(left, cost, workers))
-    progress = Progress(plan, len(done), lambda now: seconds_left(now.unfinished, cost, workers), stream)
-    executor = LocalExecutor(
-        directory,
-        workers,
-        [Path(file) for file in run.record.plugin_files],
-        time_limit=3600 * grid.shards.time_limit,
-    )
-    ending: Ending | None = None
-    try:
-        with EndWatch(math.inf) as watch, closing(executor.run(schedule)) as events:
-            for event in events:
-                ending = watch.ending
-                if isinstance(event, Outcome) and (ending is None or event.failure is None):
-                    _note(event, cost, progress)
-                progress.update(schedule)
-                if ending is not None:
-                    break
-    finally:
-        progress.close()
-    if ending is not None:
-        signal.raise_signal(signal.Signals[ending])  # Now that the workers have ended.
-
-
-def _note(outcome: Outcome, cost: CostModel, progress: Progress) -> None:
-    if outcome.failure is not None:
-        failed = StorageError if outcome.fatal else PrmcalError
-        raise failed(f"More trajectories could not be drawn: {outcome.failure.reason}")
-    assert outcome.manifest is not None
-    cost.learn(outcome.ref, outcome.manifest)
-    progress.count(outcome)
