@@ -17,8 +17,8 @@ from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import estimate, missing
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunOption, completing_cells
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import FitParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder

@@ -10,8 +10,8 @@ import numpy as np
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.models import Models
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy

@@ -19,9 +19,9 @@ from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.inference.models import Models
 from prmcal.harness.inference.rewarding import Rewarder
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, Parameters, PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder

@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
 from prmcal.harness.inference.rewarding import Item, Rewarded, Rewarder
-from prmcal.harness.jobs.context import plugin_guard, require_length
-from prmcal.harness.jobs.next_steps import next_steps
-from prmcal.harness.jobs.rollout import check_completions, in_steps
+from prmcal.harness.jobs.plugin_calls import (
+    check_completions,
+    in_steps,
+    next_steps,
+    plugin_guard,
+    require_length,
+)
 from prmcal.registry.contracts.data import Completion, GenerationRequest, PrefixScores, Sampling
 from prmcal.registry.contracts.llm import LLM
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.harness.inference.results import PrefixRewards
-from prmcal.harness.jobs.context import plugin_guard, require, require_length
-from prmcal.harness.jobs.score import check_scores
+from prmcal.harness.jobs.plugin_calls import check_scores, plugin_guard, require, require_length
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates, Prefix, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.features import ScoredPrefixes

@@ -19,8 +19,8 @@ from prmcal.harness.inference.asking import Defaults
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.inference.models import Models
 from prmcal.harness.inference.rewarding import Rewarder
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.plugins import calibrators, llms, prms
 from prmcal.registry.reading import reading

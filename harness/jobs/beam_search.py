@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.harness.jobs.next_steps import next_steps
+from prmcal.harness.jobs.plugin_calls import next_steps
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
 from prmcal.registry.contracts.llm import LLM

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibratedParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.calibrator import Calibrator
 
 if TYPE_CHECKING:

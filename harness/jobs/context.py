@@ -5,25 +5,39 @@ Each worker keeps one context. A model stays loaded until a shard needs another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from numpy.typing import NDArray
 
-from prmcal.errors import DataError, NoAnswerError, PluginFailedError, PrmcalError, StorageError
+from prmcal.errors import DataError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
+from prmcal.harness.jobs.plugin_calls import (
+    checked_scores,
+    next_steps,
+    plugin_guard,
+    require,
+    whole_completions,
+)
 from prmcal.harness.storage.keys import content_key
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.data import (
+    Completion,
+    GenerationRequest,
+    PrefixScores,
+    Question,
+    Sampling,
+    ScoringRequest,
+)
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.excerpts import message_of, shown
+from prmcal.registry.excerpts import shown
 from prmcal.registry.grading.verdict import Verdict
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 from prmcal.remembered import Memory, content_digest
@@ -31,7 +45,7 @@ from prmcal.remembered import Memory, content_digest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Context", "Output", "plugin_guard", "require", "require_length", "successes_of"]
+__all__ = ["Context", "Models", "Output", "successes_of"]
 
 Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
@@ -61,30 +75,12 @@ class Output:
     scored_tokens: int = 0
 
 
-@contextmanager
-def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
-    """Turn any exception of a plugin into a PluginFailedError that names the plugin.
-
-    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
-    end the whole run.
-    """
-    try:
-        yield
-    except PluginFailedError as error:
-        failed = NoAnswerError if isinstance(error, NoAnswerError) else PluginFailedError
-        raise failed(f"The {kind} '{name}' failed to {action}: {error}") from error
-    except (Exception, SystemExit) as error:
-        if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
-            raise
-        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
-
-
 class _Loaded(Generic[Model]):
     """The place of one model, which is kept until another one is asked for."""
 
-    def __init__(self, registry: Registry[Model]) -> None:
+    def __init__(self, registry: Registry[Model], held: tuple[PluginReference, Model] | None) -> None:
         self._registry = registry
-        self._held: tuple[PluginReference, Model] | None = None
+        self._held = held
         self.built = 0
 
     def get(self, reference: PluginReference) -> Model:
@@ -101,24 +97,34 @@ class _Loaded(Generic[Model]):
             model.close()
 
 
-class Context:
-    """Plugins and inputs for the shards that one worker runs.
+class Models:
+    """The one holder of models: of a worker, of a search, and of what answers questions.
+
+    It has an LLM and a PRM at most, and builds each from its reference when it is first asked for. A model stays loaded
+    until another one of its kind takes its place, or one of the other kind that is not asked for `beside` it. Models
+    that were made otherwise, such as a PRM with an adapter, can be given.
+
+    Several threads may share it: `completions`, `next_steps` and `scores` run one call of a model at a time, and a
+    block with `lock` has both models for itself. These three return what was checked against the contract of the
+    plugin. They raise a PluginFailedError that names the plugin otherwise.
 
     Parameters
     ----------
-    store : Store
-        Where inputs are read.
-    report : callable, optional
-        Takes a short line about the progress of a long job.
+    llm : (PluginReference, LLM), optional
+        A model that is there already, and the reference under which it is asked for.
+    prm : (PluginReference, PRM), optional
+
+    Attributes
+    ----------
+    lock : RLock
     """
 
-    def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
-        self.store = store
-        self.report = report
-        self._llm = _Loaded(llms)
-        self._prm = _Loaded(prms)
-        self._datasets: dict[str, Dataset] = {}
-        self._made = Memory(_MADE_BYTES)
+    def __init__(
+        self, llm: tuple[PluginReference, LLM] | None = None, prm: tuple[PluginReference, PRM] | None = None
+    ) -> None:
+        self.lock = threading.RLock()
+        self._llm = _Loaded(llms, llm)
+        self._prm = _Loaded(prms, prm)
 
     @property
     def models_loaded(self) -> int:
@@ -137,9 +143,54 @@ class Context:
             self._llm.close()
         return self._prm.get(reference)
 
-    def calibrator(self, reference: PluginReference) -> Calibrator:
-        """Return a new, unfitted calibrator."""
-        return reference.build(calibrators)
+    def calibrator(self, reference: PluginReference, folder: Path | None = None) -> Calibrator:
+        """Return a new calibrator: unfitted, or as it was saved in a folder."""
+        calibrator = reference.build(calibrators)
+        return calibrator if folder is None else calibrator.load(folder)
+
+    def completions(
+        self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Sample whole completions of prefixes, beside the PRM, in the form in which texts are stored."""
+        with self.lock, plugin_guard("llm", llm.name, "generate"):
+            return whole_completions(self.llm(llm, beside=True), requests, sampling)
+
+    def next_steps(
+        self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue prefixes by one step each, as a search does, beside the PRM."""
+        with self.lock, plugin_guard("llm", llm.name, "generate"):
+            return next_steps(self.llm(llm, beside=True), requests, sampling)
+
+    def scores(self, prm: PluginReference, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+        """Return the PRM's scores of trajectories, beside the LLM, by request and trajectory."""
+        with self.lock, plugin_guard("prm", prm.name, "score"):
+            return checked_scores(self.prm(prm, beside=True), requests)
+
+    def close(self) -> None:
+        """Unload the models. They are loaded again when they are asked for."""
+        with self.lock:
+            self._llm.close()
+            self._prm.close()
+
+
+class Context(Models):
+    """Models, data sets and inputs for the shards that one worker runs.
+
+    Parameters
+    ----------
+    store : Store
+        Where inputs are read.
+    report : callable, optional
+        Takes a short line about the progress of a long job.
+    """
+
+    def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
+        super().__init__()
+        self.store = store
+        self.report = report
+        self._datasets: dict[str, Dataset] = {}
+        self._made = Memory(_MADE_BYTES)
 
     def dataset(self, reference: PluginReference) -> Dataset:
         """Return a data set, built once."""
@@ -197,11 +248,6 @@ class Context:
         (ref,) = shard.inputs[role]
         return self.store.folder(ref.kind, ref.key)
 
-    def close(self) -> None:
-        """Unload the models."""
-        self._llm.close()
-        self._prm.close()
-
 
 def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
     """Return the success counts that a shard reads, with the blocks of follow-ups of one prefix added up.
@@ -222,15 +268,3 @@ def _added_up(counts: pd.DataFrame) -> tuple[NDArray[Any], ...]:
             "of the run, and run the grid again."
         )
     return tuple(added[name].to_numpy() for name in (*_PREFIX, *_COUNTS))
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise a PluginFailedError unless a plugin's result meets its contract."""
-    if not condition:
-        raise PluginFailedError(message)
-
-
-def require_length(result: Any, expected: int, what: str) -> None:
-    """Raise a PluginFailedError unless `result` has the expected number of entries."""
-    found = len(result) if hasattr(result, "__len__") else type(result).__name__
-    require(found == expected, f"it returned {found} {what} instead of {expected}.")

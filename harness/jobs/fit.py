@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, successes_of
+from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.features import (
     PREFIX,
     features_of,
@@ -17,6 +17,7 @@ from prmcal.harness.jobs.features import (
 )
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.features import FitSupport
 

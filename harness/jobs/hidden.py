@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import HiddenParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require, require_length
 from prmcal.harness.jobs.score import scoring_requests
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.network import patiently

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require, require_length
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
+from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
-from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
@@ -41,13 +41,7 @@ def compute(shard: Shard[ScoreParameters], context: Context) -> Output:
     requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
     with plugin_guard("prm", prm.name, "score"):
-        loaded = context.prm(prm)
-        scored = patiently(loaded, lambda: loaded.score_batch(list(requests.values())))
-        require_length(scored, len(requests), "lists of scores")
-        for request, scores in zip(requests.values(), scored, strict=True):
-            require_length(scores, len(request.trajectories), "scored trajectories")
-            for trajectory, each in zip(request.trajectories, scores, strict=True):
-                check_scores(each, len(trajectory))
+        scored = checked_scores(context.prm(prm), list(requests.values()))
     places = [
         (key, trajectory, each)
         for (key, group), scores in zip(groups, scored, strict=True)
@@ -86,18 +80,4 @@ def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
     rows = [(key, trajectory, each.tokens) for key, trajectory, each in places]
     return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
         {"trajectory": "int32", "tokens": "int32"}
-    )
-
-
-def check_scores(scores: PrefixScores, steps: int) -> None:
-    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps meet the contract."""
-    require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
-    require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
-    reward = np.asarray(scores.reward, dtype=np.float64)
-    judged = reward[~np.asarray(scores.over_long, dtype=bool)]
-    require(not np.isnan(judged).any(), "it returned NaN for a prefix that it did not flag as too long.")
-    outside = judged[(judged < 0) | (judged > 1)]
-    require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
-    require(
-        bool(np.isfinite(scores.logit[~scores.over_long]).all()), "it returned a logit that is not finite."
     )

@@ -11,9 +11,10 @@ from scipy.special import expit
 
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.beam_search import Calibrate, beam_search
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
 from prmcal.registry.contracts.features import ScoredPrefixes

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from prmcal.errors import GridError
-from prmcal.harness.jobs.context import plugin_guard, require
 from prmcal.harness.jobs.parameters import QuestionSlice
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.metrics import metric_specs
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions

@@ -10,11 +10,12 @@ import numpy as np
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic
 from prmcal.errors import DataError
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, successes_of
+from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.features import PREFIX, require_prefixes, without_terminal
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.metrics.binned import (
     ReliabilityBins,
     SignedErrorBins,

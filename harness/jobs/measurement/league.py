@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool
 from prmcal.harness.jobs.measurement.results import bootstrap_of, metric_tables
@@ -23,6 +23,7 @@ from prmcal.harness.jobs.measurement.trajectories import (
     last_scores,
 )
 from prmcal.harness.jobs.parameters import LeagueParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.metrics.curves import fixed_curve
 from prmcal.harness.metrics.league import (
     AccuracyAt,

@@ -19,10 +19,11 @@ from prmcal.db.statistics.bootstrap import (
     intervals,
 )
 from prmcal.db.statistics.intervals import IntervalRule
-from prmcal.harness.jobs.context import Output, plugin_guard
+from prmcal.harness.jobs.context import Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
 from prmcal.harness.jobs.parameters import MeasuringParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.storage.keys import content_key
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
-from prmcal.harness.jobs.context import Context, Output, plugin_guard, require
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard, of_other
 from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool
 from prmcal.harness.jobs.measurement.results import MetricOf, mean_of, question_output
@@ -22,6 +22,7 @@ from prmcal.harness.jobs.measurement.trajectories import (
     scored_tokens,
 )
 from prmcal.harness.jobs.parameters import Parameters, StrategyParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 

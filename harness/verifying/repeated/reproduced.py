@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.paired import holm
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import RolloutParameters, SuccessParameters
-from prmcal.harness.jobs.rollout import check_completions, in_steps
+from prmcal.harness.jobs.plugin_calls import check_completions, in_steps, plugin_guard
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import PluginReference, ScoreParameters
-from prmcal.harness.jobs.score import check_scores
+from prmcal.harness.jobs.plugin_calls import check_scores, plugin_guard
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made

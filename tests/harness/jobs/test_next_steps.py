@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from prmcal import LLM, Completion, GenerationRequest, Prefix, Sampling
-from prmcal.harness.jobs.next_steps import next_steps
-from prmcal.harness.jobs.rollout import in_steps
+from prmcal.harness.jobs.plugin_calls import in_steps, next_steps
 from prmcal.registry.splitting.argument import Splitting
 from prmcal.steps import join_steps, split_steps
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prmcal import Completion, Prefix
 from prmcal.errors import InvalidArgumentsError
-from prmcal.harness.jobs.rollout import in_steps
+from prmcal.harness.jobs.plugin_calls import in_steps
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.llms.prompts import prompt_text
 from prmcal.registry.llms.transformers import TransformersLLM

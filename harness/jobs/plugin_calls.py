@@ -1,0 +1,277 @@
+"""Calls of plugins: errors that name the plugin, checked results, and texts in the form in which they are stored.
+
+A step of a search ends where a step of the LLM ends by its own splitting. The LLM is stopped at a blank line, at the
+end of a thought or before a marker, as its splitting asks. If the step is not complete there, because it is too short
+or has only begun a thought, the LLM goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
+from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.registry.contracts.data import (
+    Completion,
+    FinishReason,
+    GenerationRequest,
+    Prefix,
+    PrefixScores,
+    Sampling,
+    ScoringRequest,
+)
+from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.excerpts import message_of, shown
+from prmcal.registry.network import patiently
+from prmcal.registry.splitting.argument import StepSplitting
+from prmcal.registry.splitting.rules import split_text
+from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps, text_so_far
+from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
+
+__all__ = [
+    "check_completions",
+    "check_scores",
+    "checked_scores",
+    "in_steps",
+    "next_steps",
+    "plugin_guard",
+    "require",
+    "require_length",
+    "whole_completions",
+]
+
+_MOST_TOKENS = 2**31 - 1
+
+
+@contextmanager
+def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
+    """Turn any exception of a plugin into a PluginFailedError that names the plugin.
+
+    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
+    end the whole run.
+    """
+    try:
+        yield
+    except PluginFailedError as error:
+        failed = NoAnswerError if isinstance(error, NoAnswerError) else PluginFailedError
+        raise failed(f"The {kind} '{name}' failed to {action}: {error}") from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
+            raise
+        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a PluginFailedError unless a plugin's result meets its contract."""
+    if not condition:
+        raise PluginFailedError(message)
+
+
+def require_length(result: Any, expected: int, what: str) -> None:
+    """Raise a PluginFailedError unless `result` has the expected number of entries."""
+    found = len(result) if hasattr(result, "__len__") else type(result).__name__
+    require(found == expected, f"it returned {found} {what} instead of {expected}.")
+
+
+def check_completions(drawn: Any, n: int) -> None:
+    """Raise a PluginFailedError unless these are `n` completions of a prefix that can be stored."""
+    require_length(drawn, n, "completions of a prefix")
+    for each in drawn:
+        require(
+            isinstance(each, Completion) and isinstance(each.text, str),
+            f"it must return Completion objects with a text. Got {shown(each)}.",
+        )
+        require(
+            0 <= each.tokens <= _MOST_TOKENS and 0 <= each.prompt_tokens <= _MOST_TOKENS,
+            f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown((each.tokens, each.prompt_tokens))}.",
+        )
+        require(
+            each.finish_reason in get_args(FinishReason),
+            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}.",
+        )
+    "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.
+
+
+def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> list[Completion]:
+    """Return the completions of a prefix as they are stored.
+
+    The steps of the LLM's own rule are separated by blank lines, and there are no other blank lines. If the prompt of a
+    bare question ends with the tag that begins a thought, the completion gets this tag. The finish reason of a thought
+    that was cut off is ``thought``. With the rule ``blank-line`` without limits, the other texts stay as they are.
+    """
+    splitting = StepSplitting.of(llm.splitting)
+    thinking = starts_in_thought(llm, prefix)
+    stored = []
+    for each in completions:
+        text = each.text
+        if thinking and not prefix.steps and not text.lstrip().startswith(THOUGHT_BEGINS):
+            text = THOUGHT_BEGINS + "\n" + text.lstrip("\n")
+        if splitting.changes_texts:
+            text = join_steps(split_text(text, splitting, thinking, llm.count_tokens))
+        cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
+        reason: FinishReason = "thought" if cut_off else each.finish_reason
+        stored.append(replace(each, text=text, finish_reason=reason))
+    return stored
+
+
+def starts_in_thought(llm: LLM, prefix: Prefix) -> bool:
+    """Return whether the completions of a prefix begin inside a thought."""
+    if prefix.steps:
+        return in_thought(text_so_far(prefix.steps))
+    return llm.opens_thought(prefix.question)
+
+
+def whole_completions(
+    llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling
+) -> list[list[Completion]]:
+    """Sample completions of several prefixes in one call, in the form in which texts are stored."""
+    found = llm.generate_batch(requests, sampling)
+    require_length(found, len(requests), "lists of completions")
+    for request, drawn in zip(requests, found, strict=True):
+        check_completions(drawn, request.n)
+    return [in_steps(llm, request.prefix, drawn) for request, drawn in zip(requests, found, strict=True)]
+
+
+def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
+    """Continue several prefixes by one step each, in as few calls as possible.
+
+    Parameters
+    ----------
+    llm : LLM
+    requests : sequence of GenerationRequest
+    sampling : Sampling
+        How whole trajectories are sampled.
+
+    Returns
+    -------
+    list of list of Completion
+        For each request its completions, in the form in which texts are stored. The finish reason is ``stop`` if the
+        LLM may have had more to say. A text can have several steps: with markers, or if it had to be cut.
+    """
+    drawn = _generated(llm, requests, sampling)
+    for _ in range(sampling.max_tokens):  # Every further piece has at least one token.
+        begun = [
+            (place, number)
+            for place, request in enumerate(requests)
+            for number, each in enumerate(drawn[place])
+            if _goes_on(llm, request.prefix, each, sampling)
+        ]
+        if not begun:
+            break
+        pieces = _generated(
+            llm, [_rest(requests[place], number, drawn[place][number]) for place, number in begun], sampling
+        )
+        for (place, number), (piece,) in zip(begun, pieces, strict=True):
+            drawn[place][number] = _joined(llm, requests[place].prefix, drawn[place][number], piece)
+    return drawn
+
+
+def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
+    """Return the completions of requests up to their stop strings. Requests with the same ones share a call."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, each in enumerate(requests):
+        groups[_stops(llm, each.prefix, sampling)].append(place)
+    found: list[list[Completion]] = [[] for _ in requests]
+    for stop, places in groups.items():
+        own = [requests[place] for place in places]
+        until = replace(sampling, stop=stop)
+        completions = patiently(llm, partial(llm.generate_batch, own, until))
+        require_length(completions, len(own), "lists of completions")
+        for place, request, drawn in zip(places, own, completions, strict=True):
+            check_completions(drawn, request.n)
+            if stop[-1] == THOUGHT_ENDS:
+                drawn = [_with_end(each) for each in drawn]
+            found[place] = in_steps(llm, request.prefix, drawn)
+    return found
+
+
+def _stops(llm: LLM, prefix: Prefix, sampling: Sampling) -> tuple[str, ...]:
+    """Return where the LLM is stopped: the stop strings of the sampling, and those of its splitting behind them."""
+    splitting = StepSplitting.of(llm.splitting)
+    ends: tuple[str, ...] = (STEP_SEPARATOR,)
+    if splitting.rule == "after-think" and starts_in_thought(llm, prefix):
+        ends = (THOUGHT_ENDS,)
+    elif splitting.rule == "markers" and starts_in_thought(llm, prefix):
+        ends = tuple(f"{before}{word}" for word in splitting.markers for before in (" ", "\n"))
+    return tuple(dict.fromkeys([*sampling.stop, *ends]))
+
+
+def _with_end(completion: Completion) -> Completion:
+    """Put back the end of a thought, at which the LLM was stopped."""
+    if completion.finish_reason != "stop":
+        return completion
+    return replace(completion, text=completion.text.rstrip("\n") + f"\n{THOUGHT_ENDS}")
+
+
+def _goes_on(llm: LLM, prefix: Prefix, completion: Completion, sampling: Sampling) -> bool:
+    """Return whether a step is not complete where the LLM was stopped."""
+    splitting = StepSplitting.of(llm.splitting)
+    if (
+        not splitting.changes_texts
+        or completion.finish_reason != "stop"
+        or completion.tokens >= sampling.max_tokens
+    ):
+        return False
+    if splitting.rule == "after-think" and in_thought(text_so_far(prefix.steps) + completion.text):
+        return True
+    steps = split_steps(completion.text)
+    return splitting.least_tokens is not None and (
+        not steps or llm.count_tokens(steps[-1]) < splitting.least_tokens
+    )
+
+
+def _rest(request: GenerationRequest, number: int, begun: Completion) -> GenerationRequest:
+    """Return the request of what comes after the beginning of a step."""
+    steps = request.prefix.steps + split_steps(begun.text)
+    seed = seed_from_key(content_key([request.seed, number, begun.tokens]))
+    return GenerationRequest(Prefix(request.prefix.question, steps), 1, seed)
+
+
+def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> Completion:
+    """Return the beginning of a step with what came after it."""
+    whole = replace(
+        piece,
+        text=text_so_far(split_steps(begun.text)) + piece.text,
+        tokens=begun.tokens + piece.tokens,
+        prompt_tokens=begun.prompt_tokens,
+    )
+    return in_steps(llm, prefix, [whole])[0]
+
+
+def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+    """Return the scores of all prefixes of some trajectories, by request and trajectory.
+
+    Raises
+    ------
+    PluginFailedError
+        If a result is outside the contract, such as NaN.
+    """
+    found = patiently(prm, lambda: prm.score_batch(list(requests)))
+    require_length(found, len(requests), "lists of scores")
+    for request, scores in zip(requests, found, strict=True):
+        require_length(scores, len(request.trajectories), "scored trajectories")
+        for trajectory, each in zip(request.trajectories, scores, strict=True):
+            check_scores(each, len(trajectory))
+    return found
+
+
+def check_scores(scores: PrefixScores, steps: int) -> None:
+    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps meet the contract."""
+    require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
+    require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
+    reward = np.asarray(scores.reward, dtype=np.float64)
+    judged = reward[~np.asarray(scores.over_long, dtype=bool)]
+    require(not np.isnan(judged).any(), "it returned NaN for a prefix that it did not flag as too long.")
+    outside = judged[(judged < 0) | (judged > 1)]
+    require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
+    require(
+        bool(np.isfinite(scores.logit[~scores.over_long]).all()), "it returned a logit that is not finite."
+    )
