@@ -1,7 +1,7 @@
 """A calibrated PRM in use: scores of new prefixes, and answers to new questions.
 
 calibrated_prm         what ``prmcal.load`` returns
-loading, saved_folder  where it comes from
+loading, choosing      where it comes from, and which cell of a run is used
 asking                 the strategy and its settings
 solving                answers by strategies that draw whole trajectories, and by searches
 drawing                questions while they are answered, and their trajectories

@@ -225,13 +225,8 @@ class CalibratedPRM:
         self,
         question: str,
         *,
-        target: float | None = None,
-        level: float | None = None,
-        max_samples: int | None = None,
-        abstain_below: float | None = None,
-        strategy: str | None = None,
-        seed: int = 0,
         on_step: Callable[[Step], None] | None = None,
+        **how: Unpack[Settings],
     ) -> Solution:
         """Answer a question.
 
@@ -262,14 +257,6 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible, or the question cannot be answered.
         """
-        how: Settings = {
-            "target": target,
-            "level": level,
-            "max_samples": max_samples,
-            "abstain_below": abstain_below,
-            "strategy": strategy,
-            "seed": seed,
-        }
         if on_step is None:
             (solution,) = self.solve_many([question], **how)
         else:
@@ -286,13 +273,8 @@ class CalibratedPRM:
         self,
         questions: Sequence[str],
         *,
-        target: float | None = None,
-        level: float | None = None,
-        max_samples: int | None = None,
-        abstain_below: float | None = None,
-        strategy: str | None = None,
-        seed: int = 0,
         on_solution: Callable[[int, Solution], None] | None = None,
+        **how: Unpack[Settings],
     ) -> list[Solution]:
         """Answer questions together, which is much faster than one after the other.
 
@@ -314,18 +296,7 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible.
         """
-        asking = asking_of(
-            self._models,
-            self.defaults,
-            {
-                "strategy": strategy,
-                "target": target,
-                "level": level,
-                "max_samples": max_samples,
-                "abstain_below": abstain_below,
-                "seed": seed,
-            },
-        )
+        asking = asking_of(self._models, self.defaults, how)
         found: dict[int, Solution] = {}
         for event in self._events(asking, questions):
             if not isinstance(event, Step):

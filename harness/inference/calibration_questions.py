@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from scipy.special import expit
 from prmcal.errors import PluginFailedError
 from prmcal.harness.inference.results import Familiarity, Place
 from prmcal.harness.jobs.context import Context
-from prmcal.harness.jobs.job import Job, Shard
-from prmcal.harness.jobs.measurement.trajectories import last_scores, tuning_trajectories
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
+from prmcal.harness.jobs.measurement.trajectories import tuning_trajectories
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
@@ -30,6 +32,7 @@ from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote
 __all__ = ["AnswerChances", "CalibrationQuestions", "Chance", "familiarity_of"]
 
 _ARRAYS = "calibration.safetensors"
+_NAMES = ("lengths", "correct", "answers", "step_scores", "scores")
 _AVAILABLE: tuple[Reads, ...] = ("scores", "step_scores", "rewards", "question_rewards")
 
 
@@ -121,36 +124,19 @@ class CalibrationQuestions:
         shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, {"rollout": rollouts, "score": scores})
         context = Context(store)
         graded = tuning_trajectories(shard, context, "rollout")
-        size = graded.correct.shape[1]
-        table = context.table(shard, "score", "rewards")
-        kept = table[table["trajectory"] < size]
-        rows = np.searchsorted(graded.question_ids, kept["question_id"].to_numpy())
-        steps = kept["step"].to_numpy(np.int64)
-        step_scores = np.full((*graded.correct.shape, int(steps.max(initial=0)) + 1), np.nan)
-        step_scores[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept["logit"].to_numpy(np.float64)
+        tables = tables_from(partial(context.table, shard))
+        pool = pool_of(graded, tables, ("scores", "step_scores"), None)
         texts = _texts(plan, fit)
         known = tuple(texts[each] for each in graded.question_ids)
-        return cls(
-            lengths=np.array([len(text) for text in known], dtype=np.int64),
-            correct=graded.correct,
-            answers=graded.answers,
-            step_scores=step_scores,
-            scores=last_scores(shard, context, "score", size),
-            texts=known,
-        )
+        lengths = np.array([len(text) for text in known], dtype=np.int64)
+        return cls(lengths, graded.correct, graded.answers, pool.step_scores, pool.scores, known)
 
     def save(self, folder: Path) -> None:
         """Write the arrays. The texts of the questions stay behind."""
         from safetensors.numpy import save_file
 
-        arrays = {
-            "lengths": self.lengths,
-            "correct": self.correct.astype(np.uint8),
-            "answers": self.answers,
-            "step_scores": self.step_scores,
-            "scores": self.scores,
-        }
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / _ARRAYS)
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _NAMES}
+        save_file(arrays | {"correct": self.correct.astype(np.uint8)}, folder / _ARRAYS)
 
     @classmethod
     def load(cls, folder: Path) -> CalibrationQuestions:
@@ -165,25 +151,15 @@ class CalibrationQuestions:
 
         with reading(f"{folder / _ARRAYS} cannot be read", "Export the calibrated PRM again."):
             arrays = load_file(folder / _ARRAYS)
-            return cls(
-                lengths=arrays["lengths"],
-                correct=arrays["correct"].astype(bool),
-                answers=arrays["answers"],
-                step_scores=arrays["step_scores"],
-                scores=arrays["scores"],
-            )
+            lengths, correct, answers, step_scores, scores = (arrays[name] for name in _NAMES)
+            return cls(lengths, correct.astype(bool), answers, step_scores, scores)
 
 
 def _inputs_of(plan: Plan, refs: Sequence[ArtifactRef], role: str) -> tuple[ArtifactRef, ...]:
     """Return the artifacts that the shards with these artifacts read under a role, each once."""
     wanted = set(refs)
-    found: dict[ArtifactRef, None] = {}
-    jobs: Sequence[Job[Parameters]] = plan.jobs
-    for job in jobs:
-        for shard in job.shards:
-            if shard.ref in wanted:
-                found |= dict.fromkeys(shard.inputs[role])
-    return tuple(found)
+    read = (ref for shard in plan.shards() if shard.ref in wanted for ref in shard.inputs[role])
+    return tuple(dict.fromkeys(read))
 
 
 def _texts(plan: Plan, fit: Shard[FitParameters]) -> dict[str, str]:

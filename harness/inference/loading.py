@@ -1,26 +1,38 @@
-"""``prmcal.load``: a calibrated PRM from a run, from a folder that was saved or exported, or from an adapter."""
+"""``prmcal.load``: a calibrated PRM from a run, from a folder that was saved or exported, or from an adapter.
+
+A saved folder can be copied. It has everything but the models' weights, which its plugins name:
+
+FOLDER/calibrated_prm.json       the plugins, the sampling and the defaults
+FOLDER/calibrator/               the fitted calibrator
+FOLDER/calibration.safetensors   scores and grades of the calibration questions, without any text
+FOLDER/rewards.safetensors       calibrated rewards of the bare calibration questions
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.overview.query import ranking_order
-from prmcal.db.queries.cells import cell_number, find_cell, numbered
+from prmcal import __version__
+from prmcal.db.metrics import cell_number
+from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.run_folder import RECORD_FILE
-from prmcal.errors import DatabaseError, PrmcalError, RunError
-from prmcal.harness.inference import saved_folder
+from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.inference.asking import Defaults
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
+from prmcal.harness.inference.choosing import RULE, best_fit, fit_of
 from prmcal.harness.inference.models import Models
 from prmcal.harness.inference.rewarding import Rewarder
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.parameters import FitParameters, Parameters, PluginReference
+from prmcal.harness.jobs.parameters import FitParameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
@@ -28,119 +40,16 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.plugins import calibrators, llms, prms
+from prmcal.registry.reading import reading
 
-__all__ = ["RULE", "best_fit", "fits_of", "load"]
-
-RULE = (
-    "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
-    "there from wrong ones best, and the calibrator that is first in the ranking"
-)
-"""The rule, as a part of a sentence."""
-
-
-def fits_of(plan: Plan) -> list[Job[FitParameters]]:
-    """Return the jobs that fit a calibrator, in the order of the plan."""
-    jobs: Sequence[Job[Parameters]] = plan.jobs
-    return [job for job in jobs if isinstance(job.shards[0].parameters, FitParameters)]  # type: ignore[misc]
-
-
-def best_fit(
-    folder: RunFolder, plan: Plan, store: Store, *, llm: str = "", prm: str = "", calibrator: str = ""
-) -> Job[FitParameters]:
-    """Return the fit that is used if nobody names a cell, by :data:`RULE`.
-
-    Test questions decide between calibrators only: the ranking is what the leaderboard shows.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    plan : Plan
-    store : Store
-    llm, prm, calibrator : str
-        Names in the grid that are already chosen; empty if not.
-
-    Raises
-    ------
-    RunError
-        If no calibrator with these names is fitted.
-    """
-    wanted = {"llm": llm, "prm": prm, "calibrator": calibrator}
-    fits = [
-        job
-        for job in fits_of(plan)
-        if all(not name or getattr(job.labels, kind) == name for kind, name in wanted.items())
-    ]
-    if not fits:
-        _refuse(plan, wanted, folder)
-    fits = [job for job in fits if store.manifest(job.refs[0].kind, job.refs[0].key) is not None]
-    if not fits:
-        raise RunError(
-            f"No calibrator with these names is fitted yet in {folder.directory}. Run the grid again to continue it."
-        )
-    fits = _keep(fits, "llm", plan, store)
-    fits = _keep(fits, "prm", plan, store)
-    return _first_ranked(folder, fits)
-
-
-def _refuse(plan: Plan, wanted: dict[str, str], folder: RunFolder) -> None:
-    for kind, name in wanted.items():
-        known = list(dict.fromkeys(getattr(job.labels, kind) for job in fits_of(plan)))
-        if not known:
-            raise RunError(f"The grid in {folder.directory} fits no calibrator, so there is nothing to use.")
-        if name and name not in known:
-            raise RunError(
-                f"The run in {folder.directory} has no {kind} '{name}'. It has: {', '.join(known)}."
-            )
-    raise RunError(f"The run in {folder.directory} fits no calibrator for this combination of names.")
-
-
-def _keep(fits: list[Job[FitParameters]], kind: str, plan: Plan, store: Store) -> list[Job[FitParameters]]:
-    """Keep the fits of the best LLM, or of the best PRM."""
-    groups: dict[str, list[Job[FitParameters]]] = {}
-    for job in fits:
-        groups.setdefault(getattr(job.labels, kind), []).append(job)
-    if len(groups) == 1:
-        return fits
-    values = {}
-    for name, jobs in groups.items():
-        known = CalibrationQuestions.of_run(plan, store, jobs[0].shards[0])
-        values[name] = float(known.correct.mean()) if kind == "llm" else _auroc(known.scores, known.correct)
-    return groups[max(values, key=lambda name: values[name])]
-
-
-def _auroc(scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> float:
-    """The probability that a right trajectory has a higher score than a wrong one. Equal scores count half."""
-    read = np.isfinite(scores)
-    right, wrong = np.sort(scores[read & correct]), np.sort(scores[read & ~correct])
-    if not len(right) or not len(wrong):
-        return 0.5
-    below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
-    return float(below.mean() / 2 / len(wrong))
-
-
-def _first_ranked(folder: RunFolder, fits: list[Job[FitParameters]]) -> Job[FitParameters]:
-    by_name = {job.labels.calibrator: job for job in fits}
-    if len(by_name) > 1:
-        try:
-            order = ranking_order(folder.results())
-        except DatabaseError:
-            order = []
-        for name in order:
-            if name in by_name:
-                return by_name[name]
-    # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
-    return next((job for job in fits if _plugin_of(job) != "uncalibrated"), fits[0])
-
-
-def _plugin_of(fit: Job[FitParameters]) -> str:
-    return fit.shards[0].parameters.calibrator.plugin
-
+__all__ = ["load"]
 
 _STRATEGY = PluginReference("posterior vote", "posterior vote", {})
 _TARGET = 0.95
 _SAMPLES = 64
 _BASE = "Qwen/Qwen2.5-Math-PRM-7B"
 _ADAPTER_FILE = "adapter_config.json"
+_FILE, _CALIBRATOR, _REWARDS = "calibrated_prm.json", "calibrator", "rewards.safetensors"
 
 
 def load(
@@ -189,8 +98,8 @@ def load(
         return _of_run(folder, cell, names)
     if cell is not None:
         raise RunError(f"{source} is not the output folder of a run, so it has no cells.")
-    if (folder / saved_folder.FILE).exists():
-        return saved_folder.load(folder)
+    if (folder / _FILE).exists():
+        return _of_saved(folder)
     if (folder / _ADAPTER_FILE).exists():
         return _of_adapter(folder, prm or _BASE, llm)
     if (folder / "config.json").exists():
@@ -220,7 +129,7 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
         cell = next((each for each in plan.cells if each.cell_id == cell_id), None)
         if cell is None:
             raise RunError(f"The plan in {directory} has no cell '{cell_id}'. Run the grid again.")
-        fit = _fit_of(cell, plan, directory)
+        fit = fit_of(cell, plan, directory)
         title, chosen_by = f"{cell_number(numbered(published)[cell_id])} {cell_id}", ""
     (shard,) = fit.shards
     if store.manifest(shard.ref.kind, shard.ref.key) is None:
@@ -230,40 +139,23 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
         )
     load_plugins_of(folder)
     given = shard.parameters
-    llm_reference, sampling = _generation(plan, fit)
-    fitted = store.folder(shard.ref.kind, shard.ref.key)
+    llm, sampling = _generation(plan, fit)
     levels = sorted({each.level for each in plan.cells if each.level is not None})
-    with plugin_guard("calibrator", given.calibrator.name, "load"):
-        loaded = given.calibrator.build(calibrators).load(fitted)
-    rewarder = Rewarder(given.prm.build(prms), given.prm.name, loaded, given.calibrator.name, levels)
-    models = Models(
-        llm_reference.build(llms),
-        llm_reference.name,
-        rewarder,
-        sampling,
-        CalibrationQuestions.of_run(plan, store, shard),
+    defaults = _defaults(plan, cell, levels)
+    card = _Card(
+        name=str(fit.labels),
+        llm=llm,
+        prm=given.prm,
+        calibrator=given.calibrator,
+        sampling=sampling,
+        levels=tuple(levels),
+        strategy=defaults.strategy,
+        target=defaults.target,
+        level=defaults.level,
+        max_samples=defaults.max_samples,
     )
-    defaults = _defaults(folder, plan, cell, levels)
-
-    def save(target: Path) -> None:
-        saved_folder.save(
-            target,
-            saved_folder.Card(
-                name=str(fit.labels),
-                llm=llm_reference,
-                prm=given.prm,
-                calibrator=given.calibrator,
-                sampling=sampling,
-                levels=tuple(levels),
-                strategy=defaults.strategy,
-                target=defaults.target,
-                level=defaults.level,
-                max_samples=defaults.max_samples,
-            ),
-            fitted,
-            models,
-        )
-
+    fitted = store.folder(shard.ref.kind, shard.ref.key)
+    models = card.models(fitted, CalibrationQuestions.of_run(plan, store, shard))
     return CalibratedPRM(
         models,
         defaults,
@@ -271,21 +163,81 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
         prm=given.prm.name,
         calibrator=given.calibrator.name,
         chosen_by=chosen_by,
-        save=save,
+        save=lambda target: _save(target, card, fitted, models),
     )
 
 
-def _fit_of(cell: Cell, plan: Plan, directory: Path) -> Job[FitParameters]:
-    """Return the job that fits the calibrator of a cell."""
-    labels = cell.labels
-    for fit in fits_of(plan):
-        theirs = fit.labels
-        if (theirs.llm, theirs.prm, theirs.calibrator) == (labels.llm, labels.prm, labels.calibrator):
-            return fit
-    raise RunError(
-        f"The cell '{cell.cell_id}' has no calibrator. Choose one that has: `prmcal leaderboard {directory} --table "
-        "calibration` lists them."
-    )
+@dataclass(frozen=True)
+class _Card:
+    """The content of ``calibrated_prm.json``: the cell that it was saved from, the plugins, and the defaults."""
+
+    name: str
+    llm: PluginReference
+    prm: PluginReference
+    calibrator: PluginReference
+    sampling: Sampling
+    levels: tuple[float, ...]
+    strategy: PluginReference
+    target: float | None
+    level: float | None
+    max_samples: int
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> _Card:
+        """Return the card that is written in a file."""
+        plugins = {
+            kind: PluginReference(**content[kind]) for kind in ("llm", "prm", "calibrator", "strategy")
+        }
+        sampling = Sampling(**{**content["sampling"], "stop": tuple(content["sampling"]["stop"])})
+        return cls(
+            name=str(content["name"]),
+            sampling=sampling,
+            levels=tuple(float(each) for each in content["levels"]),
+            target=content["target"],
+            level=content["level"],
+            max_samples=int(content["max_samples"]),
+            **plugins,
+        )
+
+    def models(
+        self,
+        fitted: Path,
+        calibration: CalibrationQuestions,
+        question_rewards: NDArray[np.float64] | None = None,
+    ) -> Models:
+        """Return the models with the calibrator that was fitted in a folder."""
+        with plugin_guard("calibrator", self.calibrator.name, "load"):
+            loaded = self.calibrator.build(calibrators).load(fitted)
+        rewarder = Rewarder(self.prm.build(prms), self.prm.name, loaded, self.calibrator.name, self.levels)
+        built = self.llm.build(llms)
+        return Models(built, self.llm.name, rewarder, self.sampling, calibration, question_rewards)
+
+
+def _save(folder: Path, card: _Card, fitted: Path, models: Models) -> None:
+    """Write a folder. The rewards of the calibration questions are computed if they are not known yet."""
+    from safetensors.numpy import save_file
+
+    rewards = models.question_rewards
+    shutil.copytree(fitted, folder / _CALIBRATOR)
+    assert models.calibration is not None
+    models.calibration.save(folder)
+    if rewards is not None:
+        save_file({"question_rewards": rewards}, folder / _REWARDS)
+    content = {"prmcal": __version__, **asdict(card)}
+    (folder / _FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _of_saved(folder: Path) -> CalibratedPRM:
+    from safetensors.numpy import load_file
+
+    with reading(f"{folder} does not hold a calibrated PRM", "Save it again."):
+        card = _Card.of(json.loads((folder / _FILE).read_text(encoding="utf-8")))
+        rewards = folder / _REWARDS
+        question_rewards = load_file(rewards)["question_rewards"] if rewards.exists() else None
+    models = card.models(folder / _CALIBRATOR, CalibrationQuestions.load(folder), question_rewards)
+    defaults = Defaults(card.strategy, card.target, card.level, card.max_samples, {})
+    name = f"{folder} ({card.name})"
+    return CalibratedPRM(models, defaults, name=name, prm=card.prm.name, calibrator=card.calibrator.name)
 
 
 def _generation(plan: Plan, fit: Job[FitParameters]) -> tuple[PluginReference, Sampling]:
@@ -298,7 +250,7 @@ def _generation(plan: Plan, fit: Job[FitParameters]) -> tuple[PluginReference, S
     return reference, Sampling()
 
 
-def _defaults(folder: RunFolder, plan: Plan, cell: Cell | None, levels: list[float]) -> Defaults:
+def _defaults(plan: Plan, cell: Cell | None, levels: list[float]) -> Defaults:
     known = {each.name: each.reference for each in plan.plugins.get("strategy", ())}
     samples = [
         getattr(job.shards[0].parameters, "samples", 0)

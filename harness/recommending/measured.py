@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,18 +245,23 @@ def measured(
 
 def known_of(found: Measured) -> Known:
     """Return the means of a choice with their intervals."""
-    questions = len(found.accuracy)
-    return Known(
-        accuracy=quantity(found.accuracy, bounded_interval),
-        samples=quantity(
-            found.samples,
-            known_interval
-            if found.choice.fixed
-            else partial(bounded_interval, upper=float(found.choice.samples)),
-        ),
-        tokens=None if found.tokens is None else quantity(found.tokens, skewed_interval),
-        accuracy_error=float(found.accuracy.std(ddof=1) / np.sqrt(questions)),
-    )
+    return Known(**_means(found.choice, found.accuracy, found.samples, found.tokens, found.choice.fixed))
+
+
+def _means(
+    choice: Choice,
+    accuracy: NDArray[np.float64],
+    samples: NDArray[np.float64],
+    tokens: NDArray[np.float64] | None,
+    fixed: bool,
+) -> dict[str, Any]:
+    """Return the fields of :class:`Known` from one value for each question."""
+    rule = known_interval if fixed else partial(bounded_interval, upper=float(choice.samples))
+    return {
+        "accuracy": quantity(accuracy, bounded_interval),
+        "samples": quantity(samples, rule),
+        "tokens": None if tokens is None else quantity(tokens, skewed_interval),
+    }
 
 
 def quantity(values: NDArray[np.float64], rule: IntervalRule) -> Quantity:
@@ -377,12 +382,7 @@ def tested(choice: Choice, candidate: Candidate, found: Answers, recommended: An
     return Tested(
         dataset=pool.dataset,
         questions=len(accuracy),
-        accuracy=quantity(accuracy, bounded_interval),
-        samples=quantity(
-            samples,
-            known_interval if answered.fixed else partial(bounded_interval, upper=float(choice.samples)),
-        ),
-        tokens=quantity(tokens, skewed_interval) if tokens.any() else None,
+        **_means(choice, accuracy, samples, tokens if tokens.any() else None, answered.fixed),
         to_fixed=to_fixed,
         to_pass_at_1=difference(accuracy, trajectories.correct.mean(axis=1)),
         to_recommended=None if recommended is None else difference(accuracy, recommended.accuracy),

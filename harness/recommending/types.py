@@ -84,9 +84,9 @@ def target_text(target: float) -> str:
     return f"{target:.4f}".rstrip("0") if target < 0.9995 else f"1 - {1 - target:.1g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Known:
-    """What a choice reaches on calibration questions that were left out when anything was fitted for it.
+    """The results of a choice on calibration questions that were left out when anything was fitted for it.
 
     Attributes
     ----------
@@ -94,27 +94,21 @@ class Known:
         The accuracy, and the mean number of samples of a question.
     tokens : Quantity or None
         The mean generated tokens of a question; None if they are not known.
-    accuracy_error : float
-        The standard error of the accuracy.
     """
 
     accuracy: Quantity
     samples: Quantity
     tokens: Quantity | None
-    accuracy_error: float
 
 
-@dataclass(frozen=True)
-class Tested:
-    """What a choice reaches on the test questions of one data set.
+@dataclass(frozen=True, kw_only=True)
+class Tested(Known):
+    """The results of a choice on the test questions of one data set.
 
     Attributes
     ----------
     dataset : str
     questions : int
-    accuracy, samples : Quantity
-    tokens : Quantity or None
-        The mean generated tokens of a question; None if they are not known.
     to_fixed : Quantity or None
         Accuracy minus that of best-of-n with the same mean number of samples, paired. None for best-of-n itself.
     to_pass_at_1 : Quantity
@@ -125,9 +119,6 @@ class Tested:
 
     dataset: str
     questions: int
-    accuracy: Quantity
-    samples: Quantity
-    tokens: Quantity | None
     to_fixed: Quantity | None
     to_pass_at_1: Quantity
     to_recommended: Quantity | None = None
