@@ -67,9 +67,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Other": {
         "export-prm": ("export_prm:export_prm", "Write a calibrated PRM as a checkpoint."),
-        "export-success": ("files:export_success_rates", "Write the success rates of all prefixes."),
+        "export-success": ("files:export_success", "Write the success rates of all prefixes."),
         "gc": ("files:gc", "Delete what the grid of a run no longer needs."),
-        "import-first-pass": ("files:import_first_passes", "Make a recording from published solutions."),
+        "import-first-pass": ("files:import_first_pass", "Make a recording from published solutions."),
         "rebuild": ("files:rebuild", "Build the database again from the artifacts."),
     },
 }

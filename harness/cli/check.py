@@ -69,17 +69,9 @@ def check_plugins(
 ) -> tuple[str, bool]:
     """Run the conformance checks. A PRM with published weights is also compared with its published rewards.
 
-    Parameters
-    ----------
-    name : str
-        A registered name, or the path of a Python file. All plugins that the file registers are checked. A plugin that
-        needs arguments which are not given is named in the report, and the others are checked.
-    kind : str or None
-        Needed if plugins of several kinds have the name.
-    arguments : sequence of str
-        Constructor arguments as ``key=value``, where the value is YAML. Each plugin of a file gets those that it takes.
-    weights : Path, optional
-        A folder with the published weights of the PRM's checkpoint.
+    All plugins that a Python file registers are checked. One that needs arguments which are not given is named in the
+    report, and the others are checked. The values of arguments are YAML, and each plugin of a file gets those that it
+    takes.
 
     Returns
     -------

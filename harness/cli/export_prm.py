@@ -26,7 +26,7 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.plugins import calibrators, prms
 
-__all__ = ["export_calibrated_prm", "export_prm"]
+__all__ = ["export_prm"]
 
 _TASK = "token-classification"
 """The task of the hub that fits a PRM, which gives a number at some tokens."""
@@ -57,34 +57,10 @@ def export_prm(
 
     Its README.md shows how to load it with transformers and vLLM, and its calibration before and after.
     """
-    export_calibrated_prm(directory, cell, out, level)
-    typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
-
-
-def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -> None:
-    """Write the PRM of a cell with the changes that the cell's calibrator makes to it, and its results on its card.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    name : str
-        A cell with a calibrator that fine-tunes the PRM, as :func:`prmcal.db.queries.cells.find_cell` takes it.
-    out : Path
-        The folder of the checkpoint: new or empty.
-    level : float
-        The level whose prediction is the reward of the checkpoint.
-
-    Raises
-    ------
-    PrmcalError
-        If there is no such cell, its calibrator is not fitted, does not fine-tune the PRM or does not predict `level`,
-        or `out` is not empty.
-    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
     folder = RunFolder(directory)
-    wanted = find_cell(folder.results(), name)
+    wanted = find_cell(folder.results(), cell)
     ref, fit = _fit(existing_plan(folder), wanted, directory)
     store = Store(directory)
     if store.manifest(ref.kind, ref.key) is None:
@@ -98,6 +74,7 @@ def export_calibrated_prm(directory: Path, name: str, out: Path, level: float) -
     with reading(folder.results()) as source:
         row = cell_row(source, wanted)
     _add_results(out / "README.md", folder.results(), row)
+    typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
 
 
 def _fit(plan: Plan, wanted: str, directory: Path) -> tuple[ArtifactRef, FitParameters]:

@@ -40,10 +40,8 @@ from prmcal.steps import join_steps, split_steps
 __all__ = [
     "delete_unneeded",
     "export_success",
-    "export_success_rates",
     "gc",
     "import_first_pass",
-    "import_first_passes",
     "rebuild",
 ]
 
@@ -54,7 +52,7 @@ _LEAST_REWARD = 1e-7  # Half precision rounds some rewards to 0 or 1, which have
 _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
-def export_success_rates(
+def export_success(
     directory: RunArgument,
     out: Annotated[
         Path,
@@ -65,31 +63,9 @@ def export_success_rates(
 
     The file has the format of the published calibration set.
     """
-    typer.echo(f"Wrote {export_success(directory, out):,} prefixes to {out}.", err=True)
-
-
-def export_success(directory: Path, out: Path) -> int:
-    """Write the success rates of all prefixes of a run that have follow-ups.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    out : Path
-        A file that ends in .jsonl, .json or .parquet. Its rows have the published fields `question`,
-        `reasoning_prefix` (steps separated by blank lines; empty for the question alone) and `success_prob`, and also
-        `llm`, `dataset`, `split`, `question_id`, `trajectory`, `step`, `successes` and `follow_ups`.
-
-    Returns
-    -------
-    int
-        Number of rows.
-
-    Raises
-    ------
-    PrmcalError
-        If the run has no success rates yet, or `out` has another ending.
-    """
+    # The published fields are `question`, `reasoning_prefix` (steps separated by blank lines; empty for the question
+    # alone) and `success_prob`. Its rows also have `llm`, `dataset`, `split`, `question_id`, `trajectory`, `step`,
+    # `successes` and `follow_ups`.
     if out.suffix not in _SUFFIXES:
         raise PrmcalError(f"--out must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
     plan = existing_plan(RunFolder(directory))
@@ -120,7 +96,7 @@ def export_success(directory: Path, out: Path) -> int:
             rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
-    return len(rows)
+    typer.echo(f"Wrote {len(rows):,} prefixes to {out}.", err=True)
 
 
 def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping[str, str]) -> pd.DataFrame:
@@ -179,24 +155,10 @@ class _Unneeded:
 
 
 def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callable[[], bool] | None) -> int:
-    """Tell what the grid of a folder does not need, and delete it if this is agreed.
+    """Say what the grid of a folder does not need, and delete it if `agreed` says so. Return the number of folders.
 
-    What belongs to earlier forms of the grid is not needed, nor is what killed runs left half written. Other files are
-    left alone.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    tell : callable
-        Receives the text for the user.
-    agreed : callable or None
-        Returns whether to delete. It is called if there is something to delete. None to delete nothing.
-
-    Returns
-    -------
-    int
-        The number of deleted folders.
+    That is what belongs to earlier forms of the grid, and what killed runs left half written. Other files are left
+    alone. Nothing is deleted if `agreed` is None.
 
     Raises
     ------
@@ -283,7 +245,7 @@ def _delete(folder: Path) -> None:
         ) from error
 
 
-def import_first_passes(
+def import_first_pass(
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order."),
@@ -298,35 +260,6 @@ def import_first_passes(
 
     A grid such as the shipped grid `recorded` replays the recording.
     """
-    typer.echo(f"Wrote {import_first_pass(files, out, rewards):,} questions to {out}.", err=True)
-
-
-def import_first_pass(files: Sequence[Path], out: Path, rewards: Path | None = None) -> int:
-    """Make a recording from published first passes: the LLM, the PRM and the data set of a grid can replay it.
-
-    Parameters
-    ----------
-    files : sequence of Path
-        JSON lists, JSON lines or Parquet. Records have the fields `question`, `gold_answer` and `generations`, and the
-        same order as the rewards.
-    out : Path
-        The recording: JSON lines with `question`, `answer`, `solutions` and, if there are rewards, `logits`. Its format
-        is described in `prmcal.registry.recordings`.
-    rewards : Path, optional
-        A .npy file with rewards in [0, 1], of shape (questions, samples).
-
-    Returns
-    -------
-    int
-        Number of questions.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, a record has other fields, or the rewards have another shape or range.
-    StorageError
-        If `out` cannot be written.
-    """
     records = [record for file in files for record in _first_passes(file)]
     logits = (
         _logits(rewards, [len(record["solutions"]) for record in records]) if rewards is not None else None
@@ -339,7 +272,7 @@ def import_first_pass(files: Sequence[Path], out: Path, rewards: Path | None = N
         out.write_text(lines, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"The recording {out} cannot be written: {error.strerror or error}.") from error
-    return len(records)
+    typer.echo(f"Wrote {len(records):,} questions to {out}.", err=True)
 
 
 def _first_passes(file: Path) -> Iterator[dict[str, Any]]:

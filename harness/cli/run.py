@@ -30,8 +30,6 @@ from prmcal.harness.execution.ending import Ending
 from prmcal.harness.execution.on_finish import run_on_finish
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.selection import Only
 from prmcal.harness.scheduling.failures import FailureGroup
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
@@ -145,24 +143,33 @@ def run(
     To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
     the run at once and record what is finished.
     """
+    spec, files = read(grid, limit, plugin), plugin or []
+    cluster = _cluster_settings(executor, address, workers, shared_folder, node_cache)
     try:
-        summary = _run(
-            read(grid, limit, plugin),
-            out,
-            workers,
-            plugin or [],
-            quiet=quiet,
-            log_file=log_file,
-            cluster=_cluster_settings(executor, address, workers, shared_folder, node_cache),
-            only=names_by_kind(only),
-            retry_failed=retry_failed,
-            max_hours=max_hours,
-            on_finish=on_finish,
-            drop_cells=drop_cells,
-        )
+        with chosen_executor(spec, out, files, cluster) as chosen:
+            count = workers or default_workers(spec) if chosen is None else chosen.workers
+            where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
+            if not quiet:
+                line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
+                _tell(wrapped(line))
+            summary = run_grid(
+                spec,
+                out,
+                count,
+                files,
+                chosen,
+                stream=io.StringIO() if quiet else None,
+                log_file=log_file,
+                only=names_by_kind(only),
+                retry_failed=retry_failed,
+                max_hours=max_hours,
+                on_finish=lambda summary: _finish(on_finish, out, summary),
+                drop_cells=drop_cells,
+            )
     except KeyboardInterrupt:
         typer.echo(_interruption("SIGINT"), err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+        _report(out, summary, quiet)
     raise typer.Exit(_exit_code(summary))
 
 
@@ -179,49 +186,11 @@ def _exit_code(summary: RunSummary) -> ExitCode:
     return ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE
 
 
-def _run(
-    grid: GridSpec,
-    directory: Path,
-    workers: int | None,
-    plugin_files: Sequence[Path],
-    *,
-    quiet: bool,
-    log_file: Path | None,
-    cluster: ClusterSettings | None,
-    only: Only,
-    retry_failed: bool,
-    max_hours: float | None,
-    on_finish: str,
-    drop_cells: bool,
-) -> RunSummary:
-    """Run a grid, and write a summary to standard error; see :func:`run_grid`.
-
-    KeyboardInterrupt comes out after Ctrl-C before the first shard, or after the second Ctrl-C.
-    """
-    stream = io.StringIO() if quiet else None
-    with chosen_executor(grid, directory, plugin_files, cluster) as executor:
-        count = workers or default_workers(grid) if executor is None else executor.workers
-        where = "" if executor is None else f" on {counted(executor.nodes, 'node')} of a cluster"
-        if not quiet:
-            line = f"Running the grid '{grid.name}' in {directory} with {counted(count, 'worker')}{where}."
-            _tell(wrapped(line))
-        summary = run_grid(
-            grid,
-            directory,
-            count,
-            plugin_files,
-            executor,
-            stream=stream,
-            log_file=log_file,
-            only=only,
-            retry_failed=retry_failed,
-            max_hours=max_hours,
-            on_finish=lambda summary: _finish(on_finish, directory, summary),
-            drop_cells=drop_cells,
-        )
+def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
+    """Say what was done, what failed, and what to do next."""
     if not summary.cells:
         _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
-        return summary
+        return
     if not quiet:
         _tell(wrapped(_done(summary)))
     if summary.failures:
@@ -230,7 +199,6 @@ def _run(
         _tell(_interruption(summary.ending))
     elif not quiet:
         _tell("\n".join(["", *_answer(directory), *_cut_off(directory), *_next(directory)]))
-    return summary
 
 
 def _cluster_settings(

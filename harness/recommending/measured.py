@@ -245,7 +245,9 @@ def measured(
 
 def known_of(found: Measured) -> Known:
     """Return the means of a choice with their intervals."""
-    return Known(**_means(found.choice, found.accuracy, found.samples, found.tokens, found.choice.fixed))
+    means = _means(found.choice, found.accuracy, found.samples, found.tokens, found.choice.fixed)
+    error = float(found.accuracy.std(ddof=1) / np.sqrt(len(found.accuracy)))
+    return Known(**means, accuracy_error=error)
 
 
 def _means(
@@ -255,7 +257,7 @@ def _means(
     tokens: NDArray[np.float64] | None,
     fixed: bool,
 ) -> dict[str, Any]:
-    """Return the fields of :class:`Known` from one value for each question."""
+    """Return the fields of :class:`Reached` from one value for each question."""
     rule = known_interval if fixed else partial(bounded_interval, upper=float(choice.samples))
     return {
         "accuracy": quantity(accuracy, bounded_interval),

@@ -18,6 +18,7 @@ __all__ = [
     "LeftOut",
     "Line",
     "MoreDraws",
+    "Reached",
     "Recommendation",
     "Tested",
     "Wanted",
@@ -85,8 +86,8 @@ def target_text(target: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
-    """The results of a choice on calibration questions that were left out when anything was fitted for it.
+class Reached:
+    """The results of a choice on some questions.
 
     Attributes
     ----------
@@ -102,8 +103,21 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tested(Known):
-    """The results of a choice on the test questions of one data set.
+class Known(Reached):
+    """The results on calibration questions that were left out when anything was fitted for the choice.
+
+    Attributes
+    ----------
+    accuracy_error : float
+        The standard error of the accuracy.
+    """
+
+    accuracy_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested(Reached):
+    """The results on the test questions of one data set.
 
     Attributes
     ----------

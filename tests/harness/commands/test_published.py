@@ -211,7 +211,7 @@ def test_damaged_rewards_are_refused(damage: Callable[[bytes], bytes], message: 
     passes, rewards = tmp_path / "pass.json", tmp_path / "rewards.npy"
     passes.write_text(json.dumps(PASSES))
     whole = whole_array(rewards)
-    assert import_first_pass([passes], tmp_path / "out.jsonl", rewards) == 2
+    import_first_pass([passes], tmp_path / "out.jsonl", rewards)
     rewards.write_bytes(damage(whole))
     with pytest.raises(DataError, match=rf"rewards\.npy {message}"):
         import_first_pass([passes], tmp_path / "out.jsonl", rewards)
