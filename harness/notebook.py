@@ -29,8 +29,7 @@ from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.grid_file.read import grid_of, read_grid
 from prmcal.harness.planning.grid_file.shipped import find_grid
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import KINDS
+from prmcal.registry.plugins import KINDS, load_plugin_file
 
 if TYPE_CHECKING:
     import pandas as pd

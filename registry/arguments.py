@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 
 __all__ = ["arguments_model", "documented_arguments", "validate_arguments"]
 

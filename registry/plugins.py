@@ -6,17 +6,18 @@ from an entry point of an installed package (groups ``prmcal.llms``, ``prmcal.pr
 are first used. Nothing here imports torch.
 """
 
-# mypy: disable-error-code="type-abstract"
-# The contracts are abstract classes, and the registries take the classes themselves.
-
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -31,12 +32,12 @@ from prmcal.errors import (
 from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
-from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import Strategy
-from prmcal.registry.excerpts import message_of
+from prmcal.registry.messages import message_of
+from prmcal.registry.sources import local_files
 
 __all__ = [
     "KINDS",
@@ -47,6 +48,7 @@ __all__ = [
     "datasets",
     "llm",
     "llms",
+    "load_plugin_file",
     "metric",
     "metrics",
     "prm",
@@ -54,6 +56,10 @@ __all__ = [
     "strategies",
     "strategy",
 ]
+
+# mypy: disable-error-code="type-abstract"
+# The contracts are abstract classes, and the registries take the classes themselves.
+
 
 P = TypeVar("P", bound=Plugin)
 
@@ -229,7 +235,7 @@ llms = Registry(
     {
         "openai": "prmcal.registry.llms.openai:OpenAILLM",
         "openai-chat": "prmcal.registry.llms.openai_chat:OpenAIChatLLM",
-        "recorded": "prmcal.registry.llms.recorded:RecordedLLM",
+        "recorded": "prmcal.registry.recorded:RecordedLLM",
         "transformers": "prmcal.registry.llms.transformers:TransformersLLM",
         "vllm": "prmcal.registry.llms.vllm:VLLM",
     },
@@ -238,15 +244,15 @@ prms = Registry(
     "prm",
     PRM,
     {
-        "generative": "prmcal.registry.prms.generative.prm:GenerativePRM",
-        "pooling-http": "prmcal.registry.prms.pooling_http:PoolingHTTPPRM",
-        "qwen": "prmcal.registry.prms.qwen:QwenPRM",
-        "qwen-vllm": "prmcal.registry.prms.qwen_vllm:QwenVLLMPRM",
-        "recorded": "prmcal.registry.prms.recorded:RecordedPRM",
-        "reasoneval": "prmcal.registry.prms.reasoneval:ReasonEvalPRM",
-        "rlhflow": "prmcal.registry.prms.rlhflow:RLHFlowPRM",
-        "shepherd": "prmcal.registry.prms.shepherd:ShepherdPRM",
-        "skywork": "prmcal.registry.prms.skywork:SkyworkPRM",
+        "generative": "prmcal.registry.prms.generative:GenerativePRM",
+        "pooling-http": "prmcal.registry.prms.pooling:PoolingHTTPPRM",
+        "qwen": "prmcal.registry.prms.heads:QwenPRM",
+        "qwen-vllm": "prmcal.registry.prms.pooling:QwenVLLMPRM",
+        "recorded": "prmcal.registry.recorded:RecordedPRM",
+        "reasoneval": "prmcal.registry.prms.heads:ReasonEvalPRM",
+        "rlhflow": "prmcal.registry.prms.answers:RLHFlowPRM",
+        "shepherd": "prmcal.registry.prms.answers:ShepherdPRM",
+        "skywork": "prmcal.registry.prms.heads:SkyworkPRM",
     },
 )
 calibrators = Registry(
@@ -254,20 +260,20 @@ calibrators = Registry(
     Calibrator,
     {
         "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
-        "beta": "prmcal.registry.calibrators.beta:BetaCalibration",
-        "beta-binomial": "prmcal.registry.calibrators.heads.beta_binomial:BetaBinomial",
-        "beta-binomial-lora": "prmcal.registry.calibrators.beta_binomial_lora:BetaBinomialLora",
+        "beta": "prmcal.registry.calibrators.logit:BetaCalibration",
+        "beta-binomial": "prmcal.registry.calibrators.beta_binomial:BetaBinomial",
+        "beta-binomial-lora": "prmcal.registry.calibrators.lora.beta_binomial:BetaBinomialLora",
         "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
-        "ensemble": "prmcal.registry.calibrators.heads.ensemble:Ensemble",
-        "histogram": "prmcal.registry.calibrators.histogram:HistogramBinning",
-        "isotonic": "prmcal.registry.calibrators.isotonic:IsotonicCalibrator",
-        "monotone-quantile": "prmcal.registry.calibrators.heads.monotone_quantile:MonotoneQuantile",
-        "platt": "prmcal.registry.calibrators.platt:PlattScaling",
+        "ensemble": "prmcal.registry.calibrators.ensemble:Ensemble",
+        "histogram": "prmcal.registry.calibrators.reward:HistogramBinning",
+        "isotonic": "prmcal.registry.calibrators.reward:IsotonicCalibrator",
+        "monotone-quantile": "prmcal.registry.calibrators.monotone_quantile:MonotoneQuantile",
+        "platt": "prmcal.registry.calibrators.logit:PlattScaling",
         "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
         "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
-        "spline": "prmcal.registry.calibrators.spline:SplineCalibration",
-        "temperature": "prmcal.registry.calibrators.temperature:TemperatureScaling",
-        "uncalibrated": "prmcal.registry.calibrators.uncalibrated:Uncalibrated",
+        "spline": "prmcal.registry.calibrators.reward:SplineCalibration",
+        "temperature": "prmcal.registry.calibrators.logit:TemperatureScaling",
+        "uncalibrated": "prmcal.registry.calibrators.reward:Uncalibrated",
         "venn-abers": "prmcal.registry.calibrators.venn_abers:VennAbers",
     },
 )
@@ -282,8 +288,8 @@ datasets = Registry(
         "jsonl": "prmcal.registry.datasets.jsonl:JsonlDataset",
         "math-calibration": "prmcal.registry.datasets.published:MathCalibration",
         "math500": "prmcal.registry.datasets.published:MATH500",
-        "nano-aime": "prmcal.registry.datasets.nano:NanoAIME",
-        "nano-math": "prmcal.registry.datasets.nano:NanoMath",
+        "nano-aime": "prmcal.registry.nano.problems:NanoAIME",
+        "nano-math": "prmcal.registry.nano.problems:NanoMath",
         "success-rates": "prmcal.registry.datasets.success_rates:SuccessRates",
     },
 )
@@ -292,29 +298,29 @@ strategies = Registry(
     "strategy",
     Strategy,
     {
-        "BEACON": "prmcal.registry.strategies.sequential.beacon:Beacon",
-        "ESC": "prmcal.registry.strategies.sequential.agreement:EarlyStoppingSelfConsistency",
-        "abstaining best-of-n": "prmcal.registry.strategies.abstaining:AbstainingBestOfN",
-        "adaptive consistency": "prmcal.registry.strategies.sequential.agreement:AdaptiveConsistency",
-        "beam search": "prmcal.registry.strategies.beams:BeamSearch",
-        "beam search + IAS-of-K": "prmcal.registry.strategies.beams:BeamSearchWithIASOfK",
-        "beam search + IAS-of-M": "prmcal.registry.strategies.beams:BeamSearchWithIASOfM",
-        "best-of-n": "prmcal.registry.strategies.fixed:BestOfN",
-        "best-of-n + IAS": "prmcal.registry.strategies.adaptive:BestOfNWithIAS",
-        "certified self-consistency": "prmcal.registry.strategies.sequential.agreement:CertifiedSelfConsistency",
-        "escalation": "prmcal.registry.strategies.escalation:Escalation",
-        "first good enough": "prmcal.registry.strategies.sequential.first_good:FirstGoodEnough",
-        "fixed n of equal cost": "prmcal.registry.strategies.adaptive:FixedOfEqualCost",
+        "BEACON": "prmcal.registry.strategies.optimal_search:Beacon",
+        "ESC": "prmcal.registry.strategies.agreement:EarlyStoppingSelfConsistency",
+        "abstaining best-of-n": "prmcal.registry.strategies.thresholds:AbstainingBestOfN",
+        "adaptive consistency": "prmcal.registry.strategies.agreement:AdaptiveConsistency",
+        "beam search": "prmcal.registry.strategies.scaling:BeamSearch",
+        "beam search + IAS-of-K": "prmcal.registry.strategies.scaling:BeamSearchWithIASOfK",
+        "beam search + IAS-of-M": "prmcal.registry.strategies.scaling:BeamSearchWithIASOfM",
+        "best-of-n": "prmcal.registry.strategies.best_of:BestOfN",
+        "best-of-n + IAS": "prmcal.registry.strategies.scaling:BestOfNWithIAS",
+        "certified self-consistency": "prmcal.registry.strategies.agreement:CertifiedSelfConsistency",
+        "escalation": "prmcal.registry.strategies.thresholds:Escalation",
+        "first good enough": "prmcal.registry.strategies.sequential:FirstGoodEnough",
+        "fixed n of equal cost": "prmcal.registry.strategies.scaling:FixedOfEqualCost",
         "majority vote": "prmcal.registry.strategies.votes:MajorityVote",
-        "marginal gains": "prmcal.registry.strategies.gains:MarginalGains",
-        "marginal value": "prmcal.registry.strategies.sequential.posterior:MarginalValue",
-        "oracle IAS": "prmcal.registry.strategies.adaptive:OracleIAS",
-        "pandora": "prmcal.registry.strategies.sequential.search:Pandora",
-        "pass@1": "prmcal.registry.strategies.fixed:PassAt1",
-        "pass@N": "prmcal.registry.strategies.fixed:PassAtN",
-        "posterior vote": "prmcal.registry.strategies.sequential.posterior_vote:PosteriorVote",
-        "random budget": "prmcal.registry.strategies.adaptive:RandomBudget",
-        "sequential IAS": "prmcal.registry.strategies.sequential.posterior:SequentialIAS",
+        "marginal gains": "prmcal.registry.strategies.scaling:MarginalGains",
+        "marginal value": "prmcal.registry.strategies.posterior:MarginalValue",
+        "oracle IAS": "prmcal.registry.strategies.scaling:OracleIAS",
+        "pandora": "prmcal.registry.strategies.optimal_search:Pandora",
+        "pass@1": "prmcal.registry.strategies.best_of:PassAt1",
+        "pass@N": "prmcal.registry.strategies.best_of:PassAtN",
+        "posterior vote": "prmcal.registry.strategies.posterior_vote:PosteriorVote",
+        "random budget": "prmcal.registry.strategies.scaling:RandomBudget",
+        "sequential IAS": "prmcal.registry.strategies.posterior:SequentialIAS",
         "weighted best-of-n": "prmcal.registry.strategies.votes:WeightedBestOfN",
     },
     plural="strategies",
@@ -324,25 +330,25 @@ metrics = Registry(
     "metric",
     Metric,
     {
-        "adaptive_ce": "prmcal.registry.metrics.bin_errors:AdaptiveCE",
-        "adaptive_ce_corrected": "prmcal.registry.metrics.bin_errors:CorrectedAdaptiveCE",
-        "auroc_within": "prmcal.registry.metrics.auroc_within:AUROCWithin",
-        "average_ce": "prmcal.registry.metrics.bin_errors:AverageCE",
-        "average_ce_corrected": "prmcal.registry.metrics.bin_errors:CorrectedAverageCE",
-        "brier": "prmcal.registry.metrics.brier:Brier",
-        "brier_corrected": "prmcal.registry.metrics.brier:CorrectedBrier",
-        "coverage": "prmcal.registry.metrics.coverage:Coverage",
+        "adaptive_ce": "prmcal.registry.metrics.bins:AdaptiveCE",
+        "adaptive_ce_corrected": "prmcal.registry.metrics.bins:CorrectedAdaptiveCE",
+        "auroc_within": "prmcal.registry.metrics.scores:AUROCWithin",
+        "average_ce": "prmcal.registry.metrics.bins:AverageCE",
+        "average_ce_corrected": "prmcal.registry.metrics.bins:CorrectedAverageCE",
+        "brier": "prmcal.registry.metrics.scores:Brier",
+        "brier_corrected": "prmcal.registry.metrics.scores:CorrectedBrier",
+        "coverage": "prmcal.registry.metrics.laws:Coverage",
         "discrimination": "prmcal.registry.metrics.corp:Discrimination",
-        "ece": "prmcal.registry.metrics.bin_errors:ECE",
-        "ece_corrected": "prmcal.registry.metrics.bin_errors:CorrectedECE",
-        "law_score": "prmcal.registry.metrics.law_score:LawScore",
-        "log_loss": "prmcal.registry.metrics.log_loss:LogLoss",
+        "ece": "prmcal.registry.metrics.bins:ECE",
+        "ece_corrected": "prmcal.registry.metrics.bins:CorrectedECE",
+        "law_score": "prmcal.registry.metrics.laws:LawScore",
+        "log_loss": "prmcal.registry.metrics.scores:LogLoss",
         "miscalibration": "prmcal.registry.metrics.corp:Miscalibration",
-        "positive_brier": "prmcal.registry.metrics.brier:PositiveBrier",
-        "signed_error": "prmcal.registry.metrics.brier:SignedError",
+        "positive_brier": "prmcal.registry.metrics.scores:PositiveBrier",
+        "signed_error": "prmcal.registry.metrics.scores:SignedError",
         "smooth_ce": "prmcal.registry.metrics.smooth_ce:SmoothCE",
         "smooth_ce_null": "prmcal.registry.metrics.smooth_ce:SmoothCENull",
-        "squared_ce": "prmcal.registry.metrics.squared_ce:SquaredCE",
+        "squared_ce": "prmcal.registry.metrics.smooth_ce:SquaredCE",
         "uncertainty": "prmcal.registry.metrics.corp:Uncertainty",
     },
 )
@@ -358,3 +364,66 @@ KINDS: dict[str, Registry[Any]] = {
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
 strategy, metric = strategies.register, metrics.register
+
+_CONTENT = "__prmcal_content__"
+"""The name under which the module of a plugin file keeps the hashes of the local files that it was loaded from."""
+
+
+def load_plugin_file(path: Path) -> None:
+    """Execute a Python file, so that its decorators register plugins.
+
+    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again. If
+    a local module that it imports was edited, the local modules are imported again too.
+
+    Raises
+    ------
+    InvalidPluginError
+        If the file does not exist, raises while it is loaded, or imports a local module that is not valid Python.
+    DuplicatePluginError
+        If it registers a name that is taken.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
+    module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    importlib.invalidate_caches()
+    content = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in local_files(path).values()}
+    loaded = sys.modules.get(module_name)
+    if loaded is not None:
+        before: dict[Path, str] = vars(loaded)[_CONTENT]
+        if before == content:
+            return
+        _forget(module_name)
+        if {**before, path: ""} != {**content, path: ""}:
+            _forget_modules(set(before) - {path})
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    vars(module)[_CONTENT] = content
+    sys.modules[module_name] = module
+    try:
+        # Not by the loader, whose cache of compiled files does not see an edit within the second of the one before.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+    except (DuplicatePluginError, InvalidPluginError):
+        del sys.modules[module_name]
+        raise
+    except (Exception, SystemExit) as error:
+        del sys.modules[module_name]
+        raise InvalidPluginError(f"The plugin file {path} cannot be loaded: {message_of(error)}") from error
+
+
+def _forget_modules(files: Collection[Path]) -> None:
+    """Forget the modules of some files, with their plugins and compiled files, so that they are imported again."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve() in files:
+            _forget(name)
+            del sys.modules[name]
+            with suppress(OSError):
+                Path(importlib.util.cache_from_source(file)).unlink()
+
+
+def _forget(module: str) -> None:
+    for registry in KINDS.values():
+        registry.forget(module)

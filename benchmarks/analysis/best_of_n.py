@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 
 QUESTIONS, POOL, TRIALS, REPEATS = 500, 64, 100, 5
 COUNTS = [1, 2, 4, 8, 16, 32, 63]

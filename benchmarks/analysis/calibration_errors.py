@@ -19,7 +19,7 @@ from scipy.stats import beta
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 from prmcal.db.statistics.intervals import percentile_interval
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 
 QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 300, 500, 400_000

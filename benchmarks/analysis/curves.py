@@ -21,8 +21,8 @@ from prmcal.harness.metrics.curves import (
     fixed_curve,
 )
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS
-from prmcal.registry.strategies.budgets import adaptive_samples
-from prmcal.registry.strategies.exact import best_of_each
+from prmcal.registry.strategies.best_of import best_of_each
+from prmcal.registry.strategies.scaling import adaptive_samples
 
 QUESTIONS, POOL, LEVELS, CALIBRATORS, TRIALS = 500, 64, 3, 6, 100
 

@@ -23,7 +23,7 @@ from prmcal.db.statistics.intervals import (
     percentile_interval,
     skewed_interval,
 )
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.scaling import adaptive_samples
 
 QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 500, 1000, 2_000_000
 POOL, FOLLOW_UPS = 64, 8

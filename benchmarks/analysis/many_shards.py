@@ -40,7 +40,7 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 
 PLUGINS = Path(__file__).parents[2] / "tests" / "plugins" / "synthetic.py"
 SIZES = (2_000, 20_000, 200_000)

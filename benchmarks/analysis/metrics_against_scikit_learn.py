@@ -14,7 +14,7 @@ from sklearn.metrics import brier_score_loss
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 
 ROWS, QUESTIONS, BINS, REPLICATES, RESAMPLED = 20_000, 160, 10, 1000, 20

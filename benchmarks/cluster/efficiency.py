@@ -30,7 +30,7 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 
 SECONDS, ROUNDS, PROCESSES = 10.0, 6, 4
 

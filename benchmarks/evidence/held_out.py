@@ -30,7 +30,7 @@ from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import calibrators, metrics
 
 FITTED_SHARE, REFERENCE = 0.7, "isotonic"

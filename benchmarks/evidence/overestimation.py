@@ -23,7 +23,7 @@ from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.tables import QuestionResult
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.scaling import adaptive_samples
 
 __all__ = ["overestimation"]
 

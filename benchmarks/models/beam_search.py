@@ -23,8 +23,7 @@ from scipy.special import expit
 from benchmarks.models.generate_peer import TransformersGenerate
 from prmcal.harness.jobs.beam_search import Searched, beam_search
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import datasets, prms, strategies
 from prmcal.steps import join_steps

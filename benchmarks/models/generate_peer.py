@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.llms.chat_templates import NATIVE
-from prmcal.registry.llms.prompts import prompt_ids
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.llms.prompts import NATIVE, prompt_ids
 from prmcal.registry.llms.transformers import TransformersLLM
 
 __all__ = ["TransformersGenerate"]

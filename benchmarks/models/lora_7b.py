@@ -22,12 +22,11 @@ import torch
 from transformers import Qwen2Config
 
 from prmcal.registry.calibrators.lora.batches import Packing, token_ids
-from prmcal.registry.calibrators.lora.fitting import batch_parts
-from prmcal.registry.calibrators.lora.loss import quantile_loss
+from prmcal.registry.calibrators.lora.fitting import batch_parts, quantile_loss
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.contracts.data import Prefix, ScoringRequest
-from prmcal.registry.models.qwen import QwenRewardModel
-from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.models.architectures import QwenRewardModel
+from prmcal.registry.prms.heads import QwenPRM
 
 LEVELS = (0.1, 0.5, 0.9)
 QUESTION_TOKENS, STEP_TOKENS, PASS_TOKENS, REPEATS = 120, 45, 8192, 3

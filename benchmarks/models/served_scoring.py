@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.data import Prefix, Sampling, ScoringRequest
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.steps import split_steps
 

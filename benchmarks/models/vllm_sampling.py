@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.models.generate_peer import TransformersGenerate
 from prmcal.registry.contracts.data import Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.llms.vllm import VLLM
 from prmcal.registry.plugins import datasets

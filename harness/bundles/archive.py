@@ -18,8 +18,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from prmcal.errors import BundleError
 from prmcal.harness.bundles.format import BundledFile
-from prmcal.registry.excerpts import shown
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading, shown
 
 __all__ = ["extract", "write_archive"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import DataError
 from prmcal.harness.bundles.format import TableDigest
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,7 @@ from typing import Any
 
 from prmcal.errors import BundleError
 from prmcal.harness.storage.json_data import check_text
-from prmcal.registry.excerpts import shown
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading, shown
 
 __all__ = [
     "FORMAT",

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from prmcal.errors import BundleError
 from prmcal.harness.planning.plan import Plan
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 
 __all__ = ["ENVIRONMENT", "Machine", "check_file", "check_plan", "check_values", "public_environment"]
 

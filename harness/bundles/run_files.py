@@ -19,8 +19,7 @@ from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.json_data import one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
-from prmcal.registry.excerpts import shown
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading, shown
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prmcal.errors import BundleError, PrmcalError
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 
 __all__ = ["NAMESPACE", "Signer", "sign", "signer_of"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from prmcal.errors import BundleError, PrmcalError
 from prmcal.harness.bundles.digests import digest_of, read_table
 from prmcal.harness.bundles.format import TableDigest
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

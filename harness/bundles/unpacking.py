@@ -23,7 +23,7 @@ from prmcal.harness.bundles.run_files import LARGEST_JSON, RUN_FILES, check_run
 from prmcal.harness.bundles.signatures import signer_of
 from prmcal.harness.bundles.tables import digests_of
 from prmcal.harness.storage.store import file_sha256, storage_errors
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading
 
 __all__ = ["ABOUT_FILES", "check_unpacked", "submission_of", "unpack"]
 

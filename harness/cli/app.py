@@ -216,7 +216,7 @@ def main() -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    from prmcal.registry.excerpts import excerpt
+    from prmcal.registry.messages import excerpt
 
     typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
     sys.exit(ExitCode.BAD_INPUT)

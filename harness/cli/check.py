@@ -18,10 +18,8 @@ from prmcal.harness.cli.options import PluginOption, load_plugins, one_of
 from prmcal.harness.planning.grid_file.yaml_text import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
-from prmcal.registry.excerpts import excerpt
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import KINDS
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import excerpt, reading
+from prmcal.registry.plugins import KINDS, load_plugin_file
 
 __all__ = ["check", "check_plugins"]
 

@@ -33,8 +33,8 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
-from prmcal.registry.datasets.records import read_records
-from prmcal.registry.reading import reading
+from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.messages import reading
 from prmcal.steps import join_steps, split_steps
 
 __all__ = [

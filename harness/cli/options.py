@@ -192,7 +192,7 @@ def given(**names: list[str] | None) -> dict[str, list[str]]:
 
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Register the plugins of Python files."""
-    from prmcal.registry.plugin_files import load_plugin_file
+    from prmcal.registry.plugins import load_plugin_file
 
     for file in files or []:
         load_plugin_file(file)

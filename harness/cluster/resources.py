@@ -10,7 +10,7 @@ from prmcal.harness.cluster.nodes import Node
 from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
 from prmcal.harness.machine.gpus import gpus_of
 from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.registry.models.placement import SPREAD
+from prmcal.registry.models.checkpoints import SPREAD
 
 __all__ = ["Slot", "check_gpus", "slots_of"]
 

@@ -24,7 +24,7 @@ from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.store import Store
 from prmcal.registry.network import LOGGER
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 
 __all__ = ["run_shard", "serve"]
 

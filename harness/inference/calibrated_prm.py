@@ -28,7 +28,7 @@ from prmcal.harness.inference.models import Models, each_or_error
 from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.solving import search, solve
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.scaling import adaptive_samples
 
 __all__ = ["CalibratedPRM", "Together"]
 

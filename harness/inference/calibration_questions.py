@@ -26,8 +26,8 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.reading import reading
-from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote
+from prmcal.registry.messages import reading
+from prmcal.registry.strategies.posterior_vote import PosteriorVote
 
 __all__ = ["AnswerChances", "CalibrationQuestions", "Chance", "familiarity_of"]
 

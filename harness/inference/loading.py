@@ -39,8 +39,8 @@ from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling
+from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators, llms, prms
-from prmcal.registry.reading import reading
 
 __all__ = ["load"]
 

@@ -21,7 +21,7 @@ from prmcal.harness.jobs.plugin_calls import (
     require_length,
 )
 from prmcal.registry.contracts.data import Completion, GenerationRequest, PrefixScores, Sampling
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 
 __all__ = ["Models", "each_or_error"]
 

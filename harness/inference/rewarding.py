@@ -13,10 +13,9 @@ from scipy.special import expit
 
 from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.plugin_calls import check_scores, plugin_guard, require, require_length
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, PrefixScores, ScoringRequest
-from prmcal.registry.contracts.features import ScoredPrefixes
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps

@@ -28,7 +28,7 @@ from prmcal.harness.jobs.search import calibrating
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
-from prmcal.registry.strategies.sequential.rule import SequentialRule
+from prmcal.registry.strategies.sequential import SequentialRule
 
 __all__ = [
     "IN_FLIGHT",

@@ -17,8 +17,7 @@ from scipy.special import expit
 from prmcal.harness.jobs.plugin_calls import next_steps
 from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling, ScoringRequest
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently

@@ -35,10 +35,9 @@ from prmcal.registry.contracts.data import (
     ScoringRequest,
 )
 from prmcal.registry.contracts.dataset import Dataset
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.excerpts import shown
-from prmcal.registry.grading.verdict import Verdict
+from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.grading.symbolic import Verdict
+from prmcal.registry.messages import shown
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 from prmcal.remembered import Memory, content_digest
 

@@ -10,9 +10,8 @@ from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibratorParameters
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix
-from prmcal.registry.contracts.features import ScoredPrefixes
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from prmcal.harness.jobs.features import (
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.features import FitSupport
+from prmcal.registry.contracts.calibrator import Calibrator, FitSupport
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,12 +27,10 @@ from prmcal.registry.contracts.data import (
     Sampling,
     ScoringRequest,
 )
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.excerpts import message_of, shown
+from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.messages import message_of, shown
 from prmcal.registry.network import patiently
-from prmcal.registry.splitting.argument import StepSplitting
-from prmcal.registry.splitting.rules import split_text
+from prmcal.registry.splitting import StepSplitting, split_text
 from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps, text_so_far
 from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
 

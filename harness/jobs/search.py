@@ -15,10 +15,9 @@ from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
-from prmcal.registry.contracts.features import ScoredPrefixes
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies

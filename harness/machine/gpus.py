@@ -13,7 +13,7 @@ from pathlib import Path
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
-from prmcal.registry.models.placement import SPREAD
+from prmcal.registry.models.checkpoints import SPREAD
 
 __all__ = [
     "check_workers",

@@ -17,7 +17,7 @@ from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 
 __all__ = ["MergedCell", "Union", "union_of"]
 

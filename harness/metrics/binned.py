@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Ratio, question_totals
 from prmcal.db.statistics.intervals import bin_edges, bin_index, bounded_interval
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 
 __all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins"]
 

@@ -31,7 +31,7 @@ from prmcal.db.statistics.intervals import (
     percentile_interval,
 )
 from prmcal.harness.metrics.league import area_of
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.scaling import adaptive_samples
 
 __all__ = [
     "TARGETS",

@@ -23,9 +23,14 @@ from prmcal.db.statistics.intervals import (
     without_noise,
 )
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
-from prmcal.registry.contracts.metric import Metric
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import (
+    AbsoluteSum,
+    Known,
+    Metric,
+    PrefixRows,
+    QuestionRatio,
+    UnderWeights,
+)
 from prmcal.resamples import weighted_totals
 
 __all__ = ["statistic_of"]

@@ -27,8 +27,7 @@ from prmcal.harness.planning.resolved import GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import LLM, PRM
 
 __all__ = [
     "asked_levels",

@@ -12,7 +12,7 @@ from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Labels
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.json_data import one_problem
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading
 
 __all__ = ["check_columns"]
 

@@ -20,8 +20,7 @@ from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor, PoolStrategy, Strategy
 
 __all__ = ["OF_TRAJECTORIES", "Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard"]

@@ -46,9 +46,8 @@ from prmcal.harness.planning.resolved import (
 )
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
-from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
 

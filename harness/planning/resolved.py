@@ -19,12 +19,11 @@ from prmcal.harness.storage.keys import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
-from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 

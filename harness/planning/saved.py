@@ -26,8 +26,8 @@ from prmcal.harness.storage.json_data import check_text, one_problem
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.excerpts import excerpt, message_of, shown
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.messages import excerpt, message_of, shown
+from prmcal.registry.plugins import load_plugin_file
 
 __all__ = ["existing_plan", "load_plugins_of", "read_plan", "write_plan"]
 

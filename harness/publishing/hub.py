@@ -20,7 +20,7 @@ from prmcal.db.text.readable import estimate
 from prmcal.errors import PrmcalError
 from prmcal.harness.publishing.measurements import HUB_NAME, Board, Measurement, Value
 from prmcal.harness.storage.written_folder import write_text
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 
 __all__ = ["check_benchmark", "write_hub_results"]
 

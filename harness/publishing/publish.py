@@ -14,7 +14,7 @@ from prmcal.harness.publishing.measurements import Board, read_board
 from prmcal.harness.site import write_site
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 
 __all__ = ["Published", "Targets", "publish", "without_licence"]
 

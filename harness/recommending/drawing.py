@@ -21,7 +21,7 @@ from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.places import Further, RunArtifacts
 from prmcal.harness.recommending.types import MoreDraws
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 from prmcal.registry.plugins import llms
 
 __all__ = ["Started", "draw", "more_draws"]

@@ -25,8 +25,7 @@ from prmcal.harness.recommending.types import Choice, Known, Tested
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.exact import best_of_each
-from prmcal.registry.strategies.fixed import FixedBudget, curve_counts
+from prmcal.registry.strategies.best_of import FixedBudget, best_of_each, curve_counts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from prmcal.db.text.formats import duration
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 
 __all__ = ["Failure", "FailureGroup", "failed_cells", "grouped", "read_failures", "write_failures"]
 

@@ -14,7 +14,7 @@ from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import renewal, signature_text, verified_text
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.site.paper import MISSING
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 
 if TYPE_CHECKING:
     import pandas as pd

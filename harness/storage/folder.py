@@ -26,7 +26,7 @@ from prmcal.db.run_folder import (
 from prmcal.errors import DatabaseError, DatabaseVersionError, RunError
 from prmcal.harness.storage.json_data import check_text, one_problem
 from prmcal.harness.storage.store import storage_errors, write_atomically
-from prmcal.registry.excerpts import excerpt, shown
+from prmcal.registry.messages import excerpt, shown
 
 __all__ = ["RunFolder", "RunRecord", "grid_text"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prmcal.registry.excerpts import excerpt, shown
+from prmcal.registry.messages import excerpt, shown
 
 __all__ = ["check_text", "one_problem"]
 

@@ -32,8 +32,7 @@ from prmcal.db.run_folder import (
 )
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.registry.excerpts import message_of
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import message_of, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa

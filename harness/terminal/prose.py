@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from prmcal.harness.terminal.size import UNLIMITED, terminal_width
-from prmcal.registry.excerpts import one_line, printable
+from prmcal.registry.messages import one_line, printable
 
 __all__ = ["broken", "cell_width", "cut", "wrapped"]
 

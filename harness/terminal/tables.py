@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 
 from prmcal.harness.terminal.prose import broken, cut
 from prmcal.harness.terminal.size import terminal_width
-from prmcal.registry.excerpts import one_line
+from prmcal.registry.messages import one_line
 
 __all__ = ["Column", "Fitted", "fit", "text_table"]
 

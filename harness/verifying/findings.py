@@ -10,7 +10,7 @@ from prmcal.db.text.formats import counted
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 
 __all__ = ["Flaw", "concluded", "not_made", "place_of"]
 

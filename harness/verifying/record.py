@@ -12,8 +12,7 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.errors import DataError
 from prmcal.harness.storage.json_data import check_text
 from prmcal.harness.storage.store import write_atomically
-from prmcal.registry.excerpts import excerpt, shown
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import excerpt, reading, shown
 
 __all__ = ["FORMAT", "Check", "Verification", "read_verification", "write_verification"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.ranges import Seed, Share
+from prmcal.registry.contracts.plugin import Seed, Share
 from prmcal.registry.plugins import calibrators
 
 __all__ = ["ConformalBound"]

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.registry.conformance.plugin import expect, expect_array
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
-from prmcal.registry.contracts.features import ScoredPrefixes
 
 __all__ = [
     "CalibrationData",

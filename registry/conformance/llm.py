@@ -9,7 +9,7 @@ from unittest import SkipTest
 
 from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 from prmcal.steps import join_steps, split_steps
 
 __all__ = ["CHECKS", "DECLARATIONS"]

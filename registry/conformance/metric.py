@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.registry.conformance.plugin import expect, expect_array
-from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
-from prmcal.registry.contracts.metric import Better, Metric
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import (
+    AbsoluteSum,
+    Better,
+    Known,
+    Metric,
+    PrefixRows,
+    QuestionRatio,
+    UnderWeights,
+)
 
 __all__ = ["CHECKS", "DECLARATIONS"]
 

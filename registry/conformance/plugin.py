@@ -1,19 +1,168 @@
-"""The checks for every plugin: what its class declares, its constructor, and its identity."""
+"""The checks for every plugin, and explanations of what a plugin raises in a check."""
 
 from __future__ import annotations
 
+import ast
+import difflib
 import inspect
 import json
+import linecache
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from prmcal.errors import InvalidArgumentsError
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.arguments import arguments_model, validate_arguments
-from prmcal.registry.conformance.source import heavy_imports
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.messages import excerpt, message_of
 
-__all__ = ["CHECKS", "DECLARATIONS", "expect", "expect_array"]
+__all__ = ["CHECKS", "DECLARATIONS", "expect", "expect_array", "explained", "heavy_imports", "place_in"]
+
+_HEAVY = frozenset(
+    {
+        "accelerate",
+        "datasets",
+        "jax",
+        "pandas",
+        "peft",
+        "sklearn",
+        "tensorflow",
+        "torch",
+        "transformers",
+        "vllm",
+    }
+)
+_LONGEST_LINE = 100
+
+
+def heavy_imports(cls: type) -> Iterator[tuple[str, int, str]]:
+    """Yield the heavy packages that the file of a class imports when it is loaded, with line and name of the file.
+
+    Imports in functions and for type checkers only are left out, and so are all files of prmcal.
+    """
+    path = _file_of(cls)
+    if path is None:
+        return
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return
+    for node in _executed(tree):
+        modules = (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
+        for module in modules:
+            package = module.partition(".")[0]
+            if package in _HEAVY:
+                yield package, node.lineno, path.name
+
+
+def place_in(cls: type, error: BaseException) -> str:
+    """Return where in its file a class raised, as "line 7 of mine.py, `return x[0]`"; empty if it did not."""
+    path = _file_of(cls)
+    frames = [
+        each for each in traceback.extract_tb(error.__traceback__) if path and Path(each.filename) == path
+    ]
+    if not frames:
+        return ""
+    line = (frames[-1].line or linecache.getline(frames[-1].filename, frames[-1].lineno or 0)).strip()
+    code = f", `{line}`" if line and len(line) <= _LONGEST_LINE else ""
+    return f"line {frames[-1].lineno} of {Path(frames[-1].filename).name}{code}"
+
+
+def _file_of(cls: type) -> Path | None:
+    """The source file of a class outside prmcal."""
+    if cls.__module__.startswith("prmcal."):
+        return None
+    try:
+        return Path(inspect.getfile(cls))
+    except (OSError, TypeError):  # A class of an interactive session has no file.
+        return None
+
+
+def _executed(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that run when the file is loaded."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from _executed(other)
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from _executed(child)
+
+
+_FEATURES = {
+    "HiddenStates": "It has the arrays states, parents, leaves and logit",
+    "ScoredPrefixes": "It has prm, prefixes and the array logit",
+}
+_FIELDS = ("states", "parents", "leaves", "logit", "prm", "prefixes")
+_STATE = (
+    "save() writes the attributes that end in an underscore: arrays of numpy, and JSON data. Write float(...) or "
+    "int(...) for a number of numpy, store the numbers of an object, or define save() and load()."
+)
+_LONGEST_MESSAGE = 1000
+_CHANGING = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "clear")
+
+
+def explained(cls: type[Plugin], error: BaseException) -> str:
+    """Return the explanation of an exception: what was raised, where, and what to write instead if that is known.
+
+    Parameters
+    ----------
+    cls : type
+        The class of the plugin that was checked.
+    error : BaseException
+        What it raised.
+    """
+    place = place_in(cls, error)
+    said = str(error) if isinstance(error, PluginFailedError) else f"It raised {message_of(error)}"
+    said = excerpt(said, _LONGEST_MESSAGE)
+    where = f" See {place}." if place else ""
+    return " ".join(f"{said.rstrip('.')}.{where} {_remedy(cls, error)}".split())
+
+
+def _remedy(cls: type[Plugin], error: BaseException) -> str:
+    """Return what to write instead; empty if only the author can know."""
+    if isinstance(error, AttributeError) and error.name:
+        return _remedy_of_attribute(cls, error.obj, error.name)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install {error.name}, and name it in 'packages'."
+    if isinstance(error, TypeError):
+        for name, content in _FEATURES.items():
+            if name in str(error):
+                return (
+                    f"The features are {name}, not an array. {content}. Write features.logit for the scores."
+                )
+        if "not JSON serializable" in str(error):
+            return _STATE
+    return ""
+
+
+def _remedy_of_attribute(cls: type[Plugin], owner: Any, name: str) -> str:
+    """Return what to write instead of an attribute that does not exist."""
+    if owner is None:
+        return "It is None there. Check what returned it."
+    if isinstance(owner, (tuple, str)) and name in _CHANGING:
+        return "The arguments are tuples, which cannot be changed. Make a copy with list(...)."
+    if type(owner).__name__ in _FEATURES:
+        kind = type(owner).__name__
+        return f"The features are {kind}. {_FEATURES[kind]}."
+    if type(owner).__name__ == "ndarray" and name in _FIELDS:
+        return (
+            "The features are an array, because of 'reads'. Write reads = \"hidden\" for HiddenStates, or "
+            'reads = "prm" for ScoredPrefixes.'
+        )
+    if not isinstance(owner, cls):
+        return ""
+    if name in inspect.signature(cls).parameters:
+        return f"Store the argument in __init__: write self.{name} = {name}."
+    close = difflib.get_close_matches(name, [*vars(owner), *dir(type(owner))], n=1, cutoff=0.75)
+    return f"Did you mean self.{close[0]}?" if close else f"Set self.{name} before it is used."
+
 
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 
 __all__ = ["CHECKS", "DECLARATIONS"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prmcal.registry.conformance.plugin import expect
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import prms
 
 __all__ = ["PUBLISHED", "PublishedRewards", "check_published_rewards"]

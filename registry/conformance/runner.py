@@ -11,13 +11,12 @@ from unittest import SkipTest
 
 from prmcal.errors import PrmcalError
 from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin, prm, search, strategy
-from prmcal.registry.conformance.explanations import explained
+from prmcal.registry.conformance.plugin import explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
-from prmcal.registry.contracts.llm import LLM
 from prmcal.registry.contracts.metric import Metric
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.contracts.prm import PRM
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy
 

@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
-from prmcal.registry.strategies.exact import pass_at_n
+from prmcal.registry.strategies.best_of import pass_at_n
 
 __all__ = ["CHECKS", "DECLARATIONS", "check_reads_are_known"]
 

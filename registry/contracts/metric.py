@@ -1,20 +1,223 @@
-"""The contract of a calibration metric: it measures how far calibrated rewards are from success rates."""
+"""The contract of a calibration metric: the prefixes that it reads, and what it measures of them."""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.contracts.rows import PrefixRows
 
-__all__ = ["Better", "Measured", "Metric"]
+__all__ = [
+    "AbsoluteSum",
+    "Better",
+    "Known",
+    "Measured",
+    "Metric",
+    "PrefixRows",
+    "QuestionRatio",
+    "UnderWeights",
+]
+
+_MEDIAN = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixRows:
+    """One row per prefix.
+
+    Parameters
+    ----------
+    reward : ndarray of shape (rows,), float64
+        Predicted probability of success r in [0, 1]: the median, unless a metric is measured at each level. The caller
+        leaves out prefixes that are too long for the PRM (NaN).
+    successes, follow_ups : ndarray of shape (rows,), int
+        k of n: 0 <= k <= n, n >= 1.
+    question : ndarray of shape (rows,)
+        The question of each row, as a number or an identifier.
+    terminal : ndarray of shape (rows,), bool, optional
+        Whether the prefix contains its final answer, so that k is certainly 0 or n. By default none does.
+    levels : tuple of float
+        The quantile levels beta that the calibrator predicts, ascending. ``(0.5,)`` is a point estimate.
+    level_rewards : ndarray of shape (rows, levels), float64, optional
+        The rewards of each level. By default `reward` is that of the only level.
+
+    Attributes
+    ----------
+    success_rate : ndarray of shape (rows,), float64
+        y = k / n.
+    question_ids : ndarray of shape (questions,)
+        The questions, sorted.
+    question_index : ndarray of shape (rows,), int
+        The position of each row's question in `question_ids`.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, the shapes differ, or a value is out of range.
+    """
+
+    reward: NDArray[np.float64]
+    successes: NDArray[np.integer[Any]]
+    follow_ups: NDArray[np.integer[Any]]
+    question: NDArray[Any]
+    terminal: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    levels: tuple[float, ...] = (_MEDIAN,)
+    level_rewards: NDArray[np.float64] | None = None
+    success_rate: NDArray[np.float64] = field(init=False)
+    question_ids: NDArray[Any] = field(init=False)
+    question_index: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = len(self.reward)
+        if not len(self.terminal):
+            object.__setattr__(self, "terminal", np.zeros(rows, dtype=bool))
+        columns = ("reward", "successes", "follow_ups", "question", "terminal")
+        shapes = {name: np.shape(getattr(self, name)) for name in columns}
+        if any(shape != (rows,) for shape in shapes.values()):
+            raise ValueError(f"All columns must have shape (rows,). Got {shapes}.")
+        if not rows:
+            raise ValueError("There are no rows to measure. Measure the success of at least one prefix.")
+        if self.quantiles.shape != (rows, len(self.levels)):
+            raise ValueError(
+                f"'level_rewards' must have shape (rows, levels) = {(rows, len(self.levels))}. "
+                f"Got {self.quantiles.shape}."
+            )
+        # This form also refuses NaN, for which all comparisons are false.
+        if not all(np.all((each >= 0) & (each <= 1)) for each in (self.reward, self.quantiles)):
+            raise ValueError(
+                "Rewards must be in [0, 1]. Leave out prefixes that are too long for the PRM (NaN)."
+            )
+        if not np.all((self.follow_ups >= 1) & (self.successes >= 0) & (self.successes <= self.follow_ups)):
+            raise ValueError("Each row needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
+        question_ids, index = np.unique(self.question, return_inverse=True)
+        object.__setattr__(self, "success_rate", self.successes / self.follow_ups)
+        object.__setattr__(self, "question_ids", question_ids)
+        object.__setattr__(self, "question_index", index)
+
+    @property
+    def quantiles(self) -> NDArray[np.float64]:
+        """The rewards of all `levels`, of shape (rows, levels)."""
+        return self.reward[:, None] if self.level_rewards is None else self.level_rewards
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the calibrator predicts the median only, which is then used for every level."""
+        return self.levels == (_MEDIAN,)
+
+    def at(self, level: float) -> PrefixRows:
+        """Return the rows with the rewards of one level as `reward`. A point estimate is used for every level.
+
+        Raises
+        ------
+        ValueError
+            If the calibrator does not predict this level.
+        """
+        if self.is_point:
+            return self
+        if level not in self.levels:
+            raise ValueError(
+                f"The calibrator does not predict beta = {level:g}. It predicts: {', '.join(map(str, self.levels))}."
+            )
+        return self._with_reward(self.quantiles[:, self.levels.index(level)])
+
+    def totals(self, quantity: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
+        totals = np.bincount(self.question_index, weights=quantity, minlength=len(self.question_ids))
+        return totals.astype(np.float64)
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The number of rows of each question, of shape (questions,)."""
+        return self.totals(np.ones(len(self.reward)))
+
+    def _with_reward(self, reward: NDArray[np.float64]) -> PrefixRows:
+        return PrefixRows(
+            reward,
+            self.successes,
+            self.follow_ups,
+            self.question,
+            self.terminal,
+            self.levels,
+            self.quantiles,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionRatio:
+    """The sum of S_q over the questions q, divided by the sum of c_q.
+
+    The mean over questions has the values as sums and ones as counts.
+
+    Attributes
+    ----------
+    sums, counts : ndarray of shape (questions,), float64
+        S_q and c_q, in the order of `rows.question_ids`. The counts are not negative, and one is positive.
+    bounds : tuple of two floats, optional
+        The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it.
+    """
+
+    sums: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AbsoluteSum:
+    """The sum of the absolute values of some errors, such as the mean errors of bins.
+
+    Noise increases it: it is above 0 even where all errors are 0 on average.
+
+    Attributes
+    ----------
+    errors : callable
+        From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors).
+    corrected : bool
+        Whether to remove the noise of the errors, which is measured by resampling the questions.
+    """
+
+    errors: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    corrected: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class UnderWeights:
+    """Any number that is computed from the rows.
+
+    It is computed for every resample, usually 2,000 times, and for one row of ones. Use sums over the rows of each
+    question where possible, so that the cost does not grow with the rows: see `rows.totals` and
+    :func:`prmcal.resamples.weighted_totals`.
+
+    Attributes
+    ----------
+    values : callable
+        From weights of shape (resamples, questions) to the values, of shape (resamples,). A weight says how often a
+        question counts, and is 0 for a question that was not drawn.
+    above_zero : bool
+        Whether it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
+        ends are percentiles of the resamples.
+    """
+
+    values: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    above_zero: bool = False
+
+
+@dataclass(frozen=True)
+class Known:
+    """A number that is not an estimate over questions. Both ends of its interval are the number.
+
+    Attributes
+    ----------
+    value : float
+    """
+
+    value: float
+
 
 Better = Literal["lower", "higher", "near zero"]
 Measured = NDArray[np.float64] | QuestionRatio | AbsoluteSum | UnderWeights | Known

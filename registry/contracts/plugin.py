@@ -1,12 +1,25 @@
-"""What all plugins have: a name, arguments that are data, and an identity for the job keys."""
+"""What all plugins have: a name, arguments that are data with their ranges, and an identity for the job keys."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from prmcal.registry.sources import source_hash
 
-__all__ = ["Plugin"]
+__all__ = [
+    "Count",
+    "FiniteFromZero",
+    "FinitePositive",
+    "Plugin",
+    "Positive",
+    "Seed",
+    "Share",
+    "ShareOrOne",
+    "ShareOrZero",
+]
 
 
 class Plugin:
@@ -56,7 +69,7 @@ class Plugin:
         """Raise ValueError if the arguments do not fit together, or name something that does not exist.
 
         The registry calls it once, after construction. The type and the range of a single argument belong in the
-        annotation of the constructor: see :mod:`prmcal.registry.contracts.ranges`.
+        annotation of the constructor: see :mod:`prmcal.registry.contracts.plugin`.
         """
 
     def identity(self) -> dict[str, Any]:
@@ -74,3 +87,15 @@ class Plugin:
         if not cls.__module__.startswith("prmcal."):
             known["source"] = source_hash(cls)
         return known
+
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+ShareOrOne = Annotated[float, Field(gt=0, le=1)]
+ShareOrZero = Annotated[float, Field(ge=0, lt=1)]
+
+Positive = Annotated[float, Field(gt=0)]
+FinitePositive = Annotated[float, Field(gt=0, lt=math.inf)]
+FiniteFromZero = Annotated[float, Field(ge=0, lt=math.inf)]

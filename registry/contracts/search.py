@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Reads
-from prmcal.registry.contracts.ranges import Count
 from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
 __all__ = ["Finished", "First", "Rank", "SearchStrategy"]

@@ -246,10 +246,10 @@ class PoolStrategy(Strategy):
         """Return the expected results of the strategy over all ways to draw trajectories from the pool.
 
         Trajectories are drawn without replacement. A result must not depend on random numbers: use a closed form if
-        there is one (:mod:`prmcal.registry.strategies.exact`). Otherwise use the random orders that all strategies
+        there is one (:mod:`prmcal.registry.strategies.best_of`). Otherwise use the random orders that all strategies
         share (:mod:`prmcal.registry.strategies.orders`), and return the error that they leave as `order_error`. A rule
         that draws one trajectory after another needs no more than `follow` of
-        :class:`prmcal.registry.strategies.sequential.rule.SequentialRule`.
+        :class:`prmcal.registry.strategies.sequential.SequentialRule`.
 
         Parameters
         ----------

@@ -12,9 +12,9 @@ from typing import ClassVar
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
-from prmcal.registry.datasets.records import Record, first_questions, questions_of, read_records
-from prmcal.registry.excerpts import excerpt, shown
+from prmcal.registry.datasets.jsonl import Record, first_questions, questions_of, read_records
 from prmcal.registry.grading import Grading
+from prmcal.registry.messages import excerpt, shown
 
 __all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
 

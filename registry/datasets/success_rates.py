@@ -12,9 +12,8 @@ from typing import Any
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
-from prmcal.registry.datasets.records import first_questions, read_records
-from prmcal.registry.excerpts import excerpt, shown
-from prmcal.registry.reading import file_hash, is_file
+from prmcal.registry.datasets.jsonl import first_questions, read_records
+from prmcal.registry.messages import excerpt, file_hash, is_file, shown
 from prmcal.steps import split_steps
 
 __all__ = ["SuccessRates"]

@@ -5,8 +5,7 @@ exactly; tuples, sets, intervals and matrices, compared by element; symbolic equ
 separate process with limits on time and memory. The grading process never evaluates a model's text.
 """
 
-from prmcal.registry.grading.plain import extract_answer
-from prmcal.registry.grading.rules import Grading, grade_answer, grader_version
-from prmcal.registry.grading.verdict import Verdict
+from prmcal.registry.grading.latex import extract_answer
+from prmcal.registry.grading.rules import Grading, Verdict, grade_answer, grader_version
 
 __all__ = ["Grading", "Verdict", "extract_answer", "grade_answer", "grader_version"]

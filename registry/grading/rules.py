@@ -1,4 +1,4 @@
-"""Verdicts: the rules in order, for each of the three kinds of answers."""
+"""Grade a trajectory: find its final answer, and compare it with the reference answer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Literal
 
-from prmcal.registry.grading.latex import exact_number, spelled
-from prmcal.registry.grading.plain import equal_in_plain_spelling
+from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, spelled
 from prmcal.registry.grading.structure import compare
-from prmcal.registry.grading.symbolic import symbolic_verdict
-from prmcal.registry.grading.verdict import Verdict
+from prmcal.registry.grading.symbolic import Verdict, symbolic_verdict
 
-__all__ = ["Grading", "grade_answer", "grader_version"]
+__all__ = ["Grading", "Verdict", "grade_answer", "grader_version"]
 
 Grading = Literal["plain", "integer", "symbolic"]
 

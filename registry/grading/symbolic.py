@@ -11,13 +11,15 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from prmcal.errors import DataError
 from prmcal.registry.grading.structure import Question
-from prmcal.registry.grading.verdict import Verdict
 
-__all__ = ["SymbolicComparer", "symbolic_verdict"]
+__all__ = ["SymbolicComparer", "Verdict", "symbolic_verdict"]
+
+Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
+"""``unparsed``: no final answer was found. ``timed out``: the comparison exceeded its limits of time or memory."""
 
 _PROGRAM = Path(__file__).with_name("worker.py")
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")

@@ -1,9 +1,4 @@
-"""Sample many completions from a causal language model, one token of every unfinished row per step.
-
-A row is one completion. Each row has its own random numbers, so its text depends on its seed and not on the other rows
-of its batch. Finished rows leave the batch. Rows with the same prompt share the pass over the prompt and, if the model
-allows it, the prompt's keys and values.
-"""
+"""Sample from a transformers model in batches."""
 
 from __future__ import annotations
 
@@ -11,15 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
 
-from prmcal.registry.llms.growing_cache import growing_cache
-from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, sharing
+from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, growing_cache, sharing
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["Row", "batches_of_rows", "sample_rows", "sample_tokens"]
 

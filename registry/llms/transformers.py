@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
-from prmcal.registry.llms.stops import StopStrings
-from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
-from prmcal.registry.models.placement import Device, Dtype
-from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.contracts.plugin import Count
+from prmcal.registry.llms.prompts import NATIVE, StopStrings, check_chat_template, prompt_identity
+from prmcal.registry.models.checkpoints import Device, Dtype, check_checkpoint, checkpoint_identity
+from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.thoughts import opens_thought
 
 if TYPE_CHECKING:

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.ranges import Count, ShareOrOne
-from prmcal.registry.llms.chat_templates import NATIVE, check_chat_template, prompt_identity
-from prmcal.registry.llms.seeds import completion_seed
-from prmcal.registry.llms.stops import StopStrings
-from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
-from prmcal.registry.models.placement import Dtype
-from prmcal.registry.models.vllm_engine import start_engine, stop_engine
-from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.contracts.plugin import Count, ShareOrOne
+from prmcal.registry.llms.prompts import (
+    NATIVE,
+    StopStrings,
+    check_chat_template,
+    completion_seed,
+    prompt_identity,
+)
+from prmcal.registry.models.checkpoints import Dtype, check_checkpoint, checkpoint_identity
+from prmcal.registry.models.vllm import start_engine, stop_engine
+from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.thoughts import opens_thought
 
 if TYPE_CHECKING:

@@ -1,17 +1,34 @@
-"""Bins of equal width over [0, 1], and the errors of questions in them."""
+"""Calibration errors in bins: ECE, average calibration error and adaptive calibration error."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows
+from prmcal.registry.contracts.plugin import Count
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
-__all__ = ["BinTotals", "bin_totals", "equal_width"]
+__all__ = [
+    "ECE",
+    "AdaptiveCE",
+    "AverageCE",
+    "BinErrors",
+    "BinTotals",
+    "CorrectedAdaptiveCE",
+    "CorrectedAverageCE",
+    "CorrectedECE",
+    "EqualMass",
+    "bin_totals",
+    "equal_width",
+]
 
 # Rewards that are computed have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin from .3.
 _ROUNDING = 1e-12
@@ -55,3 +72,225 @@ class BinTotals:
 def bin_totals(rows: PrefixRows, bins: int) -> BinTotals:
     """Return the totals of the rows, which are computed once for all metrics with as many bins."""
     return BinTotals(rows, bins)
+
+
+_ROWS = 32
+"""Rows in a block, about: it has all rows of the groups that begin in it. A larger group is a block of its own."""
+
+
+class EqualMass:
+    """Rows sorted by their rewards, whose mass and errors are added up to every cut between bins.
+
+    Rows with equal rewards are a group, which a cut divides in proportion. Groups are taken together in blocks. Mass
+    and errors are first added up to each block, and then only within the blocks in which a resample has a cut.
+    """
+
+    def __init__(self, rows: PrefixRows, bins: int) -> None:
+        self._inner_cuts = np.arange(1, bins) / bins
+        order = np.argsort(rows.reward, kind="stable")
+        self._question = rows.question_index[order]
+        self._error = (rows.reward - rows.success_rate)[order]
+        new_group = np.diff(rows.reward[order], prepend=-1.0) > 0
+        self._group = np.cumsum(new_group)
+        group_starts = np.flatnonzero(new_group)
+        large = np.diff(group_starts, append=len(order)) >= _ROWS
+        starts = group_starts[(np.diff(group_starts // _ROWS, prepend=-1) > 0) | large]
+        self._blocks = [slice(*each) for each in pairwise([*starts.tolist(), len(order)])]
+        block = np.searchsorted(starts, np.arange(len(order)), side="right")
+        questions, ends = len(rows.question_ids), len(starts) + 1
+        self._mass_up_to_blocks, self._error_up_to_blocks = (
+            np.bincount(self._question * ends + block, weights=values, minlength=questions * ends)
+            .reshape(questions, ends)
+            .cumsum(axis=1)
+            for values in (np.ones(len(order)), self._error)
+        )
+
+    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of r - y over each bin, divided by the mass. Its shape is (resamples, bins)."""
+        # Resamples are in the last axis, along which processors work fast. Whole numbers have exact sums in any order.
+        mass = (weights @ self._mass_up_to_blocks).T.copy()
+        error = weighted_totals(weights, self._error_up_to_blocks).T.copy()
+        wanted = self._inner_cuts[:, None] * mass[-1]
+        block = (mass[1:, None] <= wanted).sum(axis=0)
+        by_block = np.argsort(block, axis=None, kind="stable")
+        ends_of_blocks = np.bincount(block.ravel(), minlength=len(self._blocks)).cumsum()[:-1]
+        at_ends = np.zeros((len(wanted) + 2, len(weights)))
+        at_ends[-1] = error[-1]
+        counts, questions = weights.ravel(), weights.shape[1]
+        for number, places in enumerate(np.split(by_block, ends_of_blocks)):
+            if not len(places):
+                continue
+            rows, cut, resample = self._blocks[number], *np.divmod(places, len(weights))
+            group = self._group[rows] - self._group[rows.start]
+            if group[-1] > 0:  # It has several groups.
+                masses = counts.take(self._question[rows, None] + resample * questions)
+                errors = masses * self._error[rows, None]
+            else:
+                group = group[:1]
+                masses, errors = (
+                    np.diff(each[number : number + 2, resample], axis=0) for each in (mass, error)
+                )
+            below = _share_below(masses, group, wanted[cut, resample] - mass[number, resample])
+            at_ends[cut + 1, resample] = error[number, resample] + (errors * below).sum(axis=0)
+        return np.asarray((np.diff(at_ends, axis=0) / mass[-1]).T, dtype=np.float64)
+
+
+def _share_below(
+    masses: NDArray[np.float64], group: NDArray[np.intp], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the share of each row that lies below a cut, of the shape of `masses`.
+
+    Parameters
+    ----------
+    masses : ndarray of shape (rows, resamples), float64
+        The mass of each row: whole numbers.
+    group : ndarray of shape (rows,), int
+        The group of each row, from 0, ascending.
+    wanted : ndarray of shape (resamples,), float64
+        The mass below the cut, at least 0 and less than the mass of all rows.
+    """
+    up_to_groups = (group < np.arange(group[-1] + 2)[:, None]).astype(np.float64) @ masses
+    whole = (up_to_groups[1:] <= wanted).sum(axis=0)  # Groups that lie below the cut entirely.
+    resample = np.arange(len(wanted))
+    left, right = up_to_groups[whole, resample], up_to_groups[whole + 1, resample]
+    groups_below = whole + (wanted - left) / (right - left)
+    share: NDArray[np.float64] = np.clip(groups_below - group[:, None], 0.0, 1.0)
+    return share
+
+
+Errors = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
+
+
+class BinErrors(Metric):
+    """The base of calibration errors over bins.
+
+    Parameters
+    ----------
+    bins : int, default 10
+        The number of bins over [0, 1].
+
+    Attributes
+    ----------
+    corrected : bool
+        Whether the noise of the bins is removed.
+    """
+
+    better = "lower"
+    corrected: ClassVar[bool] = False
+
+    def __init__(self, bins: Count = 10) -> None:
+        self.bins = bins
+
+    @abstractmethod
+    def errors_of(self, rows: PrefixRows) -> Errors:
+        """Return the signed share of each bin under weights of the questions."""
+
+    def measure(self, rows: PrefixRows) -> AbsoluteSum:
+        """Return the sum of the absolute values of :meth:`errors_of`."""
+        return AbsoluteSum(self.errors_of(rows), self.corrected)
+
+
+class ECE(BinErrors):
+    """Expected calibration error: the mean of ``abs(mean r - mean y)`` over equal-width bins, weighted by their rows.
+
+    Parameters
+    ----------
+    bins : int, default 10
+        The number of bins over [0, 1].
+    """
+
+    citation = "Naeini et al. (2015), AAAI"
+    title = "ECE"
+    description = "Calibration error over bins of equal width, weighted by count. Noise increases it."
+
+    def errors_of(self, rows: PrefixRows) -> Errors:
+        """Return the sum of r - y over each bin, divided by the number of all rows."""
+        return _weighted(rows, self.bins)
+
+
+class CorrectedECE(ECE):
+    """ECE without the noise of the bins, an estimate of the error over all questions."""
+
+    title, corrected = "ECE, corrected", True
+    description = "ECE without the increase by noise. A value below 0 is shown as 0."
+
+
+class AverageCE(BinErrors):
+    """Average calibration error: the unweighted mean of ``abs(mean r - mean y)`` over non-empty equal-width bins.
+
+    Parameters
+    ----------
+    bins : int, default 10
+        The number of bins over [0, 1].
+    """
+
+    title = "Average CE"
+    description = (
+        "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it."
+    )
+
+    def errors_of(self, rows: PrefixRows) -> Errors:
+        """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
+        return _unweighted(rows, self.bins)
+
+
+class CorrectedAverageCE(AverageCE):
+    """Average CE without the noise of the bins, an estimate of the error over all questions."""
+
+    title, corrected = "Average CE, corrected", True
+    description = "Average CE without the increase by noise. A value below 0 is shown as 0."
+
+
+class AdaptiveCE(BinErrors):
+    """Adaptive calibration error: the unweighted mean of ``abs(mean r - mean y)`` over B bins of equal mass.
+
+    The rows are sorted by reward, and their mass is cut into B equal parts. If a cut lies within a group of rows with
+    equal rewards, each of these rows is divided between the bins in the same proportion. So the value does not depend
+    on the order of the rows, and it is defined for any number of rows.
+
+    Parameters
+    ----------
+    bins : int, default 10
+        The number of bins.
+    """
+
+    title = "Adaptive CE"
+    description = "Calibration error over bins of equal mass. Noise increases it."
+
+    def errors_of(self, rows: PrefixRows) -> Errors:
+        """Return the sum of r - y over each bin, divided by the mass of all rows."""
+        return _equal_mass(rows, self.bins)
+
+
+class CorrectedAdaptiveCE(AdaptiveCE):
+    """Adaptive CE without the noise of the bins, an estimate of the error over all questions."""
+
+    title, corrected = "Adaptive CE, corrected", True
+    description = "Adaptive CE without the increase by noise. A value below 0 is shown as 0."
+
+
+def _weighted(rows: PrefixRows, bins: int) -> Errors:
+    totals = bin_totals(rows, bins)
+
+    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        errors, counts = totals.under(weights)
+        return np.asarray(errors / counts.sum(axis=1, keepdims=True))
+
+    return shares
+
+
+def _unweighted(rows: PrefixRows, bins: int) -> Errors:
+    totals = bin_totals(rows, bins)
+
+    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        errors, counts = totals.under(weights)
+        # An empty bin has the error 0, so it may be divided by any number.
+        return np.asarray(errors / np.maximum(counts, 1) / np.count_nonzero(counts, axis=1, keepdims=True))
+
+    return shares
+
+
+@lru_cache(maxsize=2)  # The plain and the corrected metric need the same errors.
+def _equal_mass(rows: PrefixRows, bins: int) -> Errors:
+    return kept(EqualMass(rows, bins))

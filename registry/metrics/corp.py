@@ -17,9 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.contracts.measured import UnderWeights
-from prmcal.registry.contracts.metric import Metric
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import Metric, PrefixRows, UnderWeights
 from prmcal.remembered import Memory, content_digest, kept
 from prmcal.resamples import weighted_totals
 

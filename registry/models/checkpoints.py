@@ -1,26 +1,35 @@
-"""Find the files of a checkpoint, and identify the model that they hold.
-
-A checkpoint is one of three: ``nano:NAME`` for a model that ships with prmcal, the path of a folder, or the id of a
-repository on the Hugging Face hub, with or without ``@REVISION``. Only safetensors, JSON and text files are read, and
-never pickle or code. Nothing here imports torch.
-"""
+"""Checkpoints: where their files are, the hash of their weights, their chat templates, and types and devices."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.reading import reading
+from pydantic import Field
+
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.registry.messages import reading
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = [
+    "SPREAD",
+    "Device",
+    "Dtype",
+    "Message",
+    "SpreadableDevice",
+    "chat_text",
     "check_checkpoint",
     "checkpoint_identity",
     "is_on_this_machine",
+    "pinned_date",
     "read_config",
     "resolve_checkpoint",
 ]
@@ -29,6 +38,25 @@ NANO_FOLDER = Path(__file__).parents[1] / "nano" / "models"
 NANO_PREFIX = "nano:"
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 """The files that a model's output depends on: weights, configuration, tokenizer and chat template."""
+
+SPREAD = "balanced"
+"""The device of a model with its layers spread evenly over all GPUs."""
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""``auto`` is the type in which the weights are saved."""
+
+Device = Annotated[
+    str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$", description="auto, cpu, cuda or cuda:N")
+]
+"""``auto`` is the GPU if there is one."""
+
+SpreadableDevice = Annotated[
+    str,
+    Field(
+        pattern=rf"^(auto|cpu|cuda(:[0-9]+)?|{SPREAD})$", description=f"auto, cpu, cuda, {SPREAD} or cuda:N"
+    ),
+]
+"""A device, or SPREAD, for models that do not fit on one GPU."""
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -200,3 +228,43 @@ def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
 def _file_hash(path: Path, modified: int, size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+Message = Mapping[str, str]
+"""A message of a chat, with `role` and `content`."""
+
+_TODAY = date(2024, 7, 26)
+"""What every template takes for today. The templates of Llama 3.1 and 3.2 write it if they are told no date."""
+
+
+def pinned_date(form: str) -> str:
+    """Write the date that every template takes for today, in a format of ``strftime``."""
+    return _TODAY.strftime(form)
+
+
+def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> str:
+    """Write a chat with the tokenizer's own template, up to the beginning of the assistant's turn.
+
+    A template that asks for today's date always gets the same one, so that a prompt is the same on all days.
+
+    Raises
+    ------
+    PluginFailedError
+        If the template cannot write these messages.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        return str(
+            tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                strftime_now=pinned_date,
+            )
+        )
+    except TemplateError as error:
+        raise PluginFailedError(
+            f"The chat template of {tokenizer.name_or_path} cannot write the roles "
+            f"{', '.join(message['role'] for message in messages)}: {error}."
+        ) from error

@@ -1,4 +1,4 @@
-"""Load pretrained models and tokenizers with transformers: safetensors only, no remote code, no progress bars."""
+"""Load tokenizers and models of transformers from local files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.models.checkpoints import resolve_checkpoint
-from prmcal.registry.models.placement import SPREAD
+from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
 
-__all__ = ["choose_device", "load_pretrained", "load_tokenizer", "move_to", "unload"]
+__all__ = [
+    "choose_device",
+    "load_pretrained",
+    "load_tokenizer",
+    "move_to",
+    "unload",
+]
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 

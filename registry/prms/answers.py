@@ -1,20 +1,21 @@
-"""The base class of PRMs that are causal language models with one of two answers as the next token."""
+"""PRMs whose score is the probability of an answer token: `shepherd` and `rlhflow`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.ranges import Count
-from prmcal.registry.models.placement import Dtype, SpreadableDevice
+from prmcal.registry.contracts.plugin import Count
+from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, chat_text
 from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.steps import join_steps
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["AnswerPRM", "answer_head", "answer_token"]
+__all__ = ["AnswerPRM", "RLHFlowPRM", "ShepherdPRM", "answer_head", "answer_token"]
 
 CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 """Configuration fields of models that transform the output of the head before it becomes the logits."""
@@ -144,3 +145,113 @@ def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torc
         if vocabulary.bias is not None:
             head.bias.copy_(vocabulary.bias[rows])
     return head
+
+
+class ShepherdPRM(AnswerPRM):
+    r"""Math-Shepherd: a causal language model that answers '+' or '-' after a tag.
+
+    The model reads ``{question} {step} ки\n{step} ки``, with the tags of earlier steps. The log-odds are
+    logit('+') - logit('-') at the last tag, so the reward is the softmax of the two. The format does not define a score
+    for the bare question, t = 0. Here the model reads ``{question} ки``.
+
+    Parameters
+    ----------
+    checkpoint : str, default="peiyi9979/math-shepherd-mistral-7b-prm"
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. Any causal language model of transformers.
+    max_tokens : int, default=4096
+        Maximum length of a prefix in tokens, tag included. A longer prefix is flagged, never cut.
+    markers : {"every", "last"}, default="every"
+        A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
+        steps, as in the paper's fine-tuning.
+    marker : str, default=" ки"
+        The tag, with the space that separates it from the step.
+    plus, minus : str, default="+", "-"
+        The answers of the model. Each must be one token, apart from a leading space.
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
+        As in :class:`prmcal.TransformersPRM`.
+
+    Notes
+    -----
+    Published rewards of the default checkpoint, for the example of its model card ("Janet's ducks lay 16 eggs per
+    day ..."): .9955 .9958 .9983 .9957, and .9955 .9958 .9983 .0240 with 17 in place of 18 in step 4.
+    """
+
+    citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
+    checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
+    marker = " ки"
+
+    def __init__(
+        self,
+        checkpoint: str | None = None,
+        max_tokens: Count | None = None,
+        markers: Literal["every", "last"] = "every",
+        marker: str | None = None,
+        plus: str | None = None,
+        minus: str | None = None,
+        dtype: Dtype = "auto",
+        device: SpreadableDevice = "auto",
+        batch_tokens: Count = 4096,
+        tree_tokens: Count = 512,
+        read_thoughts: bool = True,
+    ) -> None:
+        super().__init__(
+            checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens, read_thoughts
+        )
+        self.markers = markers
+        if marker is not None:
+            self.marker = marker
+
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """Return the question and the steps, each except the last with its tag."""
+        if not steps:
+            return question
+        prefix = f"{self.marker}\n".join(steps) if self.markers == "every" else join_steps(steps)
+        return f"{question} {prefix}"
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Load the model as in :class:`AnswerPRM`, after a check that the tag is a token."""
+        self._token(self.marker)
+        return super().load_model()
+
+
+class RLHFlowPRM(AnswerPRM):
+    """RLHFlow's PRMs: a chat in which each step is a user's turn, and the assistant answers '+' or '-'.
+
+    The first turn is the question, a space and the first step. The answers to all earlier steps are '+' in the chat,
+    whatever the model would have answered, as in the training and in the authors' code. The reward is the softmax of
+    the two answers at the beginning of the assistant's last turn. The format does not define a score for the bare
+    question, t = 0. Here it is a chat with the question as the only turn.
+
+    Parameters
+    ----------
+    checkpoint : str, default="RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
+        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data``
+        has the same format.
+    max_tokens : int, default=4096
+        Maximum length of a prefix in tokens, with the beginning of the assistant's turn. A longer prefix is flagged,
+        never cut.
+    plus, minus : str, default="+", "-"
+        The answers of the model. `plus` is also the answer to all earlier steps.
+    dtype, device, batch_tokens, tree_tokens, read_thoughts
+        As in :class:`prmcal.TransformersPRM`.
+
+    Notes
+    -----
+    In the authors' code, the chat ends with '+' and the end of the turn, and the logits are read three tokens before
+    the end. This is the position before the '+', which is the last token here.
+    """
+
+    citation = "Xiong et al. (2024), github.com/RLHFlow/RLHF-Reward-Modeling"
+    checkpoint = "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
+
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """Return the chat up to the beginning of the last answer."""
+        first, *later = [step.strip() for step in steps] or [""]
+        messages = [{"role": "user", "content": f"{question} {first}".strip()}]
+        for step in later:
+            messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
+        return chat_text(self.tokenizer, messages)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token ids of the chat. Its template contains the special tokens."""
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

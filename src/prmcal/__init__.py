@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
     from prmcal.harness.notebook import Run, open_run, run
     from prmcal.harness.planning.grid_file.grid import GridSpec
-    from prmcal.registry.contracts.calibrator import Calibrator
+    from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
     from prmcal.registry.contracts.data import (
         Completion,
         GenerationRequest,
@@ -54,17 +54,20 @@ if TYPE_CHECKING:
         ScoringRequest,
     )
     from prmcal.registry.contracts.dataset import Dataset
-    from prmcal.registry.contracts.features import FitSupport, ScoredPrefixes
-    from prmcal.registry.contracts.llm import LLM
-    from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
-    from prmcal.registry.contracts.metric import Metric
+    from prmcal.registry.contracts.metric import (
+        AbsoluteSum,
+        Known,
+        Metric,
+        PrefixRows,
+        QuestionRatio,
+        UnderWeights,
+    )
+    from prmcal.registry.contracts.models import LLM, PRM
     from prmcal.registry.contracts.pool import Pool
-    from prmcal.registry.contracts.prm import PRM
-    from prmcal.registry.contracts.rows import PrefixRows
     from prmcal.registry.contracts.search import SearchStrategy
     from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
-    from prmcal.registry.prms.generative.prm import GenerativePRM
+    from prmcal.registry.prms.generative import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
 
 __version__ = "0.2.0.dev0"
@@ -120,9 +123,9 @@ __all__ = [
 ]
 
 _HOME = {
-    "LLM": "prmcal.registry.contracts.llm",
-    "PRM": "prmcal.registry.contracts.prm",
-    "AbsoluteSum": "prmcal.registry.contracts.measured",
+    "LLM": "prmcal.registry.contracts.models",
+    "PRM": "prmcal.registry.contracts.models",
+    "AbsoluteSum": "prmcal.registry.contracts.metric",
     "Answered": "prmcal.registry.contracts.strategy",
     "Asked": "prmcal.registry.contracts.strategy",
     "CalibratedPRM": "prmcal.harness.inference.calibrated_prm",
@@ -132,31 +135,31 @@ _HOME = {
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
     "Familiarity": "prmcal.harness.inference.results",
-    "FitSupport": "prmcal.registry.contracts.features",
+    "FitSupport": "prmcal.registry.contracts.calibrator",
     "GenerationRequest": "prmcal.registry.contracts.data",
-    "GenerativePRM": "prmcal.registry.prms.generative.prm",
+    "GenerativePRM": "prmcal.registry.prms.generative",
     "GridSpec": "prmcal.harness.planning.grid_file.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",
-    "Known": "prmcal.registry.contracts.measured",
+    "Known": "prmcal.registry.contracts.metric",
     "Metric": "prmcal.registry.contracts.metric",
     "PoolStrategy": "prmcal.registry.contracts.strategy",
     "Prefix": "prmcal.registry.contracts.data",
     "PrefixRewards": "prmcal.harness.inference.results",
-    "PrefixRows": "prmcal.registry.contracts.rows",
+    "PrefixRows": "prmcal.registry.contracts.metric",
     "PrefixScores": "prmcal.registry.contracts.data",
     "Question": "prmcal.registry.contracts.data",
-    "QuestionRatio": "prmcal.registry.contracts.measured",
+    "QuestionRatio": "prmcal.registry.contracts.metric",
     "Run": "prmcal.harness.notebook",
     "Sampling": "prmcal.registry.contracts.data",
-    "ScoredPrefixes": "prmcal.registry.contracts.features",
+    "ScoredPrefixes": "prmcal.registry.contracts.calibrator",
     "ScoringRequest": "prmcal.registry.contracts.data",
     "SearchStrategy": "prmcal.registry.contracts.search",
     "Setting": "prmcal.registry.contracts.strategy",
     "Solution": "prmcal.harness.inference.results",
     "Step": "prmcal.harness.inference.results",
     "TransformersPRM": "prmcal.registry.prms.transformers",
-    "UnderWeights": "prmcal.registry.contracts.measured",
+    "UnderWeights": "prmcal.registry.contracts.metric",
     "calibrator": "prmcal.registry.plugins",
     "dataset": "prmcal.registry.plugins",
     "llm": "prmcal.registry.plugins",

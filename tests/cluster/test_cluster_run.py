@@ -18,7 +18,7 @@ from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import RunSummary, run_grid
 from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.conftest import PLUGINS
 

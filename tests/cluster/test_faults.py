@@ -11,7 +11,7 @@ import pytest
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.run import RunSummary, run_grid
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import grid
 from tests.conftest import PLUGINS
@@ -21,7 +21,7 @@ PLUGIN = '''
 import os, signal, subprocess, sys, time
 from pathlib import Path
 from prmcal import llm
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from prmcal.registry.plugins import llms
 
 load_plugin_file(Path("{synthetic}"))

@@ -13,7 +13,7 @@ from prmcal.errors import ClusterError
 from prmcal.harness.cli.status import read_status
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import SYNTHETIC, artifacts, during, grid, local, run, slow
 from tests.conftest import PLUGINS
@@ -35,7 +35,7 @@ TELLING = """
 import os, time
 from pathlib import Path
 from prmcal import llm, prm
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from prmcal.registry.plugins import llms, prms
 
 load_plugin_file(Path("{synthetic}"))

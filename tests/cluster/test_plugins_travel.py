@@ -14,14 +14,14 @@ from prmcal.harness.cluster.cache import CACHE_VARIABLE
 from prmcal.harness.cluster.executor import modules_of
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.scheduling.schedule import Outcome
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.test_cluster_run import SYNTHETIC, grid
 
 PLUGIN = """
 from pathlib import Path
 from travelling_package.texts import unchanged
 from prmcal import llm
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from prmcal.registry.plugins import llms
 
 load_plugin_file(Path("{synthetic}"))

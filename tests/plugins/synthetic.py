@@ -32,7 +32,7 @@ from prmcal import (
     prm,
 )
 from prmcal.registry.contracts.data import FinishReason
-from prmcal.registry.splitting.argument import BLANK_LINE, Splitting
+from prmcal.registry.splitting import BLANK_LINE, Splitting
 
 
 @dataset("synthetic-questions")

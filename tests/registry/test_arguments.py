@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.arguments import arguments_model, validate_arguments
-from prmcal.registry.contracts.ranges import (
+from prmcal.registry.contracts.plugin import (
     Count,
     FiniteFromZero,
     FinitePositive,

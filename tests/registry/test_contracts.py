@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts import data, features
+from prmcal.registry.contracts import calibrator as features
+from prmcal.registry.contracts import data
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import calibrators, llms, prms, strategies
+from prmcal.registry.plugins import calibrators, llms, load_plugin_file, prms, strategies
 from tests.conftest import PLUGINS
 
 load_plugin_file(PLUGINS / "synthetic.py")

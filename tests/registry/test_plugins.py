@@ -17,8 +17,7 @@ from prmcal.errors import (
     InvalidPluginError,
     UnknownPluginError,
 )
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import KINDS, Registry, calibrators
+from prmcal.registry.plugins import KINDS, Registry, calibrators, load_plugin_file
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,8 +12,7 @@ import pytest
 from prmcal import Calibrator
 from prmcal.errors import InvalidPluginError
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import KINDS, calibrators
+from prmcal.registry.plugins import KINDS, calibrators, load_plugin_file
 from prmcal.registry.sources import local_files, source_hash
 
 FILES = {

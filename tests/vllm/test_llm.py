@@ -13,7 +13,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import llm as llm_checks
 from prmcal.registry.conformance import plugin as plugin_checks
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 from prmcal.registry.plugins import datasets, llms
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."

@@ -13,7 +13,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.steps import split_steps
 

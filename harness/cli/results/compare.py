@@ -19,7 +19,7 @@ from prmcal.harness.cli.options import FORMATS, hidden_note, one_of, plain_row
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import cut, wrapped
 from prmcal.harness.terminal.tables import Column, fit
-from prmcal.registry.excerpts import one_line
+from prmcal.registry.messages import one_line
 
 __all__ = ["render_comparison"]
 

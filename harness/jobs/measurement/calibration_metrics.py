@@ -23,7 +23,7 @@ from prmcal.harness.metrics.binned import (
     signed_error_bins,
 )
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 
 if TYPE_CHECKING:

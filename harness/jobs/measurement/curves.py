@@ -28,7 +28,7 @@ from prmcal.harness.metrics.curves import (
 )
 from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS
-from prmcal.registry.strategies.exact import best_of_each
+from prmcal.registry.strategies.best_of import best_of_each
 
 if TYPE_CHECKING:
     import pandas as pd

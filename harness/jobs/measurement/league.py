@@ -36,8 +36,7 @@ from prmcal.harness.metrics.league import (
 )
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.exact import best_of_each
-from prmcal.registry.strategies.fixed import curve_counts
+from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.remembered import remembered
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from prmcal.harness.merging.naming.order import merged_order
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.metrics import built_in_metrics, described_metrics
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 from prmcal.registry.plugins import metrics
 
 __all__ = ["Catalogue"]

@@ -24,7 +24,7 @@ from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.scheduling.failures import Failure, read_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading
 
 __all__ = ["FilesOf", "Submitted", "read_submitted"]
 

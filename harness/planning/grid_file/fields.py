@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.storage.keys import content_key
-from prmcal.registry.contracts.ranges import Share
+from prmcal.registry.contracts.plugin import Share
 
 __all__ = [
     "Arguments",

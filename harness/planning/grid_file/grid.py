@@ -26,7 +26,7 @@ from prmcal.harness.planning.grid_file.fields import (
     Text,
 )
 from prmcal.registry.contracts.data import Sampling
-from prmcal.registry.contracts.ranges import FinitePositive, ShareOrOne
+from prmcal.registry.contracts.plugin import FinitePositive, ShareOrOne
 
 __all__ = [
     "CalibrationSpec",

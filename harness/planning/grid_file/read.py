@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.grid_file.yaml_text import parse_yaml
-from prmcal.registry.excerpts import shown
-from prmcal.registry.reading import reading
+from prmcal.registry.messages import reading, shown
 
 __all__ = ["grid_of", "read_grid"]
 

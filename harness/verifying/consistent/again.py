@@ -22,7 +22,7 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.storage.store import Store
 from prmcal.harness.verifying.context import VerifyingContext
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from prmcal.harness.jobs.parameters import (
 from prmcal.harness.jobs.success import chosen_prefixes
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.registry.contracts.data import FinishReason
-from prmcal.registry.grading.verdict import Verdict
+from prmcal.registry.grading.symbolic import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

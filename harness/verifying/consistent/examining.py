@@ -27,7 +27,7 @@ from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 
 __all__ = ["Examined", "check_artifacts", "examine", "examining"]
 
@@ -237,7 +237,7 @@ _context: VerifyingContext | None = None
 
 def _begin(directory: Path, datasets: Sequence[PlannedQuestions], plugin_files: Sequence[Path]) -> None:
     global _context
-    from prmcal.registry.plugin_files import load_plugin_file
+    from prmcal.registry.plugins import load_plugin_file
 
     for file in plugin_files:
         load_plugin_file(file)

@@ -28,7 +28,7 @@ from prmcal.harness.storage.keys import content_key, seed_from_key
 from prmcal.harness.verifying.findings import Flaw, concluded, place_of
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
-from prmcal.registry.excerpts import shown
+from prmcal.registry.messages import shown
 
 __all__ = ["check_identities", "check_keys", "references"]
 

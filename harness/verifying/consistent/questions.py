@@ -14,7 +14,7 @@ from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 from prmcal.registry.plugins import datasets
 
 __all__ = ["Place", "check_disjoint", "check_questions", "known_questions"]

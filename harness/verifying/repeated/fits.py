@@ -18,7 +18,7 @@ from prmcal.harness.verifying.findings import Flaw, concluded, not_made
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import LayeredStore, ModelContext, unlike
 from prmcal.harness.verifying.subject import Subject
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 
 __all__ = ["TOLERANCE", "check_fits", "fits_of"]
 

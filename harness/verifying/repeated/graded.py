@@ -19,8 +19,8 @@ from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import Texts
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.excerpts import excerpt
-from prmcal.registry.grading.verdict import Verdict
+from prmcal.registry.grading.symbolic import Verdict
+from prmcal.registry.messages import excerpt
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:

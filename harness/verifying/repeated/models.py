@@ -16,7 +16,7 @@ from prmcal.harness.verifying.consistent.questions import Place
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import ModelContext, unlike
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import ScoringRequest
-from prmcal.registry.excerpts import excerpt
+from prmcal.registry.messages import excerpt
 from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 

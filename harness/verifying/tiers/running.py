@@ -24,7 +24,7 @@ from prmcal.harness.verifying.repeated.reproduced import check_reproduction
 from prmcal.harness.verifying.repeated.scored import check_scores_again
 from prmcal.harness.verifying.subject import Subject, opened
 from prmcal.harness.verifying.tiers.costs import Asked
-from prmcal.registry.excerpts import excerpt, message_of
+from prmcal.registry.messages import excerpt, message_of
 
 __all__ = ["Supplied", "Told", "verified"]
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.arguments import Quantiles
-from prmcal.registry.calibrators.lora.calibrator import QuantileLora, transformers_prm
-from prmcal.registry.contracts.features import ScoredPrefixes
-from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.calibrators.lora.calibrator import QuantileLora, Quantiles, transformers_prm
+from prmcal.registry.contracts.calibrator import ScoredPrefixes
+from prmcal.registry.contracts.models import PRM
+from prmcal.registry.prms.heads import QwenPRM
 
 __all__ = ["QuantileAdapter"]
 
@@ -66,7 +65,7 @@ class QuantileAdapter(QuantileLora):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of the adapter's files in place of their path."""
-        from prmcal.registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.files import file_hash
 
         known = super().identity()
         arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
@@ -93,7 +92,7 @@ class QuantileAdapter(QuantileLora):
         PluginFailedError
             As for ``fit``.
         """
-        from prmcal.registry.calibrators.lora.adapter_files import read_published_adapter
+        from prmcal.registry.calibrators.lora.files import read_published_adapter
 
         if not isinstance(prm, QwenPRM):
             raise PluginFailedError(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.registry.calibrators.lora.arguments import Layers, Quantiles, TargetModules
-from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.features import ScoredPrefixes
-from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.contracts.ranges import Count, FinitePositive, Seed, ShareOrZero
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
+from prmcal.registry.contracts.models import PRM
+from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
+from prmcal.registry.messages import reading
 from prmcal.registry.prms.transformers import TransformersPRM
-from prmcal.registry.reading import reading
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,35 @@ if TYPE_CHECKING:
 
     from prmcal.registry.calibrators.lora.model import QuantileRewardModel
 
-__all__ = ["QuantileLora", "transformers_prm"]
+__all__ = ["Layers", "QuantileLora", "Quantiles", "TargetModules", "transformers_prm"]
+
+
+def _distinct(layers: str | tuple[int, ...]) -> str | tuple[int, ...]:
+    if len(set(layers)) < len(layers) and not isinstance(layers, str):
+        raise ValueError("Each layer must occur once.")
+    return layers
+
+
+def _ascending(levels: tuple[float, ...]) -> tuple[float, ...]:
+    if not all(low < high for low, high in pairwise([0.0, *levels, 1.0])):
+        raise ValueError("Levels must ascend within (0, 1).")
+    return levels
+
+
+Layers = Annotated[
+    Literal["every fourth", "all"]
+    | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)],
+    Field(description="'every fourth', 'all' or a list of layers, counted from 0, such as [3, 7]"),
+]
+TargetModules = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    Field(min_length=1, description="a list of names, such as ['q_proj', 'v_proj']"),
+]
+Quantiles = Annotated[
+    tuple[float, ...],
+    Field(min_length=1, description="levels that ascend within (0, 1)"),
+    AfterValidator(_ascending),
+]
 
 _CARD_FILE = "calibrator.json"
 
@@ -219,8 +247,7 @@ class QuantileLora(Calibrator):
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format (safetensors and JSON) and the card (JSON) to `folder`."""
-        from prmcal.registry.calibrators.lora.adapter_files import ADAPTER_FILES, write_adapter
-        from prmcal.registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.files import ADAPTER_FILES, file_hash, write_adapter
 
         self.check_fitted()
         write_adapter(folder, self.adapter_, self.config_)
@@ -240,8 +267,7 @@ class QuantileLora(Calibrator):
         DataError
             If the folder does not hold a complete adapter of this plugin.
         """
-        from prmcal.registry.calibrators.lora.adapter_files import read_adapter
-        from prmcal.registry.calibrators.lora.checkpoints import file_hash
+        from prmcal.registry.calibrators.lora.files import file_hash, read_adapter
 
         with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
             card = json.loads((folder / _CARD_FILE).read_text())
@@ -304,7 +330,7 @@ class QuantileLora(Calibrator):
         self, features: ScoredPrefixes, original: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log-odds of the outputs, and the PRM's own, which have no rows unless `original` is true."""
-        from prmcal.registry.calibrators.lora.prediction import predict_log_odds
+        from prmcal.registry.calibrators.lora.batches import predict_log_odds
 
         self.check_fitted()
         self.check_features(features)

@@ -13,10 +13,10 @@ from huggingface_hub import save_torch_state_dict
 from peft import PeftModel
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.head import QuantileHead
-from prmcal.registry.contracts.prm import PRM
-from prmcal.registry.models.qwen import QUANTILE_ARCHITECTURE
-from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.calibrators.lora.model import QuantileHead
+from prmcal.registry.contracts.models import PRM
+from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
+from prmcal.registry.prms.heads import QwenPRM
 
 __all__ = ["check_head", "export_checkpoint", "exportable"]
 
@@ -45,7 +45,7 @@ prms:    # in a grid of prmcal: the reward is {reward}
 ```
 
 ```python
-from prmcal.registry.models.qwen import QwenRewardModel  # of the package prmcal
+from prmcal.registry.models.architectures import QwenRewardModel  # of the package prmcal
 
 model = QwenRewardModel.from_pretrained("{folder}")  # (batch, tokens, {count}) logits
 ```

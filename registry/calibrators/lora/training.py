@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import copy
 import math
+import os
+import random
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from peft import PeftModel, get_peft_model_state_dict
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
+from transformers.utils import logging
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.adapter_files import read_adapter, write_adapter
-from prmcal.registry.calibrators.lora.checkpoints import newest_whole, seal
+from prmcal.registry.calibrators.lora.files import newest_whole, read_adapter, seal, write_adapter
 from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
-from prmcal.registry.contracts.features import FitSupport
+from prmcal.registry.contracts.calibrator import FitSupport
 
-__all__ = ["Parts", "Schedule", "train"]
+__all__ = ["Parts", "Schedule", "isolated", "train"]
 
 Parts = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
@@ -254,3 +257,29 @@ def _configuration(folder: Path, schedule: Schedule, keep: bool, cpu: bool) -> S
     )
     configuration._n_gpu = min(configuration.n_gpu, 1)  # SFTTrainer refuses a machine with several.
     return configuration
+
+
+@contextmanager
+def isolated(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed all random numbers, use one CPU thread, and silence the libraries; restore all of it at the end.
+
+    Sums of floating-point numbers depend on the number of threads. With one thread, a fit is reproducible to the bit.
+    """
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    environment, threads, verbosity = dict(os.environ), torch.get_num_threads(), logging.get_verbosity()
+    devices = range(torch.cuda.device_count()) if device.type == "cuda" else ()
+    logging.set_verbosity_error()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=list(devices)):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        logging.set_verbosity(verbosity)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update(environment)

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from prmcal.dashboard.charts.trajectory import clopper_pearson, step_table, step_texts
 from prmcal.db.statistics.budgets import whole_samples_needed
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.strategies.scaling import adaptive_samples
 from prmcal.steps import split_steps
 
 

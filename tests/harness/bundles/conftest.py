@@ -10,7 +10,7 @@ import yaml
 
 import prmcal
 from prmcal.harness.bundles import About, write_bundle
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
 ABOUT = About("Lab A", "CC-BY-4.0", "First try.")

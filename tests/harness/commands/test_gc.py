@@ -19,7 +19,7 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Store
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS, Prmcal
 
 load_plugin_file(PLUGINS / "synthetic.py")

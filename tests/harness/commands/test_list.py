@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.cli.learning import render_plugins
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import calibrators
+from prmcal.registry.plugins import calibrators, load_plugin_file
 
 BROKEN = "prmcal_no_such_module:Calibrator"
 

@@ -69,9 +69,7 @@ def test_plugins_fit(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     text = render_plugins(None)
     assert widest(text) <= width
-    assert "prmcal.registry.calibrators.isotonic:IsotonicCalibrator" in text.replace("\n", "").replace(
-        " ", ""
-    )
+    assert "prmcal.registry.calibrators.reward:IsotonicCalibrator" in text.replace("\n", "").replace(" ", "")
 
 
 def test_hidden_columns_are_named_with_the_way_to_see_them(out: Path) -> None:

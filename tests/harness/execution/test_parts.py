@@ -21,7 +21,7 @@ from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_argument
 BROKEN = """
 from pathlib import Path
 from prmcal import prm
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from prmcal.registry.plugins import prms
 
 load_plugin_file(Path("{synthetic}"))

@@ -17,7 +17,7 @@ from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 from tests.harness.scheduling.bare_plans import calls, planned
 

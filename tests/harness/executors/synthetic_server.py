@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from prmcal import Prefix, Sampling
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import llms
+from prmcal.registry.plugins import llms, load_plugin_file
 from prmcal.steps import split_steps
 
 PARTING = "\nA: "

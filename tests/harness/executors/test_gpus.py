@@ -19,7 +19,7 @@ PLUGIN = """
 import os
 from pathlib import Path
 from prmcal import llm
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from prmcal.registry.plugins import llms
 
 load_plugin_file(Path("{synthetic}"))

@@ -12,7 +12,7 @@ import prmcal
 from prmcal import CalibratedPRM, Choice, Solution, Step
 from prmcal.errors import PrmcalError
 from prmcal.registry.plugins import datasets
-from prmcal.registry.strategies.fixed import PassAt1
+from prmcal.registry.strategies.best_of import PassAt1
 from prmcal.steps import split_steps
 from tests.served_run import CELL, GONE, NAN, shared_run
 

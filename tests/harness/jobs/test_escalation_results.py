@@ -16,7 +16,7 @@ from prmcal.db.queries.leaderboard import costs
 from prmcal.registry.contracts.pool import READS, Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.escalation import Escalation
+from prmcal.registry.strategies.thresholds import Escalation
 from tests.conftest import PLUGINS, Prmcal
 from tests.registry.create import create_as
 

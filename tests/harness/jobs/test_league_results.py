@@ -18,7 +18,7 @@ from prmcal.db.overview.types import Entry, League, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
 
 QUESTIONS, POOL = 40, 16

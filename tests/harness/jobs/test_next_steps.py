@@ -9,7 +9,7 @@ import pytest
 
 from prmcal import LLM, Completion, GenerationRequest, Prefix, Sampling
 from prmcal.harness.jobs.plugin_calls import in_steps, next_steps
-from prmcal.registry.splitting.argument import Splitting
+from prmcal.registry.splitting import Splitting
 from prmcal.steps import join_steps, split_steps
 
 SCRIPT = """Okay, x is three. So far so good.

@@ -25,12 +25,10 @@ from prmcal.registry.contracts.data import (
     Question,
     Sampling,
 )
-from prmcal.registry.contracts.llm import LLM
-from prmcal.registry.contracts.prm import PRM
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.search import First, SearchStrategy
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import datasets, llms, prms, strategies
-from prmcal.registry.strategies.budgets import beams_needed, expansions_needed
+from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
+from prmcal.registry.strategies.scaling import beams_needed, expansions_needed
 from tests.conftest import PLUGINS, Prmcal
 from tests.registry.create import create_as
 

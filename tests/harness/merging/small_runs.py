@@ -17,7 +17,7 @@ from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid_file.read import grid_of
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.intervals import absolute_sum_interval, without_noise
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from tests.measured import statistic, value
 
 QUESTIONS, FOLLOW_UPS = 60, 8

@@ -10,9 +10,14 @@ import pytest
 from prmcal.db.statistics.bootstrap import Bootstrap, RowMean, estimate
 from prmcal.errors import PluginFailedError
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.registry.contracts.measured import AbsoluteSum, Known, QuestionRatio, UnderWeights
-from prmcal.registry.contracts.metric import Metric
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import (
+    AbsoluteSum,
+    Known,
+    Metric,
+    PrefixRows,
+    QuestionRatio,
+    UnderWeights,
+)
 from tests.measured import statistic
 
 BOOTSTRAP = Bootstrap(200)

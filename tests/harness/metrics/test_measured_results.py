@@ -26,9 +26,8 @@ from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.budgets import adaptive_samples
+from prmcal.registry.plugins import load_plugin_file, strategies
+from prmcal.registry.strategies.scaling import adaptive_samples
 from tests.conftest import PLUGINS
 from tests.registry.create import create_as
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, RowMean, estimate, intervals
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.paired import Replicated, holm, paired_difference, replicated_difference
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from tests.measured import published_metrics, statistic
 
 
@@ -130,7 +130,7 @@ def test_adaptive_error_does_not_depend_on_how_rows_are_divided(
 ) -> None:
     weights = Bootstrap(30, seed=6).weights(40)
     whole = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
-    monkeypatch.setattr("prmcal.registry.metrics.equal_mass._ROWS", rows_of_a_block)
+    monkeypatch.setattr("prmcal.registry.metrics.bins._ROWS", rows_of_a_block)
     divided = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
     np.testing.assert_allclose(divided, whole, atol=1e-12)
 

@@ -16,8 +16,8 @@ from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.intervals import bin_edges, bin_index
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.binned import reliability_bins, signed_error_bins
-from prmcal.registry.calibrators.histogram import HistogramBinning
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.calibrators.reward import HistogramBinning
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import calibrators, metrics
 from tests.arrays import Floats, Ints
 from tests.measured import published_metrics, statistic, value

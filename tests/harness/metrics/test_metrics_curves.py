@@ -19,7 +19,7 @@ from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.exact import best_of_each
+from prmcal.registry.strategies.best_of import best_of_each
 from tests.registry.create import create_as
 
 BOOTSTRAP = Bootstrap(replicates=200, seed=1)

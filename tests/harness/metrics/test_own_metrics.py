@@ -16,7 +16,7 @@ from prmcal.harness.execution.rebuild import rebuild_database
 from prmcal.harness.planning.grid_file.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.site.writer import write_site
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
 OWN = PLUGINS / "metrics.py"

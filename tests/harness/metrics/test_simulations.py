@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.registry.calibrators.conformal import ConformalBound
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import calibrators
 from tests.measured import statistic
 from tests.registry.create import create_as

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.registry.strategies.budgets import (
+from prmcal.registry.strategies.scaling import (
     adaptive_samples,
     beams_needed,
     expansions_needed,

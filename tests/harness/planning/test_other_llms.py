@@ -16,8 +16,7 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.selection import cells_with, part_of
 from prmcal.registry.contracts.pool import READS
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import strategies
+from prmcal.registry.plugins import load_plugin_file, strategies
 from tests.conftest import PLUGINS
 
 LLMS = [

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from prmcal.harness.jobs.parameters import FitParameters, SearchParameters
-from prmcal.registry.plugin_files import load_plugin_file
-from prmcal.registry.plugins import strategies
+from prmcal.registry.plugins import load_plugin_file, strategies
 from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs
 
 

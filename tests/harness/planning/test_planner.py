@@ -21,7 +21,7 @@ from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import ROOT
 from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs
 

@@ -19,7 +19,7 @@ from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
 load_plugin_file(PLUGINS / "synthetic.py")

@@ -9,7 +9,7 @@ from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.selection import Only, cells_with, part_of
-from prmcal.registry.plugin_files import load_plugin_file
+from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 from tests.harness.execution.synthetic_grid import SYNTHETIC
 

@@ -24,7 +24,7 @@ from prmcal.harness.recommending.types import Recommendation, ask_command, recom
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.registry.calibrators.ats.calibrator import AdaptiveTemperatureScaling
-from prmcal.registry.calibrators.temperature import TemperatureScaling
+from prmcal.registry.calibrators.ats import AdaptiveTemperatureScaling
+from prmcal.registry.calibrators.logit import TemperatureScaling
+from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
-from prmcal.registry.contracts.features import FitSupport
 from prmcal.registry.plugins import calibrators, prms
 from tests.arrays import Floats, Ints
 from tests.registry.create import create_as

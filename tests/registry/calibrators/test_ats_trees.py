@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prmcal.registry.calibrators.ats.trees import cut_trees
+from prmcal.registry.calibrators.ats_network import cut_trees
 from prmcal.registry.contracts.data import HiddenStates
 from tests.registry.calibrators.test_ats import WIDTH, forest
 
 if TYPE_CHECKING:
     import torch
 
-    from prmcal.registry.calibrators.ats.head import TemperatureHead
+    from prmcal.registry.calibrators.ats_network import TemperatureHead
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def log_temperatures(head: TemperatureHead, features: HiddenStates, tree_nodes: int) -> torch.Tensor:
     import torch
 
-    from prmcal.registry.calibrators.ats.head import log_temperatures_of_rows
+    from prmcal.registry.calibrators.ats_network import log_temperatures_of_rows
 
     trees = cut_trees(features, tree_nodes)
     order = np.argsort(np.concatenate([each.rows for each in trees]))
@@ -65,7 +65,7 @@ def test_trees_hold_every_prefix_once_with_its_whole_path(data: st.DataObject) -
 def test_one_pass_over_the_trees_equals_a_pass_per_prefix() -> None:
     import torch
 
-    from prmcal.registry.calibrators.ats.head import make_head
+    from prmcal.registry.calibrators.ats_network import make_head
 
     features = forest(3, 5, rows=10, nodes=40)
     alone = HiddenStates.concatenate(
@@ -95,7 +95,7 @@ def test_one_pass_over_the_trees_equals_a_pass_per_prefix() -> None:
 
 
 def test_order_of_tokens_matters() -> None:
-    from prmcal.registry.calibrators.ats.head import make_head
+    from prmcal.registry.calibrators.ats_network import make_head
 
     features = forest(1, 6, rows=2, nodes=12)
     swapped = features.states.copy()

@@ -13,8 +13,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.registry.calibrators.histogram import HistogramBinning
-from prmcal.registry.calibrators.temperature import TemperatureScaling
+from prmcal.registry.calibrators.logit import TemperatureScaling
+from prmcal.registry.calibrators.reward import HistogramBinning
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import calibrators
 from tests.arrays import Floats, Ints

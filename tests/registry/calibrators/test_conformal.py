@@ -15,8 +15,8 @@ from scipy.stats import beta
 from prmcal import Calibrator
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError, UnknownPluginError
 from prmcal.registry.conformance import checks_of
+from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import HiddenStates
-from prmcal.registry.contracts.features import FitSupport
 from prmcal.registry.plugins import calibrators
 from tests.arrays import Floats, Ints
 

@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.stats import beta, betabinom
 
-from prmcal.registry.calibrators.heads import beta_law, monotone_network
-from prmcal.registry.calibrators.heads.beta_law import BetaLaw, beta_quantiles, negative_log_likelihood
-from prmcal.registry.calibrators.heads.mixtures import (
-    beta_mixture_quantiles,
-    fit_mixture_size,
-    weighted_quantiles,
-)
-from prmcal.registry.calibrators.heads.monotone_network import INTERVALS, MonotoneNetwork
+from prmcal.registry.calibrators import beta_binomial as beta_law
+from prmcal.registry.calibrators import networks as monotone_network
+from prmcal.registry.calibrators.beta_binomial import BetaLaw, beta_quantiles, negative_log_likelihood
+from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, fit_mixture_size, weighted_quantiles
+from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 
 SEEDS = st.integers(0, 2**32 - 1)
 LEVELS = [0.02, 0.1, 0.25, 0.5, 0.9, 0.99]

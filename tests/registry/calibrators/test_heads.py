@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.calibrators.heads.base import HeadCalibrator
-from prmcal.registry.calibrators.heads.beta_binomial import BetaBinomial
-from prmcal.registry.calibrators.heads.ensemble import Ensemble
-from prmcal.registry.calibrators.heads.splits import folds, held_out_rows
+from prmcal.registry.calibrators.beta_binomial import BetaBinomial
+from prmcal.registry.calibrators.ensemble import Ensemble
+from prmcal.registry.calibrators.heads import HeadCalibrator, folds, held_out_rows
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.plugins import calibrators
 from tests.arrays import Floats, Ints

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from prmcal.registry.calibrators.beta import BetaCalibration
-from prmcal.registry.calibrators.logistic import fit_logistic
-from prmcal.registry.calibrators.platt import PlattScaling
+from prmcal.registry.calibrators.logit import BetaCalibration, PlattScaling, fit_logistic
 from prmcal.registry.plugins import calibrators
 from tests.arrays import Floats, Ints
 from tests.registry.create import create_as

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
 from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.calibrators.spline import SplineCalibration
+from prmcal.registry.calibrators.reward import SplineCalibration
 from prmcal.registry.plugins import calibrators
 from tests.registry.create import create_as
 

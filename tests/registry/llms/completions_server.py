@@ -65,8 +65,8 @@ class Policy:
         return self.known[key]
 
     def _sample(self, request: dict[str, Any]) -> None:
+        from prmcal.registry.llms.prompts import StopStrings
         from prmcal.registry.llms.sampling import Row, sample_rows
-        from prmcal.registry.llms.stops import StopStrings
 
         llm = self.llm
         settings = ("temperature", "top_p", "max_tokens", "stop")

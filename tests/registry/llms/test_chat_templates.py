@@ -20,8 +20,14 @@ from hypothesis import strategies as st
 from prmcal import Prefix
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.registry.llms.chat_templates import prompt_identity, render, shipped_templates
-from prmcal.registry.llms.prompts import chat_tokenizer, prompt_ids, prompt_text
+from prmcal.registry.llms.prompts import (
+    chat_tokenizer,
+    prompt_identity,
+    prompt_ids,
+    prompt_text,
+    render,
+    shipped_templates,
+)
 from prmcal.registry.plugins import llms
 from tests.conftest import ROOT, environment
 

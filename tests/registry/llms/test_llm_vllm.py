@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.llms.seeds import completion_seed
+from prmcal.registry.llms.prompts import completion_seed
 from prmcal.registry.plugins import llms
 from tests.conftest import PLUGINS, Prmcal
 

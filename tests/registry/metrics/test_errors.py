@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from scipy.stats import norm
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.metrics.bins import equal_width
 from prmcal.registry.metrics.smooth_ce import _fixed_point as fixed_point
 from prmcal.registry.metrics.smooth_ce import _high_quantile as high_quantile

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, betabinom, binom
 
-from prmcal.registry.contracts.rows import PrefixRows
-from prmcal.registry.metrics.law_score import implied_law
+from prmcal.registry.contracts.metric import PrefixRows
+from prmcal.registry.metrics.laws import implied_law
 from tests.arrays import Floats
 from tests.measured import value
 

@@ -12,7 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 from tests.measured import statistic, value
 from tests.registry.metrics.worlds import any_rows, clustered, repeated

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from prmcal.registry.contracts.rows import PrefixRows
+from prmcal.registry.contracts.metric import PrefixRows
 from tests.arrays import Floats
 
 FOLLOW_UPS = 8

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -24,13 +24,12 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from prmcal import Prefix, ScoringRequest
-from prmcal.registry.calibrators.lora.batches import Packing, token_ids
+from prmcal.registry.calibrators.lora.batches import Packing, predict_log_odds, token_ids
 from prmcal.registry.calibrators.lora.fitting import batch_parts, row_loss
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
-from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 from prmcal.registry.calibrators.lora.training import TreeTrainer
 from prmcal.registry.models import pretrained
-from prmcal.registry.models.placement import SPREAD
+from prmcal.registry.models.checkpoints import SPREAD
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.transformers import TransformersPRM
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.registry.prms.packing import TokenizedTrajectory, batch_by_size, pack_trajectories
-from prmcal.registry.prms.token_tree import token_tree_size
+from prmcal.registry.prms.token_tree import (
+    TokenizedTrajectory,
+    batch_by_size,
+    pack_trajectories,
+    token_tree_size,
+)
 
 SIZES = st.lists(st.integers(0, 50), max_size=30)
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)

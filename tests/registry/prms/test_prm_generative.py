@@ -18,7 +18,7 @@ from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.conformance import run_checks
 from prmcal.registry.models.checkpoints import resolve_checkpoint
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.generative.prm import _random_numbers
+from prmcal.registry.prms.generative import _random_numbers
 from tests.registry.prms.prm_assertions import assert_long_prefixes_flagged
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."

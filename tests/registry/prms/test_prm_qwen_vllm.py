@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.packing import whole_sequences
+from prmcal.registry.prms.token_tree import whole_sequences
 
 ids = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 

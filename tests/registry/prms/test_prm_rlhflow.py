@@ -18,7 +18,7 @@ from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.rlhflow import RLHFlowPRM
+from prmcal.registry.prms.answers import RLHFlowPRM
 from tests.registry.prms.prm_assertions import assert_long_prefixes_flagged, assert_trunk_as_saved
 from tests.registry.prms.prm_layouts import (
     LLAMA_31,

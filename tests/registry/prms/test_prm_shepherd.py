@@ -17,7 +17,7 @@ from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.shepherd import ShepherdPRM
+from prmcal.registry.prms.answers import ShepherdPRM
 from tests.registry.prms.prm_assertions import (
     assert_exact_head,
     assert_long_prefixes_flagged,

@@ -15,8 +15,7 @@ from prmcal.registry.grading import extract_answer
 from prmcal.registry.llms.prompts import prompt_text
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import llms
-from prmcal.registry.splitting.argument import StepSplitting
-from prmcal.registry.splitting.rules import split_text
+from prmcal.registry.splitting import StepSplitting, split_text
 from prmcal.steps import join_steps, split_steps
 from prmcal.thoughts import behind_thought
 

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.abstaining import risk_bound
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.thresholds import risk_bound
 from tests.arrays import Bools, Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import world

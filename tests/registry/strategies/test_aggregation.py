@@ -16,8 +16,7 @@ from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.aggregation import Aggregate, aggregated
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import Aggregate, aggregated, best_of_n
 from tests.arrays import Floats
 from tests.registry.create import create_as
 

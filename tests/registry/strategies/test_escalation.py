@@ -12,8 +12,8 @@ from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Asked, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.escalation import Escalation
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.thresholds import Escalation
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import One, best_is_right, small_pool, world
 

@@ -14,8 +14,8 @@ from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.exact import best_of_n, pass_at_n
-from prmcal.registry.strategies.gains import allocated
+from prmcal.registry.strategies.best_of import best_of_n, pass_at_n
+from prmcal.registry.strategies.scaling import allocated
 from tests.arrays import Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import world

@@ -17,7 +17,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.votes import majority_of_n
 from tests.registry.create import create_as
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.budgets import adaptive_samples, samples_needed
-from prmcal.registry.strategies.exact import best_of_n, pass_at_n
+from prmcal.registry.strategies.best_of import best_of_n, pass_at_n
+from prmcal.registry.strategies.scaling import adaptive_samples, samples_needed
 from tests.arrays import Bools, Floats
 from tests.registry.create import create_as
 

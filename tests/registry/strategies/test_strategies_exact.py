@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike
 
-from prmcal.registry.strategies.exact import best_of_n, pass_at_1, pass_at_n
+from prmcal.registry.strategies.best_of import best_of_n, pass_at_1, pass_at_n
 from tests.arrays import Bools, Floats
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -np.inf, np.nan])

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from prmcal.registry.contracts.data import Prefix, Sampling
-from prmcal.registry.contracts.llm import LLM
+from prmcal.registry.contracts.models import LLM
 from prmcal.registry.nano.problems import Problem
 from prmcal.steps import split_steps
 

@@ -1,6 +1,6 @@
 """The twins: nano PRMs in two other formats. A twin starts from the trunk of the first PRM and has another head.
 
-A twin reads the text that its adapter (`prmcal.registry.prms.shepherd`, `prmcal.registry.prms.reasoneval`) writes for
+A twin reads the text that its adapter (`prmcal.registry.prms.answers`, `prmcal.registry.prms.heads`) writes for
 models of its format. It is trained at the positions where the adapter reads scores, on the labels and the drill of the
 reward model in Qwen's format.
 """
@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrainedModel
 
-from prmcal.registry.models.reasoneval import Qwen2ReasonEval
+from prmcal.registry.models.architectures import Qwen2ReasonEval
 from prmcal.registry.nano.problems import Problem, longest, solution_steps
 from prmcal.registry.prms.token_tree import build_token_tree
 from prmcal.registry.prms.transformers import TransformersPRM

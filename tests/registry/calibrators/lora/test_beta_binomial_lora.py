@@ -14,9 +14,9 @@ from scipy.special import expit
 
 from prmcal import PRM, ScoredPrefixes
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.beta_binomial_lora import BetaBinomialLora
-from prmcal.registry.calibrators.heads.beta_law import negative_log_likelihood
-from prmcal.registry.calibrators.lora.loss import beta_binomial_loss
+from prmcal.registry.calibrators.beta_binomial import negative_log_likelihood
+from prmcal.registry.calibrators.lora.beta_binomial import BetaBinomialLora
+from prmcal.registry.calibrators.lora.fitting import beta_binomial_loss
 from prmcal.registry.plugins import calibrators, prms
 from tests.arrays import Ints
 from tests.registry.calibrators.lora.test_lora import QUICK, ThreeClassPRM, labels, scored

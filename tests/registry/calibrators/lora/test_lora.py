@@ -21,7 +21,7 @@ from prmcal import PRM, FitSupport, Prefix, ScoredPrefixes
 from prmcal.registry.calibrators.lora import model
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora
 from prmcal.registry.plugins import calibrators, prms
-from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.prms.heads import QwenPRM
 from prmcal.registry.prms.transformers import TransformersPRM
 
 QUICK = {"layers": (1,), "epochs": 2, "batch_size": 8, "learning_rate": 0.01}
@@ -258,8 +258,8 @@ def test_what_is_saved_is_what_is_loaded(
 def test_peft_reads_the_adapter(fitted: QuantileLora, features: ScoredPrefixes, tmp_path: Path) -> None:
     from peft import PeftModel
 
+    from prmcal.registry.calibrators.lora.batches import predict_log_odds
     from prmcal.registry.calibrators.lora.model import quantile_model
-    from prmcal.registry.calibrators.lora.prediction import predict_log_odds
 
     fitted.save(tmp_path)
     prm: Any = features.prm

@@ -16,8 +16,8 @@ from scipy.special import expit
 from prmcal import ScoredPrefixes
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora
+from prmcal.registry.models.architectures import QwenRewardModel
 from prmcal.registry.models.checkpoints import resolve_checkpoint
-from prmcal.registry.models.qwen import QwenRewardModel
 from prmcal.registry.plugins import calibrators, prms
 from tests.registry.calibrators.lora.test_lora import QUICK, ThreeClassPRM, labels, scored
 from tests.registry.create import create_as

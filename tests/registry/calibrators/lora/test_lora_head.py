@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.head import QuantileHead, linear_form
+from prmcal.registry.calibrators.lora.model import QuantileHead, linear_form
 
 LogOdds = Callable[[torch.Tensor], torch.Tensor]
 WIDTH = 16

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.registry.calibrators.lora.loss import quantile_loss, squared_loss
+from prmcal.registry.calibrators.lora.fitting import quantile_loss, squared_loss
 
 success_rates = st.lists(st.integers(0, 8).map(lambda k: k / 8), min_size=1, max_size=30)
 

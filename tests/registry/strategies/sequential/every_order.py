@@ -12,7 +12,7 @@ import pytest
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.strategies.orders import Orders
-from prmcal.registry.strategies.sequential.rule import Drawn, SequentialRule
+from prmcal.registry.strategies.sequential import Drawn, SequentialRule
 from tests.arrays import Ints
 
 

@@ -17,13 +17,19 @@ from scipy.special import expit, logit, logsumexp
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.evidence import Places, ScoreEvidence
-from prmcal.registry.strategies.exact import best_of_n
 from prmcal.registry.strategies.orders import Orders
-from prmcal.registry.strategies.sequential.first_good import FirstGoodEnough
-from prmcal.registry.strategies.sequential.posterior import MarginalValue, SequentialIAS, believe
-from prmcal.registry.strategies.sequential.posterior_vote import PosteriorVote, diversity_of
-from prmcal.registry.strategies.sequential.prior import GRID, SuccessPrior, beta_of
+from prmcal.registry.strategies.posterior import (
+    GRID,
+    MarginalValue,
+    SequentialIAS,
+    SuccessPrior,
+    believe,
+    beta_of,
+)
+from prmcal.registry.strategies.posterior_vote import PosteriorVote, diversity_of
+from prmcal.registry.strategies.sequential import FirstGoodEnough
 from tests.arrays import Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import (
@@ -112,7 +118,7 @@ def test_pools_too_large_to_share_beliefs_give_the_same(name: str, monkeypatch: 
     setting, pool = Setting(16, 0.9), world(8, 5, 16)
     rule = tuned(name, world(0, 60, 4), setting)
     shared = rule.sweep(pool, setting)
-    monkeypatch.setattr("prmcal.registry.strategies.sequential.posterior.LIMIT", 0)
+    monkeypatch.setattr("prmcal.registry.strategies.posterior.LIMIT", 0)
     for one, other in zip(shared, rule.sweep(pool, setting), strict=True):
         assert (one.samples == other.samples).all() and (one.accuracy == other.accuracy).all()
 

@@ -12,10 +12,9 @@ from scipy.stats import t as student
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.optimal_search import Beacon, Pandora, one_step_gain, reservation_costs
 from prmcal.registry.strategies.orders import Orders
-from prmcal.registry.strategies.sequential.beacon import Beacon, one_step_gain, reservation_costs
-from prmcal.registry.strategies.sequential.rule import Drawn
-from prmcal.registry.strategies.sequential.search import Pandora
+from prmcal.registry.strategies.sequential import Drawn
 from tests.registry.strategies.sequential.every_order import (
     Hand,
     best_is_right,

@@ -18,8 +18,8 @@ class TerseQwenPRM(TransformersPRM):
         return head[..., 1] - head[..., 0]
 
     def load_model(self):  # heavy imports where they are used: listing plugins loads no torch
+        from prmcal.registry.models.architectures import QwenRewardModel
         from prmcal.registry.models.pretrained import load_pretrained
-        from prmcal.registry.models.qwen import QwenRewardModel
 
         model = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
         return model.model, model.score

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from prmcal import Answered, PoolStrategy
-from prmcal.registry.strategies.exact import best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 
 
 class TwoTiers(PoolStrategy):

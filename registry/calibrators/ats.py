@@ -1,0 +1,282 @@
+"""The calibrator `ats`: adaptive temperature scaling (Xie et al., 2024), a temperature for each prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.calibrators.logit import TemperatureScaling
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
+from prmcal.registry.prms.token_tree import batch_by_size
+
+if TYPE_CHECKING:
+    from prmcal.registry.calibrators.ats_network import QuestionTree, TemperatureHead
+
+__all__ = ["AdaptiveTemperatureScaling"]
+
+
+_TREE_NODES = 1024
+"""Largest number of nodes in a tree. Attention costs the square of it. Smaller trees repeat more of a question."""
+
+_BATCH_NODES = 4096
+_ROOTS_TO_KNOW_A_PRM = 8
+_SAME_ROOT = 0.05
+
+
+class AdaptiveTemperatureScaling(Calibrator):
+    """Divide the logit by a temperature T(x) that a small transformer predicts from the PRM's hidden states.
+
+    The calibrated reward is sigmoid(logit / T(x)). Xie et al. (2024, "Calibrating Language Models with Adaptive
+    Temperature Scaling") predict a temperature for each token with one decoder block on the last hidden states of a
+    language model. Appendix E.3 of the paper adapts this to the score of a PRM, without further details.
+
+    Here T(x) is read at the last token of a prefix, like the PRM's score. It lies in [1/100, 100]. A new head predicts
+    T = 1, so that the calibrated reward is the PRM's own. Fitting first sets the last bias of the head so that T is the
+    best single temperature, as in the calibrator ``temperature``. Then it trains the whole head.
+
+    A temperature moves a reward towards or away from 1/2, but never across 1/2. A prefix that the PRM scores above 1/2
+    always has a calibrated reward above 1/2. Where the success probability is on the other side, the best possible
+    prediction of ATS is 1/2.
+
+    Parameters
+    ----------
+    layers : int, default=1
+        The number of decoder blocks.
+    heads : int, default=4
+        The number of attention heads in a block.
+    width : int, default=64
+        The width of the blocks, a multiple of twice the heads.
+    epochs : int, default=10
+        The number of passes over the calibration questions.
+    learning_rate : float, default=1e-3
+        The initial learning rate of AdamW. It decays to 0 along a cosine.
+    batch_size : int, default=8
+        Questions per step.
+    weight_decay : float, default=0.1
+        The weight decay of all matrices.
+    held_out : float, default=0.2
+        Share of the questions, in [0, 1), that the head is not trained on. The epoch with the lowest loss on them is
+        kept, or the single temperature if it has a lower loss than every epoch. With 0, the head is trained on all
+        questions, and the last epoch is kept.
+    seed : int, default=0
+        The seed of the initial weights, of the choice of held-out questions, and of the order of the questions.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (parameters,), float32
+        The head's weights, in the order of its parameters.
+    shape_ : list of int
+        Layers, heads and width of the head that has these weights.
+    epoch_ : int
+        The epoch that was kept. 0 means the single temperature.
+    mean_, scale_ : ndarray of shape (width of the states,), float64
+        Mean and standard deviation of the calibration states. All states are standardised by them.
+    root_ : ndarray of shape (width of the states,) or (0,), float64
+        The state of the first token if it is the same for all questions, else empty. It identifies the PRM.
+
+    Notes
+    -----
+    The differences from Xie et al., and the reasons:
+
+    - The loss is the cross-entropy of k successes of n follow-ups. Xie et al. use selective smoothing, which smooths
+      the labels of tokens that the model got wrong. With soft labels, no prefix is simply right or wrong, and the
+      labels themselves say how much to smooth.
+    - The block is narrower than the PRM, behind a projection. The block of Xie et al. is as wide as the model (4096,
+      0.2 billion weights), and they have 52,000 texts to train it. Here there are some hundreds of calibration
+      questions.
+    - States are standardised before the projection, since a few dimensions of a language model's states are much larger
+      than the others. They are normalised again before the last layer.
+    - Temperatures are bounded smoothly on both sides. Xie et al. bound them from below only, at 1/10.
+    - Training starts from the best single temperature. On a small calibration set, there are too few gradient steps to
+      reach it. It is also the right prediction if the states carry no information.
+    - Xie et al. train for 2 epochs with a learning rate of 5e-5. The defaults here were chosen on held-out calibration
+      questions.
+
+    All prefixes of a question are read in one pass over the tree of their tokens. Fitting uses float32 and is
+    reproducible to the bit with the same number of threads. Prediction uses float64, so that the reward of a prefix
+    alone and in a batch agree to within 1e-12.
+    """
+
+    citation = "Xie et al. (2024), EMNLP, arXiv:2409.19817"
+    reads = "hidden"
+
+    def __init__(
+        self,
+        layers: Count = 1,
+        heads: Count = 4,
+        width: Count = 64,
+        epochs: Count = 10,
+        learning_rate: FinitePositive = 1e-3,
+        batch_size: Count = 8,
+        weight_decay: FiniteFromZero = 0.1,
+        held_out: ShareOrZero = 0.2,
+        seed: Seed = 0,
+    ) -> None:
+        self.layers = layers
+        self.heads = heads
+        self.width = width
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.held_out = held_out
+        self.seed = seed
+
+    def check_arguments(self) -> None:
+        """Raise ValueError if the width cannot be divided among the heads."""
+        if self.width % (2 * self.heads):
+            raise ValueError(
+                "The 'width' parameter must be a multiple of twice the 'heads', "
+                f"{2 * self.heads}. Got {self.width} instead."
+            )
+
+    def fit(self, features: HiddenStates, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Train the head on the success counts.
+
+        Raises
+        ------
+        PluginFailedError
+            If the loss becomes NaN.
+        """
+        import torch
+
+        from prmcal.registry.calibrators.ats_network import TrainingSettings, cut_trees, make_head, train
+
+        self.check_calibration_data(features, k, n)
+        trees = cut_trees(features, _TREE_NODES)
+        mean, scale = _moments(features, trees)
+        head = make_head(mean, scale, self.width, self.layers, self.heads, self.seed)
+        head.set_temperature(TemperatureScaling().fit(features.logit, k, n).temperature_)
+        settings = TrainingSettings(
+            self.epochs, self.learning_rate, self.batch_size, self.weight_decay, self.held_out, self.seed
+        )
+        self.epoch_ = train(head, features, trees, k, n, settings, self.support.report)
+        self.weights_ = torch.nn.utils.parameters_to_vector(head.parameters()).detach().numpy()
+        self.shape_ = [self.layers, self.heads, self.width]
+        self.mean_, self.scale_ = mean, scale
+        self.root_ = _common_root(features.states[sorted({each.root for each in trees})])
+        return self
+
+    def predict(self, features: HiddenStates) -> NDArray[np.float64]:
+        """Return sigmoid(logit / T(x)), of shape (rows, 1).
+
+        Raises
+        ------
+        PluginFailedError
+            If the calibrator is not fitted, or was fitted to the states of another PRM.
+        """
+        from scipy.special import expit
+
+        self.check_fitted()
+        self.check_features(features)
+        rewards: NDArray[np.float64] = expit(features.logit / self.temperatures(features))
+        return rewards[:, None]
+
+    def temperatures(self, features: HiddenStates) -> NDArray[np.float64]:
+        """Return T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises the same errors as ``predict``."""
+        import torch
+
+        from prmcal.registry.calibrators.ats_network import cut_trees, log_temperatures_of_rows
+
+        self.check_fitted()
+        self.check_features(features)
+        trees = cut_trees(features, _TREE_NODES)
+        self._check_same_prm(features, trees)
+        head = self._head().double()
+        log_temperatures = np.empty(len(features))
+        with torch.no_grad():
+            for batch in _batches(trees):
+                rows = np.concatenate([each.rows for each in batch])
+                log_temperatures[rows] = log_temperatures_of_rows(head, features.states, batch).numpy()
+        if not np.all(np.isfinite(log_temperatures)):
+            raise ValueError("Each hidden state must be finite.")
+        return np.exp(log_temperatures)
+
+    def check_features(self, features: HiddenStates) -> None:
+        """Raise ValueError unless the features are a forest of states with a finite log-odds for every prefix."""
+        super().check_features(features)
+        nodes = len(features.parents)
+        if features.states.ndim != 2 or len(features.states) != nodes:
+            raise ValueError(
+                f"'states' must have one row per node, shape ({nodes}, width). Got {features.states.shape} instead."
+            )
+        if not np.all((features.parents >= -1) & (features.parents < np.arange(nodes))):
+            raise ValueError("Each parent must be a node with a smaller index, or -1 at a first token.")
+        if not np.all((features.leaves >= 0) & (features.leaves < nodes)):
+            raise ValueError(f"Each leaf must be a node in [0, {nodes}).")
+
+    def load(self, folder: Path) -> Self:
+        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
+        super().load(folder)
+        shape = [self.layers, self.heads, self.width]
+        if self.shape_ != shape:
+            raise DataError(
+                f"{folder} holds a head of (layers, heads, width) {self.shape_}, not {shape}. It was saved with other "
+                "arguments. Fit it again."
+            )
+        return self
+
+    def _head(self) -> TemperatureHead:
+        import torch
+
+        from prmcal.registry.calibrators.ats_network import make_head
+
+        head = make_head(self.mean_, self.scale_, self.width, self.layers, self.heads, self.seed)
+        torch.nn.utils.vector_to_parameters(torch.tensor(self.weights_), head.parameters())
+        return head
+
+    def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:
+        """Raise PluginFailedError if the states have another width, or another state at the first token."""
+        name, width = self.plugin_name or type(self).__qualname__, features.states.shape[1]
+        if width != len(self.mean_):
+            raise PluginFailedError(
+                f"The calibrator '{name}' was fitted to hidden states of width {len(self.mean_)}, and these have width "
+                f"{width}. They are from another PRM. Fit the calibrator to this PRM."
+            )
+        roots = features.states[sorted({each.root for each in trees})]
+        if len(self.root_) and not _all_near(roots, self.root_):
+            raise PluginFailedError(
+                f"The calibrator '{name}' was fitted to states with another state at the first token. These states "
+                "are from another PRM, or from another prompt. Fit the calibrator to this PRM."
+            )
+
+
+def _moments(
+    features: HiddenStates, trees: Sequence[QuestionTree]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of the trees' states, each of shape (width,).
+
+    The standard deviation of a constant dimension is 1. Only one tree at a time is copied, since the states of a large
+    PRM take many gigabytes.
+    """
+    count = sum(len(each.tree) for each in trees)
+    mean = sum(features.states[each.tree.input_ids].sum(0, dtype=np.float64) for each in trees) / count
+    squares = sum(((features.states[each.tree.input_ids] - mean) ** 2).sum(0) for each in trees)
+    if not np.all(np.isfinite(squares)):
+        raise ValueError("Each hidden state must be finite.")
+    scale = np.sqrt(squares / count)
+    return mean, np.where(scale > 1e-6 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
+
+
+def _common_root(roots: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The state of the first token of all questions. Empty if they differ, or are too few to tell."""
+    root = roots.mean(0, dtype=np.float64)
+    return root if len(roots) >= _ROOTS_TO_KNOW_A_PRM and _all_near(roots, root) else np.empty(0)
+
+
+def _all_near(roots: NDArray[np.float32], root: NDArray[np.float64]) -> bool:
+    """Whether the states are equal up to rounding, which is more than 1% in bfloat16."""
+    return bool(np.all(np.linalg.norm(roots - root, axis=1) <= _SAME_ROOT * np.linalg.norm(root)))
+
+
+def _batches(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
+    """Batches of trees of similar size."""
+    batches = batch_by_size([len(each.tree) for each in trees], _BATCH_NODES)
+    return [[trees[index] for index in batch] for batch in batches]

@@ -1,0 +1,390 @@
+"""The head of adaptive temperature scaling: a small transformer from states to temperatures, and its training."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
+
+__all__ = [
+    "LARGEST_TEMPERATURE",
+    "QuestionTree",
+    "TemperatureHead",
+    "TrainingSettings",
+    "cut_trees",
+    "log_temperatures_of_rows",
+    "make_head",
+    "train",
+]
+
+
+@dataclass(frozen=True)
+class QuestionTree:
+    """Some prefixes of one question, with the nodes on their paths.
+
+    Attributes
+    ----------
+    root : int
+        The forest's node of the question's first token. Trees of the same question have the same root.
+    rows : ndarray of int64, shape (prefixes,)
+        The numbers of the prefixes in the forest.
+    tree : TokenTree
+        The nodes. Its `input_ids` are node numbers of the forest, and its `leaves` belong to `rows`.
+    """
+
+    root: int
+    rows: NDArray[np.int64]
+    tree: TokenTree
+
+
+def cut_trees(features: HiddenStates, tree_nodes: int) -> list[QuestionTree]:
+    """Cut a forest into trees of at most `tree_nodes` nodes. A longer path is a tree by itself.
+
+    Attention costs the square of a tree's size, so small trees are cheaper. A node that several trees share is in each
+    of them. A node that is on no prefix's path is in no tree.
+    """
+    parents, leaves = features.parents.tolist(), features.leaves.tolist()
+    trees: list[QuestionTree] = []
+    depths: dict[int, int] = {}
+    rows: list[int] = []
+    # A forest is built prefix by prefix, so neighbours in this order share the most nodes.
+    for row in np.argsort(features.leaves, kind="stable").tolist():
+        path = _path(leaves[row], parents, depths)
+        if path and (parents[path[-1]] == ROOT or len(depths) + len(path) > tree_nodes):
+            if rows:
+                trees.append(_question_tree(rows, depths, features))
+            depths, rows = {}, []
+            path = _path(leaves[row], parents, depths)
+        for node in reversed(path):
+            depths[node] = depths.get(parents[node], -1) + 1
+        rows.append(row)
+    if rows:
+        trees.append(_question_tree(rows, depths, features))
+    return trees
+
+
+def _path(leaf: int, parents: list[int], known: dict[int, int]) -> list[int]:
+    """The nodes from a leaf upwards, to the root or to just below the first known node."""
+    path = []
+    node = leaf
+    while node != ROOT and node not in known:
+        path.append(node)
+        node = parents[node]
+    return path
+
+
+def _question_tree(rows: list[int], depths: dict[int, int], features: HiddenStates) -> QuestionTree:
+    nodes = np.array(sorted(depths), dtype=np.int64)
+    parents = features.parents[nodes]
+    tree = TokenTree(
+        input_ids=nodes,
+        position_ids=np.array([depths[node] for node in nodes.tolist()], dtype=np.int64),
+        parents=np.where(parents == ROOT, ROOT, np.searchsorted(nodes, parents)),
+        leaves=np.searchsorted(nodes, features.leaves[rows]),
+    )
+    return QuestionTree(int(nodes[0]), np.array(rows, dtype=np.int64), tree)
+
+
+LARGEST_TEMPERATURE = 100.0
+"""Temperatures lie in [1 / LARGEST_TEMPERATURE, LARGEST_TEMPERATURE], as in the calibrator ``temperature``."""
+
+_LIMIT = math.log(LARGEST_TEMPERATURE)
+_FARTHEST_START = 0.9
+"""Share of the limit within which training starts. Nearer to the limit, gradients almost vanish."""
+
+_ROTARY_BASE = 10_000.0
+_NORM_EPSILON = 1e-6
+
+
+class TemperatureHead(nn.Module):
+    """Decoder blocks over the PRM's states that predict the logarithm of a temperature at every token.
+
+    Parameters
+    ----------
+    states_width, width, layers, heads : int
+        The width of the PRM's states, and the width, the blocks and the attention heads of this head.
+
+    Attributes
+    ----------
+    mean, scale : Tensor of shape (states_width,)
+        Mean and standard deviation that standardise the states.
+    """
+
+    mean: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, states_width: int, width: int, layers: int, heads: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(states_width))
+        self.register_buffer("scale", torch.ones(states_width))
+        self.project = nn.Linear(states_width, width)
+        self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
+        self.norm = nn.RMSNorm(width, eps=_NORM_EPSILON)
+        self.output = nn.Linear(width, 1)
+
+    def forward(
+        self, states: torch.Tensor, position_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return log T at every token, of shape (B, L), for states of shape (B, L, states_width).
+
+        `position_ids` and `attention_mask` come from :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
+        """
+        hidden = self.project((states - self.mean) / self.scale)
+        for block in self.blocks:
+            hidden = block(hidden, position_ids, attention_mask)
+        unbounded: torch.Tensor = self.output(self.norm(hidden))[..., 0]
+        return _LIMIT * torch.tanh(unbounded / _LIMIT)
+
+    def set_temperature(self, temperature: float) -> None:
+        """Let a new head, whose last weights are zero, predict `temperature` everywhere.
+
+        Temperatures near the bounds are replaced by ones at some distance from them.
+        """
+        bounded = min(max(math.log(temperature) / _LIMIT, -_FARTHEST_START), _FARTHEST_START)
+        with torch.no_grad():
+            self.output.bias.fill_(_LIMIT * math.atanh(bounded))
+
+
+class _Block(nn.Module):
+    """A decoder block as in Llama: attention with rotary positions, then a gated layer, each behind a norm."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        inner = 8 * width // 3
+        self.heads = heads
+        self.attention_norm = nn.RMSNorm(width, eps=_NORM_EPSILON)
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.attention_output = nn.Linear(width, width, bias=False)
+        self.gated_norm = nn.RMSNorm(width, eps=_NORM_EPSILON)
+        self.gate = nn.Linear(width, inner, bias=False)
+        self.up = nn.Linear(width, inner, bias=False)
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(
+        self, hidden: torch.Tensor, position_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        projected = self.query_key_value(self.attention_norm(hidden))
+        query, key, value = projected.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(
+            _rotated(query, position_ids), _rotated(key, position_ids), value, attn_mask=attention_mask
+        )
+        hidden = hidden + self.attention_output(attended.transpose(1, 2).flatten(-2))
+        normed = self.gated_norm(hidden)
+        added: torch.Tensor = hidden + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+        return added
+
+
+def _rotated(vectors: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
+    """Rotary position embedding of vectors of shape (B, heads, L, size)."""
+    half = vectors.shape[-1] // 2
+    frequencies = _ROTARY_BASE ** (-torch.arange(half, dtype=vectors.dtype) / half)
+    angles = position_ids[:, None, :, None] * frequencies
+    first, second = vectors.chunk(2, dim=-1)
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+def make_head(
+    mean: NDArray[np.float64], scale: NDArray[np.float64], width: int, layers: int, heads: int, seed: int
+) -> TemperatureHead:
+    """Return a head that predicts T = 1 everywhere, with inner weights that depend on `seed` alone.
+
+    The last layer is zero, so that the first prediction is the PRM's own reward.
+    """
+    with torch.device("meta"):  # Here torch draws no random numbers.
+        head = TemperatureHead(len(mean), width, layers, heads)
+    head.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(0.0, parameter.shape[1] ** -0.5, generator=generator)
+            else:
+                parameter.zero_()
+        for module in head.modules():
+            if isinstance(module, nn.RMSNorm):
+                module.weight.fill_(1.0)
+        head.output.weight.zero_()
+        head.mean.copy_(torch.tensor(mean))
+        head.scale.copy_(torch.tensor(scale))
+    return head
+
+
+def log_temperatures_of_rows(
+    head: TemperatureHead, states: NDArray[np.float32], trees: Sequence[QuestionTree]
+) -> torch.Tensor:
+    """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
+
+    The trees are one batch. The result has the type of the head's weights.
+    """
+    dtype = head.output.weight.dtype
+    padding = trees[0].root  # The padding needs some state of the batch.
+    inputs = collate_token_trees([each.tree for each in trees], pad_id=padding, dtype=dtype)
+    nodes = inputs.pop("input_ids")
+    everywhere = head(torch.from_numpy(states[nodes.numpy()]).to(dtype), **inputs)
+    rows = np.repeat(np.arange(len(trees)), [len(each.rows) for each in trees])
+    leaves = np.concatenate([each.tree.leaves for each in trees])
+    at_leaves: torch.Tensor = everywhere[torch.from_numpy(rows), torch.from_numpy(leaves)]
+    return at_leaves
+
+
+_LARGEST_GRADIENT = 1.0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How the head is trained. The arguments of the calibrator have the same names."""
+
+    epochs: int
+    learning_rate: float
+    batch_size: int
+    weight_decay: float
+    held_out: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Prefixes with k successes of n follow-ups."""
+
+    states: NDArray[np.float32]
+    logit: torch.Tensor
+    k: torch.Tensor
+    n: torch.Tensor
+
+    def loss(self, head: TemperatureHead, batch: Sequence[QuestionTree]) -> torch.Tensor:
+        """The negative log-likelihood of the batch's follow-ups."""
+        rows = torch.from_numpy(_rows(batch))
+        scaled = self.logit[rows] * torch.exp(-log_temperatures_of_rows(head, self.states, batch))
+        k, n = self.k[rows], self.n[rows]
+        loss: torch.Tensor = (k * functional.softplus(-scaled) + (n - k) * functional.softplus(scaled)).sum()
+        return loss
+
+    def follow_ups(self, questions: Sequence[Sequence[QuestionTree]]) -> int:
+        return int(self.n[torch.from_numpy(_rows([tree for trees in questions for tree in trees]))].sum())
+
+
+def train(
+    head: TemperatureHead,
+    features: HiddenStates,
+    trees: Sequence[QuestionTree],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+    settings: TrainingSettings,
+    report: Callable[[str], None],
+) -> int:
+    """Minimise the cross-entropy of k of n with AdamW, in batches of whole questions.
+
+    Every follow-up has the same weight. The learning rate decays to 0 along a cosine. Norms and biases have no weight
+    decay.
+
+    Returns
+    -------
+    int
+        The epoch whose weights the head has: the one with the lowest loss on the held-out questions, where 0 is the
+        start. The last epoch if no question is held out.
+
+    Raises
+    ------
+    PluginFailedError
+        If the loss becomes NaN.
+    """
+    data = _Labelled(features.states, torch.tensor(features.logit), torch.tensor(k), torch.tensor(n))
+    random = np.random.default_rng(settings.seed)
+    questions, held_out = _split(_by_question(trees), settings.held_out, random)
+    batches = math.ceil(len(questions) / settings.batch_size)
+    follow_ups = data.follow_ups(questions)
+    optimizer = _optimizer(head, settings)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=settings.epochs * batches)
+    best = _Best(head, data, held_out)
+    started = time.monotonic()
+    for epoch in range(1, settings.epochs + 1):
+        total = 0.0
+        for batch in _shuffled(questions, settings.batch_size, random):
+            loss = data.loss(head, batch) * (batches / follow_ups)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(head.parameters(), _LARGEST_GRADIENT)
+            optimizer.step()
+            schedule.step()
+            total += loss.item() / batches
+        if not math.isfinite(total) or not all(bool(p.isfinite().all()) for p in head.parameters()):
+            raise PluginFailedError(
+                f"The loss of adaptive temperature scaling became NaN in epoch {epoch} of {settings.epochs}. Lower the "
+                f"learning rate ({settings.learning_rate:g})."
+            )
+        best.see(epoch)
+        left = (time.monotonic() - started) / epoch * (settings.epochs - epoch)
+        report(f"epoch {epoch} of {settings.epochs}, loss {total:.4f}, {left:.0f} s left")
+    return best.restore()
+
+
+class _Best:
+    """Keeps the head's weights from the epoch with the lowest loss on the held-out questions."""
+
+    def __init__(
+        self, head: TemperatureHead, data: _Labelled, held_out: Sequence[Sequence[QuestionTree]]
+    ) -> None:
+        self._head, self._data, self._held_out = head, data, held_out
+        self._lowest = math.inf
+        self.see(0)
+
+    def see(self, epoch: int) -> None:
+        with torch.no_grad():
+            loss = sum(self._data.loss(self._head, trees).item() for trees in self._held_out)
+        if loss < self._lowest or not self._held_out:
+            self._lowest, self._epoch = loss, epoch
+            self._weights = {name: tensor.clone() for name, tensor in self._head.state_dict().items()}
+
+    def restore(self) -> int:
+        self._head.load_state_dict(self._weights)
+        return self._epoch
+
+
+def _by_question(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
+    questions: dict[int, list[QuestionTree]] = {}
+    for tree in trees:
+        questions.setdefault(tree.root, []).append(tree)
+    return list(questions.values())
+
+
+def _split(
+    questions: list[list[QuestionTree]], held_out: float, random: np.random.Generator
+) -> tuple[list[list[QuestionTree]], list[list[QuestionTree]]]:
+    """The questions to train on, and the held-out ones. With few questions, none is held out."""
+    count = math.floor(len(questions) * held_out)
+    order = random.permutation(len(questions))
+    return [questions[i] for i in order[count:]], [questions[i] for i in order[:count]]
+
+
+def _shuffled(
+    questions: Sequence[list[QuestionTree]], batch_size: int, random: np.random.Generator
+) -> Iterator[list[QuestionTree]]:
+    order = random.permutation(len(questions))
+    for start in range(0, len(order), batch_size):
+        yield [tree for index in order[start : start + batch_size] for tree in questions[index]]
+
+
+def _optimizer(head: TemperatureHead, settings: TrainingSettings) -> torch.optim.Optimizer:
+    matrices = [parameter for parameter in head.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in head.parameters() if parameter.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def _rows(trees: Sequence[QuestionTree]) -> NDArray[np.int64]:
+    return np.concatenate([each.rows for each in trees])

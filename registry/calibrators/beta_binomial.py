@@ -1,0 +1,331 @@
+"""The calibrator `beta-binomial`: the head of BetaPRM on frozen hidden states (Li et al., 2026)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.registry.calibrators.heads import HeadCalibrator, folds
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed
+
+__all__ = ["BetaBinomial", "BetaLaw", "beta_quantiles", "fit_beta_law", "negative_log_likelihood"]
+
+_LEAST = 1e-6
+"""Added to both parameters of the Beta distribution, as in the code of BetaPRM."""
+
+_PULL = 1e-6
+_MOST_ROUNDS = 5
+_SETTLED = 1e-3
+
+
+@dataclass(frozen=True)
+class BetaLaw:
+    """p ~ Beta(mean * size, (1 - mean) * size), with mean = sigmoid(x . w + b) and size = softplus(x . v + c) + least.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (2, inputs), float64
+        w and v.
+    offsets : ndarray of shape (2,), float64
+        b and c.
+    least_size : float
+        The smallest possible size.
+    """
+
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    least_size: float
+
+    def mean_and_size(self, inputs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and size, each of shape (rows,), for inputs of shape (rows, inputs)."""
+        from scipy.special import expit
+
+        log_odds, before = (_product(inputs, w) + b for w, b in zip(self.weights, self.offsets, strict=True))
+        mean: NDArray[np.float64] = expit(log_odds)
+        return mean, np.logaddexp(0, before) + self.least_size
+
+
+def negative_log_likelihood(
+    mean: NDArray[np.float64], size: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the negative Beta-Binomial log-likelihood of k of n in nats, of shape (rows,), without ln C(n, k)."""
+    from scipy.special import betaln
+
+    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    loss: NDArray[np.float64] = betaln(a, b) - betaln(k + a, n - k + b)
+    return loss
+
+
+def fit_beta_law(
+    inputs: NDArray[np.float64],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+    start: BetaLaw,
+    decay: float,
+    lam: float,
+    near: BetaLaw | None = None,
+) -> BetaLaw:
+    r"""Minimise the mean negative log-likelihood of k of n, with two penalties.
+
+    The first penalty is `decay` times the squared weights of all inputs but the first, which is the logit. The second
+    is the one of BetaPRM: `lam` times the mean of \|mean - k/n\| size, in which the mean counts as a constant. So the
+    residuals are held, the loss is minimised by L-BFGS, and both are repeated until the residuals settle.
+
+    Parameters
+    ----------
+    inputs : ndarray of shape (rows, inputs), float64
+    k, n : ndarray of shape (rows,), int64
+    start : BetaLaw
+        Where the search begins. Offsets and the weights of the logit are pulled towards it by 1e-6 of the squared
+        distance, which decides where the likelihood has no maximum.
+    decay, lam : float
+        From 0.
+    near : BetaLaw, optional
+        Where the search begins instead: the solution of a similar problem.
+    """
+    from scipy.optimize import minimize
+
+    width = inputs.shape[1]
+    law = near or start
+    residuals = np.zeros(len(inputs))
+    pulled = _flat(start)
+    strength = np.full((2, width + 1), decay)
+    strength[:, [0, -1]] = _PULL
+    for _ in range(_MOST_ROUNDS if lam else 1):
+        if lam:
+            residuals = np.abs(law.mean_and_size(inputs)[0] - k / n)
+        found = minimize(
+            _loss,
+            _flat(law),
+            (inputs, k, n, lam * residuals, pulled, strength.ravel(), start.least_size),
+            method="L-BFGS-B",
+            jac=True,
+            options={"maxiter": 300},
+        )
+        change = np.abs(found.x - _flat(law)).max()
+        law = _law(found.x, width, start.least_size)
+        if change < _SETTLED:
+            break
+    return law
+
+
+def beta_quantiles(
+    mean: NDArray[np.float64], size: NDArray[np.float64], levels: Sequence[float]
+) -> NDArray[np.float64]:
+    """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
+    from scipy.special import betaincinv
+
+    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    found = np.stack([betaincinv(a, b, level) for level in levels], axis=1)
+    # Where nearly all of the mass is at 0 and 1, the inverse can fail. The law is then that of one coin.
+    coin = (np.asarray(levels)[None, :] > 1 - mean[:, None]).astype(np.float64)
+    found = np.clip(np.where(np.isfinite(found), found, coin), 0.0, 1.0)
+    # Quantiles of about 1e-308 can be computed as 0 at the next level.
+    return np.asarray(np.maximum.accumulate(found, axis=1), dtype=np.float64)
+
+
+def _product(inputs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A product of matrix and vector that is the same for any number of threads and of rows."""
+    result: NDArray[np.float64] = np.einsum("ri,i->r", inputs, weights)
+    return result
+
+
+def _flat(law: BetaLaw) -> NDArray[np.float64]:
+    both: NDArray[np.float64] = np.concatenate([law.weights, law.offsets[:, None]], axis=1)
+    return both.ravel()
+
+
+def _law(flat: NDArray[np.float64], width: int, least_size: float) -> BetaLaw:
+    both = flat.reshape(2, width + 1)
+    return BetaLaw(both[:, :-1].copy(), both[:, -1].copy(), least_size)
+
+
+def _loss(
+    flat: NDArray[np.float64],
+    inputs: NDArray[np.float64],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+    cost_of_size: NDArray[np.float64],
+    pulled: NDArray[np.float64],
+    strength: NDArray[np.float64],
+    least_size: float,
+) -> tuple[float, NDArray[np.float64]]:
+    """The loss with its penalties, and its gradient by the flat weights."""
+    from scipy.special import digamma, expit
+
+    law = _law(flat, inputs.shape[1], least_size)
+    mean, size = law.mean_and_size(inputs)
+    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    rows = len(inputs)
+    loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + cost_of_size * size)) / rows
+    both = digamma(n + a + b) - digamma(a + b)
+    by_a, by_b = both - digamma(k + a) + digamma(a), both - digamma(n - k + b) + digamma(b)
+    by_log_odds = size * (by_a - by_b) * mean * (1 - mean)
+    before = _product(inputs, law.weights[1]) + law.offsets[1]
+    by_before = (mean * by_a + (1 - mean) * by_b + cost_of_size) * expit(before)
+    gradient = [
+        np.append(np.einsum("r,ri->i", each, inputs), each.sum()) / rows for each in (by_log_odds, by_before)
+    ]
+    # Weights of the states are pulled towards 0, where they start.
+    distance = flat - pulled
+    return loss + float(np.sum(strength * distance**2)), np.concatenate(gradient) + 2 * strength * distance
+
+
+_DECAYS = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
+_LAMS = (0.0, 0.01, 0.05)
+_FOLDS = 4
+_FIRST_SIZE = 4.0
+
+
+class BetaBinomial(HeadCalibrator):
+    r"""Predict a Beta distribution of the success probability from the hidden state, fitted to k of n.
+
+    The mean is mu = sigmoid(a l + b + w . h), for the logit l and the hidden state h at the end of the prefix. The size
+    is kappa = softplus(v . (l, h) + c) + kappa_min. Then p ~ Beta(mu kappa, (1 - mu) kappa), and k of n is
+    Beta-Binomial. The loss is the mean of its negative log-likelihood and of lam \|mu - k/n\| kappa, in which mu counts
+    as a constant (Li et al., 2026, "Process Rewards with Learned Reliability").
+
+    The levels are quantiles of the Beta distribution, so any level can be asked for. **The point estimate is the
+    median**, not the mean mu.
+
+    Parameters
+    ----------
+    lam : float or None, default None
+        The penalty of the size, from 0; the paper's script has 0.05. None chooses from 0, 0.01 and 0.05 by the
+        likelihood of held-out calibration questions. Test questions are never used.
+    decay : float or None, default None
+        The penalty of the squared weights of the state, from 0. None chooses from 1, 0.1, ..., 0.0001 in the same way.
+    kappa_min : float, default 1e-4
+        The smallest size, as in the paper's script for a text model.
+    components : int, default 256
+        States that are wider are projected to this many principal components.
+    seed : int, default 0
+        The seed that divides the questions into 4 folds.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (2, inputs), float64
+        The weights of mu and of kappa.
+    offsets_ : ndarray of shape (2,), float64
+        b and c.
+    lam_, decay_, least_size_ : float
+        The penalties and kappa_min that were used.
+
+    Notes
+    -----
+    The paper trains the language model with the head. Here the model is frozen and the head is linear, so a fit takes
+    seconds and no training of a model. The differences that follow from this: mu has a term in the hidden state, since
+    the model cannot adapt its own score, and the weights of the state have a penalty.
+
+    The spread sqrt(mu (1 - mu) / (kappa + 1)) is that of the success probability among prefixes that look alike. It is
+    not the error of the fit. With n = 1, the counts say nothing about kappa, and with n = 4 little. Where the
+    distribution has most of its mass near 0 and near 1, the median is more extreme than the mean: it has about the same
+    squared error, and a larger log loss.
+
+    The fit ends where the likelihood hardly changes, and other weights are about as good. So processors that round
+    differently end at other weights. In the nano world this moved Brier scores by up to .003.
+
+    The table has the corrected Brier score of the median in the nano world: nano-prm, fits to 200 calibration questions
+    with n = 8, default arguments, one seed. Fits took 2 to 35 seconds on one core, and 36 to 133 for ``quantile-lora``.
+
+    ===========  =========  =============  ========  =================  =============
+    LLM          data set   beta-binomial  ensemble  monotone-quantile  quantile-lora
+    ===========  =========  =============  ========  =================  =============
+    nano-weak    nano-math  .0063          .0086     .0077              .0072
+    nano-middle  nano-math  .0089          .0105     .0104              .0089
+    nano-strong  nano-math  .0078          .0084     .0092              .0080
+    nano-weak    nano-aime  .0037          .0043     .0043              .0102
+    nano-middle  nano-aime  .0150          .0263     .0259              .0400
+    nano-strong  nano-aime  .0666          .0790     .0735              .0869
+    ===========  =========  =============  ========  =================  =============
+    """
+
+    citation = "Li et al. (2026), arXiv:2605.15529"
+    known_by = "code; here on frozen states"
+
+    def __init__(
+        self,
+        lam: FiniteFromZero | None = None,
+        decay: FiniteFromZero | None = None,
+        kappa_min: FinitePositive = 1e-4,
+        components: Count = 256,
+        seed: Seed = 0,
+    ) -> None:
+        self.lam = lam
+        self.decay = decay
+        self.kappa_min = kappa_min
+        self.components = components
+        self.seed = seed
+
+    def train(
+        self,
+        inputs: NDArray[np.float64],
+        k: NDArray[np.int64],
+        n: NDArray[np.int64],
+        questions: NDArray[np.int64],
+    ) -> None:
+        """Choose the penalties on held-out questions, and fit to all."""
+        decays = _DECAYS if self.decay is None else (self.decay,)
+        lams = _LAMS if self.lam is None else (self.lam,)
+        parts = folds(questions, _FOLDS, self.seed)
+        self.decay_, self.lam_ = float(decays[0]), float(lams[-1])
+        if len(parts) > 1:
+            if len(decays) > 1:
+                losses = self._held_out([(decay, 0.0) for decay in decays], inputs, k, n, parts)
+                self.decay_ = decays[int(np.argmin(losses))]
+            if len(lams) > 1:
+                losses = self._held_out([(self.decay_, lam) for lam in lams], inputs, k, n, parts)
+                self.lam_ = lams[int(np.argmin(losses))]
+        law = self._fitted(inputs, k, n, [(self.decay_, self.lam_)])[0]
+        self.weights_, self.offsets_, self.least_size_ = law.weights, law.offsets, float(law.least_size)
+
+    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+        """Return the quantiles of the Beta distributions, of shape (rows, levels)."""
+        return beta_quantiles(*self._law.mean_and_size(inputs), levels)
+
+    def mean_and_size(self, features: HiddenStates) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
+        return self._law.mean_and_size(self.read(features))
+
+    @property
+    def _law(self) -> BetaLaw:
+        return BetaLaw(self.weights_, self.offsets_, self.least_size_)
+
+    def _held_out(
+        self,
+        penalties: Sequence[tuple[float, float]],
+        inputs: NDArray[np.float64],
+        k: NDArray[np.int64],
+        n: NDArray[np.int64],
+        parts: Sequence[NDArray[np.bool_]],
+    ) -> NDArray[np.float64]:
+        """The sum of the losses of held-out prefixes for each pair of decay and lam."""
+        losses = np.zeros(len(penalties))
+        for number, held in enumerate(parts, 1):
+            laws = self._fitted(inputs[~held], k[~held], n[~held], penalties)
+            losses += [
+                negative_log_likelihood(*law.mean_and_size(inputs[held]), k[held], n[held]).sum()
+                for law in laws
+            ]
+            self.support.report(f"choosing penalties, fold {number} of {len(parts)}")
+        return losses
+
+    def _fitted(
+        self,
+        inputs: NDArray[np.float64],
+        k: NDArray[np.int64],
+        n: NDArray[np.int64],
+        penalties: Sequence[tuple[float, float]],
+    ) -> list[BetaLaw]:
+        """Fit with each pair of decay and lam. Each fit begins at the one before, so large penalties come first."""
+        weights, offsets = np.zeros((2, inputs.shape[1])), np.array([0.0, np.log(np.expm1(_FIRST_SIZE))])
+        weights[0, 0] = 1.0
+        start = BetaLaw(weights, offsets, self.kappa_min)
+        laws: list[BetaLaw] = []
+        for decay, lam in penalties:
+            laws.append(fit_beta_law(inputs, k, n, start, decay, lam, laws[-1] if laws else None))
+        return laws

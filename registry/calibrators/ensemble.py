@@ -1,0 +1,310 @@
+"""The calibrator `ensemble`: weighted heads on frozen hidden states, as in BayesianPRM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
+from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.plugin import (
+    Count,
+    FiniteFromZero,
+    FinitePositive,
+    Seed,
+    ShareOrOne,
+    ShareOrZero,
+)
+
+if TYPE_CHECKING:
+    from prmcal.registry.calibrators.networks import BeliefNetwork, Heads
+
+__all__ = ["Ensemble", "beta_mixture_quantiles", "fit_mixture_size", "weighted_quantiles"]
+
+_HALVINGS = 40
+_SIZES = (0.1, 1e4)
+_ROWS = 1024
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weights: NDArray[np.float64], levels: Sequence[float]
+) -> NDArray[np.float64]:
+    """Return quantiles of weighted points, of shape (rows, levels).
+
+    A point is the quantile at the middle of its share of the weight. In between, quantiles are linear in the level.
+
+    Parameters
+    ----------
+    values, weights : ndarray of shape (rows, points), float64
+        The weights of a row sum to 1.
+    levels : sequence of float
+        Levels in (0, 1).
+    """
+    order = np.argsort(values, axis=1, kind="stable")
+    ascending, shares = (np.take_along_axis(each, order, axis=1) for each in (values, weights))
+    middles = np.cumsum(shares, axis=1) - shares / 2
+    return np.stack(
+        [np.interp(levels, place, value) for place, value in zip(middles, ascending, strict=True)]
+    )
+
+
+def fit_mixture_size(
+    means: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+) -> float:
+    """Return the size of the Beta distributions, in [0.1, 10000], that makes k of n likeliest.
+
+    Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import betaln, logsumexp
+
+    low, high = map(np.log, _SIZES)
+
+    def loss(log_size: float) -> float:
+        a, b = _parameters(means, float(np.exp(log_size)))
+        each = betaln(k[:, None] + a, (n - k)[:, None] + b) - betaln(a, b)
+        return -float(logsumexp(each, axis=1, b=weights).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
+
+
+def beta_mixture_quantiles(
+    means: NDArray[np.float64], weights: NDArray[np.float64], size: float, levels: Sequence[float]
+) -> NDArray[np.float64]:
+    """Return quantiles of mixtures of Beta distributions of one size, in [0, 1], of shape (rows, levels).
+
+    They are found by halving [0, 1] 40 times.
+    """
+    from scipy.special import betainc
+
+    found = np.empty((len(means), len(levels)))
+    for first in range(0, len(means), _ROWS):
+        part = slice(first, first + _ROWS)
+        a, b = _parameters(means[part], size)
+        for column, level in enumerate(levels):
+            low, high = np.zeros(len(a)), np.ones(len(a))
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                below = (weights[part] * betainc(a, b, middle[:, None])).sum(1) < level
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            found[part, column] = (low + high) / 2
+    return found
+
+
+def _parameters(means: NDArray[np.float64], size: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return means * size + 1e-6, (1 - means) * size + 1e-6
+
+
+_NO_SIZE = 1.0
+
+
+class Ensemble(HeadCalibrator):
+    """Train many heads on the hidden state, and weigh them for each prefix by what they predict.
+
+    First, heads LayerNorm, Linear, GELU, Linear are trained on the counts k of n of most of the calibration questions.
+    They differ in their initial weights and in the questions that they see. Then the heads stay as they are, and a
+    network of the same form predicts a weight for each head, from the state and the predictions of all heads. It is
+    trained on the other questions. Its loss is the mean of sum_m w_m CE(mu_m; k, n) plus `divergence` times
+    KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
+
+    The levels are the weighted quantiles of the heads, or those of a mixture of Beta distributions around them. Any
+    level can be asked for. **The point estimate is the median**, not the weighted mean.
+
+    Parameters
+    ----------
+    heads : int, default 20
+        The number of heads, M.
+    width : int, default 256
+        Hidden units of a head, and of the network that weighs them.
+    held_out : float, default 0.2
+        The share of the calibration questions, in [0, 1), that the weights are trained on. With 0, all weights are
+        equal. Test questions are never used.
+    bootstrap : float, default 0.8
+        The share of the remaining questions that a head sees, in (0, 1].
+    spread : {"heads", "mixture"}, default "heads"
+        ``heads`` is the spread between the heads, as in BayesianPRM: what the ensemble does not agree on. ``mixture``
+        adds what no head can know: each head is the mean of a Beta distribution, whose size makes the counts of the
+        held-out questions likeliest. See the notes.
+    conservative : float or None, default None
+        A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1
+        in the code of BayesianPRM. None does not. Do not choose it by results on test questions.
+    divergence : float, default 0.1
+        How strongly the weights are held near equal ones, from 0.
+    epochs : int, default 10
+        Passes over the calibration prefixes, in both stages.
+    learning_rate : float, default 1e-3
+        The initial learning rate of AdamW. It decays to 0 along a cosine.
+    batch_size : int, default 256
+        Prefixes per step.
+    weight_decay : float, default 0.1
+        The weight decay of all matrices.
+    components : int, default 256
+        States that are wider are projected to this many principal components.
+    seed : int, default 0
+        The seed of everything random.
+
+    Attributes
+    ----------
+    heads_, beliefs_ : ndarray of shape (weights,), float32
+        The weights of the heads and of the network that weighs them, in the order of their parameters.
+    shape_ : list of int
+        The numbers of heads and of hidden units.
+    size_ : float
+        The size of the Beta distributions; 1 and not used with ``spread="heads"``.
+
+    Notes
+    -----
+    The random prior networks of the authors' code, which are optional, are left out. Its evaluation tries several
+    values of b2 on the test questions and reports the best; here b2 is fixed before.
+
+    The spread between heads shrinks with more calibration data, while the success probabilities of prefixes that look
+    alike keep their spread. So with ``spread="heads"``, low quantiles are too high, above all for hard prefixes.
+    """
+
+    citation = "after BayesianPRM, github.com/zq2r/BaPRM"
+    known_by = "code only; not a reproduction"
+
+    def __init__(
+        self,
+        heads: Count = 20,
+        width: Count = 256,
+        held_out: ShareOrZero = 0.2,
+        bootstrap: ShareOrOne = 0.8,
+        spread: Literal["heads", "mixture"] = "heads",
+        conservative: FinitePositive | None = None,
+        divergence: FiniteFromZero = 0.1,
+        epochs: Count = 10,
+        learning_rate: FinitePositive = 1e-3,
+        batch_size: Count = 256,
+        weight_decay: FiniteFromZero = 0.1,
+        components: Count = 256,
+        seed: Seed = 0,
+    ) -> None:
+        self.heads = heads
+        self.width = width
+        self.held_out = held_out
+        self.bootstrap = bootstrap
+        self.spread = spread
+        self.conservative = conservative
+        self.divergence = divergence
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.components = components
+        self.seed = seed
+
+    def train(
+        self,
+        inputs: NDArray[np.float64],
+        k: NDArray[np.int64],
+        n: NDArray[np.int64],
+        questions: NDArray[np.int64],
+    ) -> None:
+        """Train the heads on most questions, and the weights on the others."""
+        import torch
+
+        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, train_beliefs, train_heads
+        from prmcal.registry.calibrators.training import TrainingSettings, flat_weights, one_thread
+
+        rates = (self.epochs, self.batch_size, self.learning_rate, self.weight_decay)
+        held_out = held_out_rows(questions, self.held_out, self.seed)
+        rows, others = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        given, successes, follow_ups = (
+            torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n)
+        )
+        with one_thread(self.seed):
+            heads = Heads(self.heads, inputs.shape[1], self.width)
+            seen = torch.from_numpy(self._seen(questions, ~held_out))
+            train_heads(
+                heads,
+                given,
+                successes,
+                follow_ups,
+                rows,
+                seen,
+                TrainingSettings(*rates, "heads"),
+                self.support.report,
+            )
+            beliefs = BeliefNetwork(self.heads, inputs.shape[1], self.width)
+            if len(others):
+                with torch.no_grad():
+                    log_odds = heads(given)
+                train_beliefs(
+                    beliefs,
+                    given,
+                    log_odds,
+                    successes,
+                    follow_ups,
+                    others,
+                    self.divergence,
+                    TrainingSettings(*rates, "weights of the heads"),
+                    self.support.report,
+                )
+        self.heads_, self.beliefs_ = flat_weights(heads), flat_weights(beliefs)
+        self.shape_ = [self.heads, self.width]
+        self.size_ = _NO_SIZE
+        if self.spread == "mixture":
+            chosen = others if len(others) else rows
+            means, weights = self._means_and_weights(inputs[chosen])
+            self.size_ = fit_mixture_size(means, weights, k[chosen], n[chosen])
+
+    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+        """Return the weighted quantiles, of shape (rows, levels)."""
+        means, weights = self._means_and_weights(inputs)
+        if self.spread == "mixture":
+            return beta_mixture_quantiles(means, weights, self.size_, levels)
+        return weighted_quantiles(means, weights, levels)
+
+    def mean_and_spread(self, features: HiddenStates) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weighted mean r of the heads, and the weighted mean of (mu - r)^2, each of shape (rows,)."""
+        means, weights = self._means_and_weights(self.read(features))
+        reward = (weights * means).sum(1)
+        return reward, (weights * (means - reward[:, None]) ** 2).sum(1)
+
+    def _seen(self, questions: NDArray[np.int64], fitted: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
+        numbers, index = np.unique(questions, return_inverse=True)
+        trained = np.unique(index[fitted])
+        count = max(1, round(self.bootstrap * len(trained)))
+        random = np.random.default_rng(self.seed)
+        seen = np.zeros((len(numbers), self.heads), dtype=np.float32)
+        for head in range(self.heads):
+            seen[random.permutation(trained)[:count], head] = 1
+        return seen[index]
+
+    def _means_and_weights(
+        self, inputs: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The predictions of the heads and their weights, each of shape (rows, heads)."""
+        import torch
+        from scipy.special import expit, softmax
+
+        from prmcal.registry.calibrators.training import one_thread
+
+        with one_thread(0), torch.no_grad():
+            heads, beliefs = self._networks(inputs.shape[1])
+            given = torch.from_numpy(inputs)
+            log_odds = heads(given)
+            logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
+        means: NDArray[np.float64] = expit(log_odds.numpy())
+        if self.conservative is not None:
+            logarithms = logarithms - means / self.conservative
+        return means, softmax(logarithms, axis=1)
+
+    def _networks(self, inputs: int) -> tuple[Heads, BeliefNetwork]:
+        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads
+        from prmcal.registry.calibrators.training import set_flat_weights
+
+        heads, width = self.shape_
+        networks = Heads(heads, inputs, width), BeliefNetwork(heads, inputs, width)
+        for network, weights in zip(networks, (self.heads_, self.beliefs_), strict=True):
+            set_flat_weights(network, weights)
+            network.double().eval()
+        return networks

@@ -1,0 +1,253 @@
+"""Calibrators of the logit with one to three parameters: `platt`, `beta` and `temperature`."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.registry.contracts.calibrator import Calibrator
+
+__all__ = ["BetaCalibration", "PlattScaling", "TemperatureScaling", "fit_logistic"]
+
+_PENALTY = 1e-6
+_MOST_STEPS = 200
+_MOST_HALVINGS = 60
+_DECREMENT = 1e-20
+"""The fit ends when a Newton step would lower the loss by less than about this."""
+
+
+def fit_logistic(
+    inputs: NDArray[np.float64],
+    k: NDArray[np.int64],
+    n: NDArray[np.int64],
+    centre: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], float]:
+    r"""Maximise the likelihood of k successes of n with success probability sigmoid(inputs . weights).
+
+    The loss is the negative log-likelihood in nats plus 1e-6 times the squared distance of the weights from `centre`.
+    The second term decides where the likelihood has no single maximum, for instance if all follow-ups are right, or if
+    there is only one prefix. Otherwise it changes the weights by about 1e-6 over the number of follow-ups.
+
+    Parameters
+    ----------
+    inputs : ndarray of shape (rows, inputs), float64
+        Finite. A constant is an input like every other.
+    k, n : ndarray of shape (rows,), int64
+        Success counts.
+    centre : ndarray of shape (inputs,), float64
+        Where the search begins.
+
+    Returns
+    -------
+    weights : ndarray of shape (inputs,), float64
+    loss : float
+        Its lowest value.
+    """
+    from scipy.special import expit
+
+    def loss(weights: NDArray[np.float64]) -> float:
+        log_odds = inputs @ weights
+        likelihood = k * np.logaddexp(0, -log_odds) + (n - k) * np.logaddexp(0, log_odds)
+        return float(likelihood.sum() + _PENALTY * np.sum((weights - centre) ** 2))
+
+    weights, lowest = centre, loss(centre)
+    for _ in range(_MOST_STEPS):
+        rewards = expit(inputs @ weights)
+        gradient = inputs.T @ (n * rewards - k) + 2 * _PENALTY * (weights - centre)
+        curvature = (inputs.T * (n * rewards * (1 - rewards))) @ inputs
+        step = np.linalg.solve(curvature + 2 * _PENALTY * np.eye(len(weights)), gradient)
+        if gradient @ step <= _DECREMENT:
+            break
+        # The loss is convex, so a short enough step lowers it, up to rounding.
+        for halving in range(_MOST_HALVINGS):
+            shorter = weights - step * 0.5**halving
+            found = loss(shorter)
+            if found < lowest:
+                break
+        else:
+            break
+        weights, lowest = shorter, found
+    return weights, lowest
+
+
+class PlattScaling(Calibrator):
+    """Map the logit to sigmoid(slope * logit + offset), with the slope and the offset of the largest likelihood.
+
+    Every follow-up has the same weight. Unlike ``temperature``, it can lower all rewards, so it also repairs a PRM that
+    overestimates by the same log-odds everywhere. Platt (1999) replaces the labels 0 and 1 by values inside, since he
+    has one label for each point. Here the counts k of n themselves say how certain a label is, so they are not changed.
+
+    Attributes
+    ----------
+    slope_, offset_ : float
+        A slope below 0 is possible, and then the order of the rewards is reversed. Where the likelihood has no single
+        maximum, for instance if all follow-ups are right, a weak pull towards 1 and 0 decides.
+    """
+
+    citation = "Platt (1999), Advances in Large Margin Classifiers"
+    reads = "logit"
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Compute slope and offset by Newton's method."""
+        self.check_calibration_data(features, k, n)
+        logits = np.asarray(features, dtype=np.float64)
+        inputs = np.stack([logits, np.ones_like(logits)], axis=1)
+        (slope, offset), _ = fit_logistic(inputs, k, n, np.array([1.0, 0.0]))
+        self.slope_, self.offset_ = float(slope), float(offset)
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sigmoid(slope * logit + offset), of shape (rows, 1)."""
+        from scipy.special import expit
+
+        self.check_fitted()
+        self.check_features(features)
+        rewards: NDArray[np.float64] = expit(
+            self.slope_ * np.asarray(features, dtype=np.float64) + self.offset_
+        )
+        return rewards[:, None]
+
+
+_IDENTITY = np.array([1.0, 1.0, 0.0])
+"""The weights of the calibration map that changes nothing."""
+
+
+class BetaCalibration(Calibrator):
+    """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
+
+    This is equation 3 of Kull et al. (2017). It is exact if the rewards of right and of wrong follow-ups have beta
+    distributions. It bends the two ends of the scale independently, which ``platt`` cannot: with a = b, both are the
+    same. Every follow-up has the same weight.
+
+    The logarithms are computed from the PRM's logit. So rewards that are rounded to 0 or 1 are not clipped.
+
+    Attributes
+    ----------
+    a_, b_, c_ : float
+        Of the maps with a >= 0 and b >= 0, this is the one with the largest likelihood. Kull et al. fit without the
+        bounds, and fit again without an input whose weight is negative. The result is the same if this leaves no
+        negative weight.
+    """
+
+    citation = "Kull et al. (2017), AISTATS"
+    reads = "logit"
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Fit with every choice of the inputs, and keep the best fit without a negative weight."""
+        self.check_calibration_data(features, k, n)
+        inputs = _inputs(features)
+        best, lowest = np.zeros(3), np.inf
+        # The likelihood is concave. Where it is largest within the bounds, some of a and b are 0, and it is largest
+        # without bounds over the others.
+        for chosen in ([0, 1, 2], [1, 2], [0, 2], [2]):
+            weights, loss = fit_logistic(inputs[:, chosen], k, n, _IDENTITY[chosen])
+            found = np.zeros(3)
+            found[chosen] = weights
+            if np.all(found[:2] >= 0) and loss < lowest:
+                best, lowest = found, loss
+        self.a_, self.b_, self.c_ = map(float, best)
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sigmoid(a ln s - b ln(1 - s) + c), of shape (rows, 1)."""
+        from scipy.special import expit
+
+        self.check_fitted()
+        self.check_features(features)
+        # Not a product of matrices, which can round differently for one row and for many.
+        rises, falls, _ = _inputs(features).T
+        rewards: NDArray[np.float64] = expit(self.a_ * rises + self.b_ * falls + self.c_)
+        return rewards[:, None]
+
+
+def _inputs(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ln s, -ln(1 - s) and 1, of shape (rows, 3)."""
+    logits = np.asarray(logits, dtype=np.float64)
+    return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones_like(logits)], axis=1)
+
+
+_HOTTEST = float(np.log(100.0))
+_POINTS = 401
+
+
+class TemperatureScaling(Calibrator):
+    """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
+
+    T is the best one for the outcomes of the follow-ups of the calibration prefixes. Every follow-up has the same
+    weight.
+
+    Parameters
+    ----------
+    loss : {"likelihood", "brier"}, default "likelihood"
+        ``likelihood`` maximises the likelihood of the outcomes, as Guo et al. do. ``brier`` minimises the Brier score,
+        which is the paper's example of a calibration metric to choose T by (Appendix C).
+
+    Attributes
+    ----------
+    temperature_ : float
+        T in [0.01, 100]. It is an end of this range if the loss has no minimum inside, for instance if all follow-ups
+        are right. It is 1 if all logits are 0.
+    """
+
+    citation = "Guo et al. (2017), ICML, arXiv:1706.04599"
+    reads = "logit"
+
+    def __init__(self, loss: Literal["likelihood", "brier"] = "likelihood") -> None:
+        self.loss = loss
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Choose T for k of n successes."""
+        self.check_calibration_data(features, k, n)
+        choose = _most_likely if self.loss == "likelihood" else _least_brier
+        self.temperature_ = float(np.exp(choose(features, k, n))) if np.any(features) else 1.0
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sigmoid(logit / T), of shape (rows, 1)."""
+        from scipy.special import expit
+
+        self.check_fitted()
+        self.check_features(features)
+        scaled: NDArray[np.float64] = expit(np.asarray(features, dtype=np.float64) / self.temperature_)
+        return scaled[:, None]
+
+
+def _most_likely(logits: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> float:
+    """The log of the temperature with the largest binomial likelihood."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    # The negative log-likelihood is convex in 1/T. This is its derivative by 1/T, which is 0 at the minimum.
+    def slope(log_temperature: float) -> float:
+        return float(np.sum(logits * (n * expit(logits / np.exp(log_temperature)) - k)))
+
+    if slope(_HOTTEST) >= 0:
+        return _HOTTEST
+    if slope(-_HOTTEST) <= 0:
+        return -_HOTTEST
+    return float(brentq(slope, -_HOTTEST, _HOTTEST, xtol=1e-12))
+
+
+def _least_brier(logits: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> float:
+    """The log of the temperature with the lowest Brier score.
+
+    The score can have several minima. The search begins at the best of many temperatures.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    def score(log_temperature: float) -> float:
+        return float(np.sum(n * (expit(logits / np.exp(log_temperature)) - k / n) ** 2))
+
+    def slope(log_temperature: float) -> float:  # Half of the derivative of the score by 1/T.
+        rewards = expit(logits / np.exp(log_temperature))
+        return float(np.sum(logits * (n * rewards - k) * rewards * (1 - rewards)))
+
+    tried = np.linspace(-_HOTTEST, _HOTTEST, _POINTS)
+    best = int(np.argmin([score(each) for each in tried]))
+    colder, hotter = float(tried[max(best - 1, 0)]), float(tried[min(best + 1, _POINTS - 1)])
+    if slope(colder) > 0 > slope(hotter):
+        return float(brentq(slope, colder, hotter, xtol=1e-12))
+    return float(tried[best])

@@ -1,0 +1,196 @@
+"""Calibrators that map the reward by a curve: `uncalibrated`, `histogram`, `isotonic` and `spline`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.plugin import Count
+
+__all__ = ["HistogramBinning", "IsotonicCalibrator", "SplineCalibration", "Uncalibrated"]
+
+
+class Uncalibrated(Calibrator):
+    """Return the PRM's reward unchanged. ``fit`` only checks the data."""
+
+    reads = "reward"
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Check the data. There is nothing to learn."""
+        self.check_calibration_data(features, k, n)
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rewards, of shape (rows, 1)."""
+        self.check_features(features)
+        return np.array(features, dtype=np.float64)[:, None]
+
+
+class HistogramBinning(Calibrator):
+    """Map the reward to the success rate of its bin: the sum of k over the sum of n.
+
+    The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
+    prefixes. Outside of these, it is that of the nearest one.
+
+    Parameters
+    ----------
+    bins : int, default 10
+        The number of bins over [0, 1].
+    strategy : {"uniform", "quantile"}, default "uniform"
+        Bins of equal width, or bins with equal numbers of follow-ups. Equal rewards are in the same bin, so there can
+        be fewer quantile bins.
+
+    Attributes
+    ----------
+    edges_ : ndarray of shape (bins + 1,), float64
+        The edges of the bins, from 0 to 1. Each bin contains its lower edge, and the last one also 1.
+    success_rates_ : ndarray of shape (bins,), float64
+        The prediction of each bin.
+    """
+
+    citation = "Zadrozny and Elkan (2001), ICML"
+    reads = "reward"
+    version = "2"
+
+    def __init__(self, bins: Count = 10, strategy: Literal["uniform", "quantile"] = "uniform") -> None:
+        self.bins = bins
+        self.strategy = strategy
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Compute the success rate of each bin."""
+        self.check_calibration_data(features, k, n)
+        self.edges_ = self._edges(features, n)
+        index = _bin_index(features, self.edges_)
+        bins = len(self.edges_) - 1
+        successes = np.bincount(index, weights=k, minlength=bins)
+        follow_ups = np.bincount(index, weights=n, minlength=bins)
+        filled = follow_ups > 0
+        centres = (self.edges_[:-1] + self.edges_[1:]) / 2
+        self.success_rates_ = np.interp(centres, centres[filled], successes[filled] / follow_ups[filled])
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the success rate of the bin of each reward, of shape (rows, 1)."""
+        self.check_fitted()
+        self.check_features(features)
+        return self.success_rates_[_bin_index(features, self.edges_)][:, None]
+
+    def _edges(self, features: NDArray[np.float64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+        shares = (
+            np.arange(self.bins + 1) / self.bins
+        )  # Not linspace, whose fourth edge of 10 bins is above .3.
+        if self.strategy == "uniform":
+            return shares
+        inner = np.quantile(features, shares[1:-1], weights=n, method="inverted_cdf")
+        return np.unique(np.concatenate([[0.0], inner, [1.0]]))
+
+
+def _bin_index(features: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.searchsorted(edges[1:-1], features, side="right")
+
+
+class IsotonicCalibrator(Calibrator):
+    """Map the reward to a success rate by a non-decreasing function.
+
+    Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
+    are one point, with their pooled success rate. The fit divides the rewards into blocks, each with one success rate.
+    Prediction is constant within a block, linear between the highest reward of a block and the lowest of the next, and
+    constant below the first and above the last block. The fit alone does not say what lies between two blocks: the
+    paper calls the function piecewise constant (Appendix C), and scikit-learn interpolates, as here.
+
+    Attributes
+    ----------
+    rewards_, success_rates_ : ndarray of shape (points,), float64
+        The lowest and the highest reward of each block, which can be equal, and its success rate. Rewards ascend, and
+        success rates do not decrease.
+    """
+
+    citation = "Zadrozny and Elkan (2002), KDD, doi:10.1145/775047.775151"
+    reads = "reward"
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Fit by the pool-adjacent-violators algorithm of scikit-learn."""
+        from sklearn.isotonic import IsotonicRegression
+
+        self.check_calibration_data(features, k, n)
+        regression = IsotonicRegression(y_min=0.0, y_max=1.0)
+        regression.fit(np.asarray(features, dtype=np.float64), k / n, sample_weight=n.astype(np.float64))
+        self.rewards_ = np.asarray(regression.X_thresholds_, dtype=np.float64)
+        self.success_rates_ = np.asarray(regression.y_thresholds_, dtype=np.float64)
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the interpolated success rate at each reward, of shape (rows, 1)."""
+        self.check_fitted()
+        self.check_features(features)
+        values = np.interp(features, self.rewards_, self.success_rates_)
+        return np.clip(values, 0.0, 1.0)[:, None]
+
+
+Knots = Annotated[int, Field(ge=2)]
+
+
+class SplineCalibration(Calibrator):
+    """Add to the reward the slope of a smooth curve through its cumulative error.
+
+    Sort the calibration prefixes by their reward s, and let t in [0, 1] be the share of the follow-ups up to a reward.
+    The cumulative error D(t) is the sum of k - n s up to there, divided by the total number of follow-ups. Its slope is
+    the success rate minus the reward at that place. A natural cubic spline is fitted to D by least squares, where the
+    weight of a point is its number of follow-ups. The calibrated reward is s plus the slope of the spline, clipped to
+    [0, 1], and linear in s between the rewards of the calibration data (section 4 of Gupta et al., 2021, "Calibration
+    of Neural Networks using Splines").
+
+    The map need not be monotone. Where the PRM orders prefixes wrongly, it corrects this.
+
+    Parameters
+    ----------
+    knots : int, default 6
+        The number of knots of the spline, which are evenly spaced over [0, 1]; at least 2. There are fewer if there are
+        fewer distinct rewards.
+
+    Attributes
+    ----------
+    rewards_, success_rates_ : ndarray of shape (points,), float64
+        The distinct rewards of the calibration data, ascending, and their calibrated rewards.
+
+    Notes
+    -----
+    Prefixes with equal rewards are one step of t, and get the mean slope of the spline over this step. For steps of
+    a single prefix, this is the slope that Gupta et al. use, up to terms of the order of 1 / prefixes.
+    """
+
+    citation = "Gupta et al. (2021), ICLR, arXiv:2006.12800"
+    reads = "reward"
+
+    def __init__(self, knots: Knots = 6) -> None:
+        self.knots = knots
+
+    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+        """Fit the spline to the cumulative error."""
+        from scipy.interpolate import CubicSpline
+
+        self.check_calibration_data(features, k, n)
+        rewards, group = np.unique(np.asarray(features, dtype=np.float64), return_inverse=True)
+        follow_ups = np.bincount(group, weights=n)
+        errors = np.bincount(group, weights=k) - follow_ups * rewards
+        total = follow_ups.sum()
+        shares = np.concatenate([[0.0], np.cumsum(follow_ups) / total])
+        cumulative = np.concatenate([[0.0], np.cumsum(errors) / total])
+        count = min(self.knots, len(shares))
+        # The natural splines of the unit vectors: a spline is linear in its values at the knots.
+        basis = CubicSpline(np.linspace(0, 1, count), np.eye(count), bc_type="natural")(shares)
+        weights = np.sqrt(np.concatenate([[follow_ups.mean()], follow_ups]))
+        values = np.linalg.lstsq(basis * weights[:, None], cumulative * weights, rcond=None)[0]
+        self.rewards_ = rewards
+        self.success_rates_ = np.clip(rewards + np.diff(basis @ values) / np.diff(shares), 0.0, 1.0)
+        return self
+
+    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the calibrated rewards, of shape (rows, 1). They are constant outside of the calibration data."""
+        self.check_fitted()
+        self.check_features(features)
+        return np.interp(features, self.rewards_, self.success_rates_)[:, None]

@@ -1,0 +1,171 @@
+"""The contracts of an LLM, which continues prefixes, and of a PRM, which scores them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import (
+    Completion,
+    GenerationRequest,
+    HiddenStates,
+    Prefix,
+    PrefixScores,
+    Sampling,
+    ScoringRequest,
+)
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.network import DEFAULT_PATIENCE, patiently
+from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
+
+__all__ = ["LLM", "PRM"]
+
+
+class LLM(Plugin, ABC):
+    """A policy: samples completions of many prefixes at once.
+
+    Attributes
+    ----------
+    repeats : bool
+        Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
+        samples of a prefix at once.
+    patience : float
+        Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of
+        this name replaces the class's own. It is not part of the job keys.
+    splitting : str or mapping
+        Where the steps of its texts end; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor
+        argument of this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are
+        rewritten after they are generated, so `generate` does not read it. It is part of the job keys unless it is
+        ``blank-line`` without limits.
+    """
+
+    repeats: ClassVar[bool] = False
+    patience: float = DEFAULT_PATIENCE
+    splitting: Splitting = BLANK_LINE
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with the splitting if it can change a text."""
+        known = super().identity()
+        known["arguments"].pop("splitting", None)
+        splitting = StepSplitting.of(self.splitting)
+        return {**known, "splitting": splitting.identity()} if splitting.changes_texts else known
+
+    @abstractmethod
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Sample `n` completions of each prefix.
+
+        Parameters
+        ----------
+        prefixes : sequence of Prefix
+            Questions with the steps so far. A completion continues the prefix after a step separator; it does not
+            repeat it.
+        n : int
+            Independent completions per prefix.
+        sampling : Sampling
+            Temperature, nucleus, length and stop strings.
+        seed : int
+            The same prefixes, n, sampling and seed give the same texts.
+
+        Returns
+        -------
+        list of list of Completion
+            For each prefix its `n` completions.
+        """
+
+    def generate_batch(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue several prefixes, each with its own n and seed. Searches use it.
+
+        Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
+        batches.
+        """
+        return [
+            patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0]
+            for each in requests
+        ]
+
+    def count_tokens(self, text: str) -> int:
+        """Return the length of a text, for the limits of a step. By default its words are counted.
+
+        Override it if the LLM has a tokenizer.
+        """
+        return len(text.split())
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the prompt of a bare question ends with the tag ``<think>``. By default it does not.
+
+        Override it if the prompt is known. The completions then begin inside a thought.
+        """
+        return False
+
+    def close(self) -> None:
+        """Free the model's memory. Called when no more work needs the model."""
+
+
+class PRM(Plugin, ABC):
+    """A process reward model. TransformersPRM is a base for models on transformers and needs less code.
+
+    Attributes
+    ----------
+    patience : float
+        Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
+        name replaces the class's own. It is not part of the job keys.
+    """
+
+    patience: float = DEFAULT_PATIENCE
+
+    @abstractmethod
+    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
+        """Score all prefixes of some trajectories of one question.
+
+        Parameters
+        ----------
+        question : str
+            The question's text.
+        trajectories : sequence of sequence of str
+            Each trajectory as its steps x_1..x_T.
+
+        Returns
+        -------
+        list of PrefixScores
+            For each trajectory the scores of x_{0:0}, x_{0:1}, ..., x_{0:T}. The score of a prefix must not depend on
+            the steps after it, nor on other prefixes that are scored with it.
+        """
+
+    def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+        """Score several questions. Override it if the PRM is faster in batches across questions."""
+        return [
+            patiently(self, partial(self.score, request.question, request.trajectories))
+            for request in requests
+        ]
+
+    def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+        """Return the hidden states at every token of every prefix. Override it if the PRM has them.
+
+        Calibrators with ``reads = "hidden"`` use them.
+
+        Returns
+        -------
+        list of HiddenStates
+            One for each request. Its rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of
+            the second, and so on; with `whole_only` they are the whole trajectories. Prefixes that are too long for the
+            PRM are left out.
+
+        Raises
+        ------
+        PluginFailedError
+            If the PRM has no hidden states.
+        """
+        raise PluginFailedError(
+            "it does not define 'hidden_states'. Derive it from TransformersPRM, or leave out calibrators that read "
+            "hidden states."
+        )
+
+    def close(self) -> None:
+        """Free the model's memory. Called when no more work needs the model."""

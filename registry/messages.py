@@ -1,0 +1,126 @@
+"""Text and values from elsewhere as parts of a message, and errors of files that cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prmcal.errors import DataError, PrmcalError
+
+__all__ = ["excerpt", "file_hash", "is_file", "message_of", "one_line", "printable", "reading", "shown"]
+
+_LONGEST_TEXT = 300
+_LONGEST_VALUE = 80
+
+
+def printable(text: str) -> str:
+    """Return text from a model or a data set with its control characters escaped. Line breaks stay.
+
+    Half of a surrogate pair, which no file and no terminal takes, is escaped too.
+    """
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, with its control characters escaped."""
+    return printable(" ".join(text.split()))
+
+
+def excerpt(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """Return the start of a text on one line of at most `longest` characters. An ellipsis says that there is more."""
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def shown(value: object) -> str:
+    """Return how Python writes a value, in at most 80 characters."""
+    try:
+        text = repr(value)
+    except (
+        ValueError,
+        RecursionError,
+    ):  # Python writes no number of thousands of digits, and no deep nesting.
+        return f"a value of the type {type(value).__name__} that is too long to show"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def message_of(error: BaseException) -> str:
+    """Return the type and the message of an error. It may come from a plugin, so that also its message can fail."""
+    try:
+        text = str(error)
+    except Exception as failed:
+        text = f"(its message raises {type(failed).__name__})"
+    return f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) -> Iterator[None]:
+    """Turn any error of the block into an error that says what cannot be read, why, and what to do.
+
+    Parameters
+    ----------
+    what : str
+        The beginning of the message, such as "The rewards r.npy cannot be read" or "own.jsonl, line 3".
+    advice : str
+        What to do, in a sentence.
+    kind : type
+        The class of the error.
+
+    Raises
+    ------
+    PrmcalError
+        An error of the class `kind`. Errors of prmcal itself are raised as they are.
+    """
+    try:
+        yield
+    except PrmcalError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {_problem(error)}. {advice}".rstrip()) from error
+
+
+def is_file(path: str) -> bool:
+    """Return whether there is such a file. There is none under a path that no file can have."""
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def file_hash(path: str) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of a file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    with reading(f"The file {path} cannot be read"), Path(path).expanduser().open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _problem(error: Exception) -> str:
+    match error:
+        case UnicodeDecodeError():
+            return f"it is not UTF-8 text ({error.reason} at byte {error.start})"
+        case UnicodeEncodeError():
+            return "it has half of a surrogate pair, which is no character"
+        case json.JSONDecodeError():
+            return f"it is not JSON ({error.msg} at character {error.pos + 1})"
+        case RecursionError():
+            return "its lists and objects are nested too deeply"
+        case MemoryError():
+            return "it asks for more memory than there is"
+        case KeyError():
+            return f"it lacks {error}"
+        case OSError(strerror=str(reason)):
+            return reason
+        case ValueError() if "integer string conversion" in str(error):
+            return "it has a number of thousands of digits"
+    return excerpt(str(error)).rstrip(".") or type(error).__name__

@@ -1,0 +1,353 @@
+"""Metrics of predicted laws of the success probability: coverage and the law score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import comb, gammaln, xlog1py, xlogy
+
+from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
+
+__all__ = [
+    "GRID",
+    "Coverage",
+    "LawScore",
+    "Mixing",
+    "binomial",
+    "divided_point",
+    "every_outcome",
+    "fit_mixing",
+    "implied_law",
+]
+
+_MOST_POWERS = 1000
+"""The n up to which the numbers of combinations are not too large for a float."""
+
+
+def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> NDArray[np.float64]:
+    """Return the probability of k successes of n, each with the probability p.
+
+    Parameters
+    ----------
+    k, n : array-like of int
+        0 <= k <= n.
+    p : array-like of float
+        In [0, 1].
+
+    Returns
+    -------
+    ndarray, float64
+        Of the shape to which all three are broadcast.
+    """
+    successes, failures = np.asarray(k), np.asarray(n) - np.asarray(k)
+    ways = gammaln(np.add(n, 1)) - gammaln(successes + 1) - gammaln(failures + 1)
+    logarithm = ways + xlogy(successes, p) + xlog1py(failures, -np.asarray(p))
+    return np.asarray(np.exp(logarithm), dtype=np.float64)
+
+
+def every_outcome(n: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return :func:`binomial` of k = 0, ..., n. Powers take a part of the time of logarithms.
+
+    Parameters
+    ----------
+    n : int
+        At least 0.
+    p : ndarray of any shape, float64
+        It is clipped to [0, 1].
+
+    Returns
+    -------
+    ndarray of shape (n + 1, ...), float64
+    """
+    p, k = np.clip(p, 0.0, 1.0), np.arange(n + 1).reshape(-1, *[1] * p.ndim)
+    if n > _MOST_POWERS:
+        return binomial(k, n, p)
+    successes, failures = np.ones((2, len(k), *p.shape))
+    for power in range(n):
+        successes[power + 1] = successes[power] * p
+        failures[n - power - 1] = failures[n - power] * (1 - p)
+    return np.asarray(comb(n, k) * successes * failures, dtype=np.float64)
+
+
+_ITERATIONS = 50
+_POINTS = 51
+
+GRID = np.linspace(0.0, 1.0, _POINTS)
+"""Candidates for p. Each inner point represents the values closest to it; 0 and 1 represent only themselves."""
+
+_MIDDLES = (GRID[1:] + GRID[:-1]) / 2
+_LOWER = np.concatenate([[0.0, 0.0], _MIDDLES[1:-1], [1.0]])
+_UPPER = np.concatenate([[0.0], _MIDDLES[1:-1], [1.0, 1.0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """The distributions of p in groups of prefixes.
+
+    Attributes
+    ----------
+    density : ndarray of shape (groups, points), float64
+        The mass at each point of the grid. Each row sums to 1.
+    relative : ndarray of shape (groups, outcomes, points), float64
+        The likelihood of an outcome at each p, divided by its mean in the group. Multiplied by `density` it is the
+        posterior.
+    """
+
+    density: NDArray[np.float64]
+    relative: NDArray[np.float64]
+    _mass: NDArray[np.float64] = field(repr=False)
+    _likelihood: NDArray[np.float64] = field(repr=False)
+    _steps: list[_Step] = field(repr=False)
+
+    def by_mass(self, by_density: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
+
+        Parameters
+        ----------
+        by_density : ndarray of shape (groups, points), float64
+            The derivative of the function by `density`.
+
+        Returns
+        -------
+        ndarray of shape (groups, outcomes), float64
+            Its mean over the outcomes, weighted by their mass, is 0. It is 0 for outcomes without mass.
+        """
+        total = self._mass.sum(axis=1, keepdims=True)
+        shares = self._mass / total
+        found = np.zeros(self._mass.shape)
+        for step in reversed(self._steps):
+            changes = np.einsum("bg,og->bo", by_density * step.density, self._likelihood) * step.inverse
+            found += changes
+            passed = np.einsum("bo,og->bg", shares * step.inverse * changes, self._likelihood)
+            by_density = by_density * step.factor - passed
+        found -= (shares * found).sum(axis=1, keepdims=True)
+        return np.where(self._mass > 0, found / total, 0.0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Step:
+    """An iteration: the density before it, of which each outcome has a probability, and the factor that it got.
+
+    `density` and `factor` have shape (groups, points). `inverse`, of shape (groups, outcomes), is one divided by the
+    probability of the outcome; 0 for an outcome without mass.
+    """
+
+    density: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+
+def fit_mixing(
+    mass: NDArray[np.float64], successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
+) -> Mixing:
+    """Estimate the distribution of p in each group by expectation maximisation.
+
+    It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n
+    moments of the distribution, and its maximum is a distribution of few spikes. Stopping early keeps it smooth.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (groups, outcomes), float64
+        The mass of each outcome: not negative, with a positive sum in each group.
+    successes, follow_ups : ndarray of shape (outcomes,), int
+        The outcomes: k of n.
+    """
+    # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
+    likelihood = binomial(successes[:, None], follow_ups[:, None], GRID)
+    shares = mass / mass.sum(axis=1, keepdims=True)
+    density = np.full((len(mass), _POINTS), 1 / _POINTS)
+    steps = []
+
+    def inverse_of(density: NDArray[np.float64]) -> NDArray[np.float64]:
+        chance = np.einsum("bg,og->bo", density, likelihood)
+        inverse: NDArray[np.float64] = np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance))
+        return inverse
+
+    for _ in range(_ITERATIONS):
+        inverse = inverse_of(density)
+        step = _Step(density, inverse, np.einsum("bo,og->bg", shares * inverse, likelihood))
+        steps.append(step)
+        density = density * step.factor
+    return Mixing(density, inverse_of(density)[:, :, None] * likelihood, mass, likelihood, steps)
+
+
+def divided_point(bound: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the grid point whose values each bound divides, and the share of these values that is at least the bound.
+
+    Bounds are above 0 and at most 1. All values behind later points are at least the bound.
+    """
+    point = np.searchsorted(_UPPER[1:-2], bound) + 1
+    share: NDArray[np.float64] = (_UPPER[point] - bound) / (_UPPER - _LOWER)[point]
+    return point, share
+
+
+_BINS = 20
+_MEDIAN = 0.5
+
+
+class Coverage(Metric):
+    """The share of prefixes with p >= r. All questions have equal weights, and so have all prefixes of a question.
+
+    It is the probability of p >= r for a random prefix of a random question. Questions are exchangeable, and prefixes
+    of one question are not. The ``conformal`` calibrator guarantees 1 - beta for this probability.
+
+    The distribution of p is estimated in up to 20 bins of equal mass by reward. Each prefix contributes its posterior
+    probability of p >= r and a correction, which is 0 on average: the effect of the weight of its k on the estimate.
+    With the correction, the interval includes to first order the error of the estimated distributions.
+    Where p is known, nothing is estimated: a prefix with a final answer has p = k/n, and every p is at least a reward
+    of 0.
+
+    Notes
+    -----
+    The remaining bias was measured in simulations with known p, 100 questions and n = 8. If the density of p is smooth
+    and rewards are not close to 0 or 1, it is below .015: a bound with coverage .90 is measured as .90, whereas the
+    share of k/n >= r is .79. The bias is larger where 8 follow-ups cannot distinguish p from r. With most rewards
+    within about 1/n of 0 or 1 it reached .13, which is more than the interval covers: an overconfident PRM with
+    coverage .21 was measured as .34, whereas the share is .56. More follow-ups reduce the bias. A reward that equals p
+    covers it, but no count can show this: the measured coverage is then about .5.
+    """
+
+    title, each_level = "Coverage", True
+    description = "How often the success probability is at least the reward."
+
+    def measure(self, rows: PrefixRows) -> QuestionRatio:
+        """Return the mean of each question. It is in [0, 1] up to the correction."""
+        counts = rows.counts
+        covered = _covered(rows, rows.terminal, 1 / counts[rows.question_index])
+        return QuestionRatio(rows.totals(covered) / counts, np.ones(len(counts)), bounds=(0.0, 1.0))
+
+    def described(self, level: float | None = None) -> str:
+        """Return the description with the level and its ideal value."""
+        if level is None:
+            return super().described()
+        which = "the median" if level == _MEDIAN else f"level {level:g}, or a point estimate"
+        return f"{self.description[:-1]} ({which}): {1 - level:g} is ideal."
+
+
+def _covered(
+    rows: PrefixRows, terminal: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the contribution of each prefix: 0 or 1 if p is known, else an estimate, which can be slightly outside."""
+    covered = (rows.success_rate >= rows.reward).astype(np.float64)
+    unknown = ~terminal & (rows.reward > 0)
+    if not unknown.any():
+        return covered
+    reward, weight = rows.reward[unknown], weights[unknown]
+    group = _equal_mass(reward, weight)
+    successes, follow_ups = rows.successes[unknown], rows.follow_ups[unknown]
+    base = int(follow_ups.max()) + 1
+    outcomes, outcome = np.unique(follow_ups * base + successes, return_inverse=True)
+    groups, kinds = int(group.max()) + 1, len(outcomes)
+    mass = np.bincount(group * kinds + outcome, weights=weight, minlength=groups * kinds).astype(np.float64)
+    mixing = fit_mixing(mass.reshape(groups, kinds), outcomes % base, outcomes // base)
+
+    point, share = divided_point(reward)
+    by_point = mixing.relative * mixing.density[:, None]
+    later = by_point[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] - by_point
+    posterior = later[group, outcome, point] + share * by_point[group, outcome, point]
+    # The derivative of the weighted sum of posteriors by the density of a group, and by the mass of an outcome.
+    shape = by_point.shape
+    place = np.ravel_multi_index((group, outcome, point), shape)
+    reached, within, summed = (
+        np.bincount(place, weights=each, minlength=by_point.size).reshape(shape)
+        for each in (weight, weight * share, weight * posterior)
+    )
+    above = reached.cumsum(axis=2) - reached + within
+    by_density = (mixing.relative * (above - summed.sum(axis=2, keepdims=True))).sum(axis=1)
+    covered[unknown] = posterior + mixing.by_mass(by_density)[group, outcome]
+    return covered
+
+
+def _equal_mass(reward: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the bin of each prefix, numbered from 0 without gaps. Equal rewards are in the same bin."""
+    shares = np.arange(1, _BINS) / _BINS
+    edges = np.unique(np.quantile(reward, shares, weights=weight, method="inverted_cdf"))
+    index: NDArray[np.intp] = np.unique(np.searchsorted(edges, reward), return_inverse=True)[1]
+    return index
+
+
+_ELEMENTS = 100_000
+"""Probabilities that are computed at once. They fit into a processor's cache."""
+
+
+class LawScore(Metric):
+    """The ranked probability score of the law of k that the predicted quantiles of p imply, in [0, 1].
+
+    The quantile function of p is taken to be linear between (0, 0), the points (beta, r^(beta)) of all levels, and
+    (1, 1). A point estimate is the law p = r. Of n follow-ups with such a p, k succeed with the probabilities of the
+    binomial distribution, mixed over p. With the distribution function F of this law, the score of a prefix is
+
+        (1/n) sum_{j < n} (F(j) - [k <= j])^2,
+
+    which is proper: no other law of k has a lower score on average than the true one.
+
+    The pinball loss of r^(beta) against k/n does not score quantiles of p. It is lowest at the quantiles of k/n, which
+    lie farther apart because of the noise of the follow-ups, so a perfect prediction of p loses against them.
+
+    Notes
+    -----
+    Sources: Epstein (1969), "A scoring system for probability forecasts of ranked categories", Journal of Applied
+    Meteorology 8, for the score; Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and
+    estimation", section 4.2, for its properness.
+    """
+
+    citation = "Epstein (1969), Journal of Applied Meteorology 8"
+    title, better = "Law score", "lower"
+    description = (
+        "Ranked probability score of the number of successes that the quantiles of all levels predict. It judges the "
+        "whole predicted law of the success probability."
+    )
+
+    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+        """Return the score of each row."""
+        scores = np.empty(len(rows.reward))
+        for follow_ups in np.unique(rows.follow_ups):
+            n = int(follow_ups)
+            own = np.flatnonzero(rows.follow_ups == n)
+            chunk = max(1, _ELEMENTS // ((len(rows.levels) + 1) * (n + 1) * _nodes(n)))
+            for first in range(0, len(own), chunk):
+                places = own[first : first + chunk]
+                law = np.cumsum(implied_law(rows.quantiles[places], rows.levels, n), axis=1)[:, :n]
+                seen = rows.successes[places][:, None] <= np.arange(n)
+                scores[places] = ((law - seen) ** 2).mean(axis=1)
+        return scores
+
+
+def implied_law(
+    quantiles: NDArray[np.float64], levels: tuple[float, ...], follow_ups: int
+) -> NDArray[np.float64]:
+    """Return the probabilities of k = 0, ..., n successes that quantiles of p imply.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (rows, levels), float64
+        Not decreasing along the levels, in [0, 1].
+    levels : tuple of float
+        ``(0.5,)`` is a point estimate: p is the quantile with certainty.
+    follow_ups : int
+        n, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (rows, n + 1), float64
+    """
+    if levels == (0.5,):
+        return every_outcome(follow_ups, quantiles[:, 0]).T
+    rows = len(quantiles)
+    ends = np.concatenate([np.zeros((rows, 1)), quantiles, np.ones((rows, 1))], axis=1)
+    shares = np.diff(np.array([0.0, *levels, 1.0]))
+    # Within a part, p is uniform. Probabilities are polynomials of degree n in p, for which these nodes are exact.
+    nodes, weights = np.polynomial.legendre.leggauss(_nodes(follow_ups))
+    p = ends[:, :-1, None] + np.diff(ends, axis=1)[:, :, None] * ((nodes + 1) / 2)
+    law: NDArray[np.float64] = np.einsum(
+        "krp,p->rk", every_outcome(follow_ups, p.reshape(rows, -1)), np.outer(shares, weights / 2).ravel()
+    )
+    return law
+
+
+def _nodes(follow_ups: int) -> int:
+    """Return how many nodes integrate a polynomial of degree n exactly."""
+    return follow_ups // 2 + 1

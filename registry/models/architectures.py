@@ -1,0 +1,143 @@
+"""The reward models of Qwen, Skywork and ReasonEval on native classes of transformers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from transformers import (
+    LlamaModel,
+    LlamaPreTrainedModel,
+    MistralModel,
+    MistralPreTrainedModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2Model,
+    Qwen2PreTrainedModel,
+)
+
+__all__ = [
+    "QUANTILE_ARCHITECTURE",
+    "REASONEVAL_OUTPUTS",
+    "REWARD_MODELS",
+    "QwenRewardModel",
+    "ReasonEvalModel",
+    "SkyworkRewardModel",
+    "score_outputs",
+]
+
+OUTPUTS = 2
+QUANTILE_ARCHITECTURE = "Qwen2ForQuantileRewardModel"
+"""The architecture of an exported calibrated PRM in its configuration."""
+
+
+class QwenRewardModel(Qwen2PreTrainedModel):
+    """A Qwen2 trunk with a score head: Linear, ReLU, and Linear to the logits of bad and good.
+
+    The weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints. The
+    language-model head of these is not used. An exported calibrated PRM has `levels` in its configuration, and its
+    outputs are the log-odds of these quantiles. Its reward is the quantile of `reward_level`.
+    """
+
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
+    _keep_in_fp32_modules_strict = ["score"]  # noqa: RUF012
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__(config)
+        self.model = Qwen2Model(config)
+        self.score = torch.nn.Sequential(
+            torch.nn.Linear(config.hidden_size, config.hidden_size),
+            torch.nn.ReLU(),
+            torch.nn.Linear(config.hidden_size, len(getattr(config, "levels", None) or range(OUTPUTS))),
+        )
+        self.post_init()
+
+    def forward(self, **inputs: Any) -> torch.Tensor:
+        """Return the outputs of the head at every token, of shape (batch, tokens, outputs), float32."""
+        hidden = self.model(**inputs).last_hidden_state
+        scores: torch.Tensor = self.score(hidden.float())
+        return scores
+
+
+class SkyworkRewardModel(Qwen2PreTrainedModel):
+    """A Qwen2 trunk with a linear head to one value.
+
+    The weights are named ``model.*`` and ``v_head.summary.*``, as in the published checkpoints. The language-model head
+    of these is not used.
+    """
+
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
+    _keep_in_fp32_modules_strict = ["v_head"]  # noqa: RUF012
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__(config)
+        self.model = Qwen2Model(config)
+        self.v_head = torch.nn.ModuleDict({"summary": torch.nn.Linear(config.hidden_size, 1)})
+        self.post_init()
+
+    def forward(self, **inputs: Any) -> torch.Tensor:
+        """Return the value at every token, of shape (batch, tokens, 1), float32."""
+        hidden = self.model(**inputs).last_hidden_state
+        values: torch.Tensor = self.v_head["summary"](hidden.float())
+        return values
+
+
+REASONEVAL_OUTPUTS = 3
+"""Negative, neutral, positive."""
+
+
+def score_outputs(config: PreTrainedConfig) -> int:
+    """Return the number of outputs of the score head: `score_dimension` (7B) or `score_dim` (34B)."""
+    return int(getattr(config, "score_dimension", getattr(config, "score_dim", REASONEVAL_OUTPUTS)))
+
+
+class ReasonEvalModel(PreTrainedModel):
+    """A trunk with a linear score head to the logits of negative, neutral and positive.
+
+    The weights are named ``model.*`` and ``score_head.*``, as in the published checkpoints. `use_bias` (7B) or `bias`
+    (34B) in the configuration says whether the head has a bias. The published heads have none.
+    """
+
+    trunk: ClassVar[type[PreTrainedModel]]
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
+    _keep_in_fp32_modules_strict = ["score_head"]  # noqa: RUF012
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__(config)
+        self.model = self.trunk(config)
+        bias = bool(getattr(config, "use_bias", getattr(config, "bias", False)))
+        self.score_head = torch.nn.Linear(config.hidden_size, REASONEVAL_OUTPUTS, bias=bias)
+        self.post_init()
+
+    def forward(self, **inputs: Any) -> torch.Tensor:
+        """Return the logits of the three classes at every token, of shape (batch, tokens, 3), float32."""
+        hidden = self.model(**inputs).last_hidden_state
+        scores: torch.Tensor = self.score_head(hidden.float())
+        return scores
+
+
+class MistralReasonEval(ReasonEvalModel, MistralPreTrainedModel):
+    """ReasonEval-7B."""
+
+    trunk = MistralModel
+
+
+class LlamaReasonEval(ReasonEvalModel, LlamaPreTrainedModel):
+    """ReasonEval-34B."""
+
+    trunk = LlamaModel
+
+
+class Qwen2ReasonEval(ReasonEvalModel, Qwen2PreTrainedModel):
+    """ReasonEval's head on a Qwen2 trunk."""
+
+    trunk = Qwen2Model
+
+
+REWARD_MODELS: dict[str, type[ReasonEvalModel]] = {
+    "llama": LlamaReasonEval,
+    "mistral": MistralReasonEval,
+    "qwen2": Qwen2ReasonEval,
+}
+"""The class for each `model_type` of a checkpoint's configuration."""

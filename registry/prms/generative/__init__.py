@@ -1,1 +1,0 @@
-"""PRMs that answer by generating: a language model is asked about a prefix, and says Yes or No."""

@@ -1,0 +1,385 @@
+"""PRMs that vLLM computes: `pooling-http` asks a server, and `qwen-vllm` runs an engine in this process."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne
+from prmcal.registry.messages import excerpt
+from prmcal.registry.models.checkpoints import SPREAD, Dtype, check_checkpoint
+from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
+from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
+from prmcal.registry.plugins import prms
+from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.token_tree import whole_sequences
+from prmcal.registry.prms.transformers import TokenPRM
+
+if TYPE_CHECKING:
+    import httpx2
+    import torch
+
+    from prmcal.registry.prms.token_tree import TokenizedTrajectory
+    from prmcal.registry.prms.transformers import TransformersPRM
+
+__all__ = ["PooledRows", "PoolingHTTPPRM", "QwenVLLMPRM", "check_logits"]
+
+_SUM_TOLERANCE = 1e-5
+"""How far rounding in float32 moves the sum of a few probabilities from 1."""
+
+
+@dataclass(frozen=True)
+class PooledRows:
+    """The outputs of a PRM at some tokens of a sequence.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (places, outputs), float32
+    places : mapping of int to int
+        The row of each token that has one, by the token's position in the sequence.
+    """
+
+    rows: NDArray[np.float32]
+    places: Mapping[int, int]
+
+    @classmethod
+    def of_reply(cls, response: httpx2.Response, ids: Sequence[int], outputs: int, server: str) -> Self:
+        """Read the reply for one sequence.
+
+        Parameters
+        ----------
+        response : Response
+            The reply of vLLM's ``/pooling``.
+        ids : sequence of int
+            The token ids of the sequence. Its last one is the marker, if the format has markers.
+        outputs : int
+            The expected number of outputs, or 0 if it is not known.
+        server : str
+            The server in error messages.
+
+        Raises
+        ------
+        IncompleteReplyError
+            If it is no reply of a pooling server.
+        PluginFailedError
+            If it has another number of rows or of outputs than expected, or numbers that are not finite.
+        """
+        try:
+            (data,) = response.json()["data"]
+            rows = np.asarray(data["data"], dtype=np.float32)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise IncompleteReplyError(
+                f"its reply has no rows of numbers ({type(error).__name__}: {error}): {excerpt(response.text)}"
+            ) from error
+        marked = [place for place, token in enumerate(ids) if token == ids[-1]]
+        if rows.ndim != 2 or len(rows) not in (len(marked), len(ids)):
+            step = f'{{"tok_pooling_type": "STEP", "step_tag_id": {ids[-1]}}}'
+            raise PluginFailedError(
+                f"The server {server} returned outputs of shape {rows.shape} for {len(ids)} tokens with {len(marked)} "
+                "markers. There must be a row for each marker or for each token. Check 'tokenizer' and 'format', or "
+                f"start the server with --pooler-config '{step}' (each marker) or '{{\"tok_pooling_type\": \"ALL\"}}' "
+                "(each token)."
+            )
+        if outputs and rows.shape[1] != outputs:
+            raise PluginFailedError(
+                f"The server {server} returned {rows.shape[1]} numbers for each place, and the format has {outputs} "
+                "outputs. Check 'model' and 'format'."
+            )
+        if not np.isfinite(rows).all():
+            raise PluginFailedError(
+                f"The server {server} returned scores that are not finite numbers, such as NaN. Its model may overflow "
+                "in float16: start the server with --dtype bfloat16 or float32."
+            )
+        places = marked if len(rows) == len(marked) else range(len(ids))
+        return cls(rows, {place: row for row, place in enumerate(places)})
+
+    def at(self, place: int) -> NDArray[np.float32]:
+        """Return the outputs at a token, of shape (outputs,)."""
+        row: NDArray[np.float32] = self.rows[self.places[place]]
+        return row
+
+
+def check_logits(rows: NDArray[np.float32], server: str) -> None:
+    """Raise PluginFailedError if all rows, of shape (places, outputs), are probabilities that add up to 1.
+
+    A server that does not know ``use_activation`` returns those. Their difference would be taken for log-odds.
+    """
+    sums = rows.sum(axis=1, dtype=np.float64)
+    between = bool(((rows >= 0) & (rows <= 1)).all())
+    if rows.shape[1] > 1 and between and bool((np.abs(sums - 1) < _SUM_TOLERANCE).all()):
+        raise PluginFailedError(
+            f"The server {server} returned probabilities, and logits were asked for ('use_activation': false). Use a "
+            "newer version of vLLM."
+        )
+
+
+_SET_HERE = ("checkpoint", "max_tokens", "markers", "dtype", "device", "batch_tokens", "tree_tokens")
+"""Arguments of a format that are arguments of `pooling-http`, or that a server decides."""
+
+
+class PoolingHTTPPRM(TokenPRM):
+    """A PRM behind vLLM's ``/pooling``, with one sequence per request and many requests in parallel.
+
+    The server gets token ids, in the format of one of the other PRMs, and returns logits. The scores equal those of
+    that PRM with the same weights. Only the tokenizer is loaded here. Calibrators that read rewards or logits can be
+    fitted. Those that read hidden states or fine-tune the PRM cannot, since a server has no such interface.
+
+    Parameters
+    ----------
+    base_url : str
+        The address, such as ``http://localhost:8000``. ``/pooling`` is appended.
+    model : str
+        The name of the model on the server.
+    tokenizer : str
+        A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
+        also says which prefixes are too long, before anything is sent.
+    format : str or dict, default="qwen"
+        The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
+        {...}}``. It must derive from :class:`prmcal.TransformersPRM`.
+    markers : {"every", "last"}, optional
+        For a format that has both, such as ``qwen``: ``every`` is one marker behind each step, and one request for each
+        trajectory. ``last`` is one marker behind the prefix, and one request for each prefix. By default ``every``,
+        which costs less. The two give different scores.
+    max_tokens : int, default=4096
+        Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut. It must not exceed
+        the context of the server.
+    weights : str, default=""
+        A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+        job keys.
+    key_variable : str, optional
+        The environment variable with the server's key. The key itself is not an argument and is never stored.
+    concurrency, timeout, patience
+        As in the LLM `openai`.
+
+    Notes
+    -----
+    The request is ``{"model", "input": token ids, "task": "token_classify", "use_activation": false}``. The server may
+    pool every marker (``STEP``, vLLM's default for Qwen2.5-Math-PRM) or every token (``ALL``). The number of rows tells
+    which of the two it was.
+
+    vLLM computes every sequence as a whole, also what it shares with another one. So ``last`` computes a trajectory of
+    T steps T + 1 times.
+    """
+
+    def __init__(
+        self,
+        base_url: Address,
+        model: str,
+        tokenizer: str,
+        format: str | dict[str, Any] = "qwen",
+        markers: Literal["every", "last"] | None = None,
+        max_tokens: Count = 4096,
+        weights: str = "",
+        key_variable: str | None = None,
+        concurrency: Count = 64,
+        timeout: Positive = 600.0,
+        patience: Positive = DEFAULT_PATIENCE,
+    ) -> None:
+        self.base_url = base_url
+        self.model = model
+        self.tokenizer = tokenizer
+        self.format = format
+        self.markers = markers
+        self.max_tokens = max_tokens
+        self.weights = weights
+        self.key_variable = key_variable
+        self.concurrency = concurrency
+        self.timeout = timeout
+        self.patience = patience
+
+    def check_arguments(self) -> None:
+        """Raise an error if there is no such tokenizer, or if the format is no PRM that can be sent."""
+        check_checkpoint(self.tokenizer)
+        _ = self.form
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The checkpoint of the tokenizer."""
+        return (self.tokenizer,)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity: the model, and what it reads. The server is not part of it."""
+        known = super().identity()
+        known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
+        form = self.form.identity()
+        known["tokenizer"] = form.pop("checkpoint")
+        form["arguments"] = {
+            k: v for k, v in form["arguments"].items() if k not in _SET_HERE or k == "markers"
+        }
+        return {**known, "format": form}
+
+    @cached_property
+    def form(self) -> TransformersPRM:
+        """The PRM whose format is used. Its model is never loaded."""
+        from prmcal.registry.prms.transformers import TransformersPRM
+
+        given: dict[str, Any] = {"plugin": self.format} if isinstance(self.format, str) else self.format
+        name, own = given.get("plugin"), given.get("arguments", {})
+        if set(given) - {"plugin", "arguments"} or not isinstance(name, str) or not isinstance(own, dict):
+            raise ValueError('\'format\' must be the name of a PRM, or {"plugin": name, "arguments": {...}}.')
+        form = prms.get(name)
+        if not issubclass(form, TransformersPRM):
+            raise ValueError(
+                f"'format' must be a PRM that derives from prmcal.TransformersPRM, such as 'qwen'. Got '{name}'."
+            )
+        for argument in own:
+            if argument in _SET_HERE:
+                raise ValueError(
+                    f"'{argument}' is no argument of 'format'. Set it beside 'format' if it is there, or else on the "
+                    "server."
+                )
+        markers = {"markers": self.markers or "every"}
+        if "markers" not in inspect.signature(form).parameters:
+            if self.markers is not None:
+                raise ValueError(f"The format '{name}' has no 'markers'. Remove the argument.")
+            markers = {}
+        built = prms.create(name, checkpoint=self.tokenizer, max_tokens=self.max_tokens, **markers, **own)
+        assert isinstance(built, TransformersPRM)
+        return built
+
+    def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
+        """Return the token ids of a prefix in the format."""
+        return self.form.tokenize_prefix(question, self.form.read_steps(steps))
+
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
+        if not read:
+            return np.empty(0, dtype=np.float32)
+        import torch
+
+        whole = whole_sequences(read)
+        asked = list(dict.fromkeys(whole.values()))
+        requests = [
+            {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
+            for ids in asked
+        ]
+        pooled = dict(zip(asked, self._client.ask(requests, self._rows), strict=True))
+        ends = np.stack([pooled[whole[ids]].at(len(ids) - 1) for ids in read])
+        check_logits(ends, self.base_url)
+        return np.asarray(self.form.log_odds(torch.from_numpy(ends)).numpy(), dtype=np.float32)
+
+    def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> PooledRows:
+        return PooledRows.of_reply(response, request["input"], self.form.outputs(), self.base_url)
+
+    @property
+    def _client(self) -> ServerClient:
+        return ServerClient(
+            self.base_url,
+            "/pooling",
+            self.key_variable,
+            self.concurrency,
+            self.timeout,
+            self.patience,
+            not_found="Check 'model', and 'base_url': vLLM's /pooling is at the root, without /v1.",
+            refused="Check that the server was started with --runner pooling, that its model classifies tokens, and "
+            "that 'max_tokens' fits its context.",
+        )
+
+
+class QwenVLLMPRM(QwenPRM):
+    """The PRM `qwen` in a vLLM engine, for models that do not fit on one GPU.
+
+    It reads the same texts as `qwen` and returns the same scores. The engine computes whole sequences. With ``markers:
+    every`` there is one for each trajectory. With ``markers: last`` there is one for each prefix, since the marker of a
+    prefix is not part of the next one. On one GPU with ``markers: last``, `qwen` is faster, since it shares the tokens
+    of all prefixes.
+
+    Parameters
+    ----------
+    checkpoint, max_tokens, markers, dtype, read_thoughts
+        As in the PRM `qwen`.
+    tensor_parallel, gpu_memory
+        As in the LLM `vllm`.
+    batch_tokens : int, default=4096
+        The approximate number of tokens in a forward pass for a calibrator that reads hidden states or fine-tunes the
+        PRM. The engine makes its own batches.
+
+    Notes
+    -----
+    Calibrators that read hidden states or fine-tune the PRM load it with transformers, on the same GPUs. The engine
+    stops before the model is loaded, and starts again for the next scores. So a GPU never holds both.
+    """
+
+    packages = ("vllm",)
+
+    def __init__(
+        self,
+        checkpoint: str | None = None,
+        max_tokens: Count | None = None,
+        markers: Literal["last", "every"] = "last",
+        dtype: Dtype = "auto",
+        tensor_parallel: Count = 1,
+        gpu_memory: ShareOrOne = 0.9,
+        batch_tokens: Count = 4096,
+        read_thoughts: bool = True,
+    ) -> None:
+        device = SPREAD if tensor_parallel > 1 else "auto"
+        super().__init__(
+            checkpoint, max_tokens, markers, dtype, device, batch_tokens, read_thoughts=read_thoughts
+        )
+        self.tensor_parallel = tensor_parallel
+        self.gpu_memory = gpu_memory
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, without the number of GPUs and their memory."""
+        known = super().identity()
+        left_out = ("tensor_parallel", "gpu_memory")
+        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        return known
+
+    def close(self) -> None:
+        """Stop the engine. Another one starts at the next use."""
+        super().close()
+        stop_engine(self)
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Stop the engine, and load the model with transformers."""
+        stop_engine(self)
+        return super().load_model()
+
+    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
+        """One batch of all trajectories: the engine makes its own batches."""
+        return [[list(range(len(trajectories)))]]
+
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
+        if not read:
+            return np.empty(0, dtype=np.float32)
+        engine = self._engine
+        import torch
+        from vllm import PoolingParams
+
+        self._check_context(max(map(len, read)))
+        whole = whole_sequences(read)
+        asked = list(dict.fromkeys(whole.values()))
+        outputs = engine.encode(
+            [{"prompt_token_ids": list(ids)} for ids in asked],
+            pooling_task="token_classify",
+            pooling_params=PoolingParams(use_activation=False),
+            use_tqdm=False,
+        )
+        heads = {ids: output.outputs.data for ids, output in zip(asked, outputs, strict=True)}
+        ends = torch.stack([heads[whole[ids]][len(ids) - 1] for ids in read]).float()
+        return np.asarray(self.log_odds(ends).cpu().numpy(), dtype=np.float32)
+
+    def _check_context(self, longest: int) -> None:
+        context = int(self._engine.model_config.max_model_len)
+        if longest > context:
+            raise PluginFailedError(
+                f"A prefix has {longest} tokens, but the context of {self.checkpoint} is {context} tokens. Set "
+                f"'max_tokens' to {context} or less, so that longer prefixes are flagged."
+            )
+
+    @cached_property
+    def _engine(self) -> Any:
+        super().close()  # Releases the model on transformers.
+        return start_pooling_engine(self.checkpoint, self.dtype, self.tensor_parallel, self.gpu_memory)

@@ -1,0 +1,348 @@
+"""The LLM and the PRM `recorded`: solutions and scores that were computed elsewhere, read from a JSON Lines file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
+from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.messages import file_hash, is_file, shown
+from prmcal.steps import join_steps, split_steps
+
+__all__ = [
+    "RecordedLLM",
+    "RecordedPRM",
+    "RecordedQuestion",
+    "as_one_step",
+    "check_recording",
+    "read_recording",
+    "recording_identity",
+]
+
+_MOST_TOKENS = 2**31 - 1
+_FINISH_REASONS = ("end", "stop", "length")
+
+
+@dataclass(frozen=True)
+class RecordedQuestion:
+    """The recording of one question.
+
+    Attributes
+    ----------
+    place : str
+        The place in the file, for error messages.
+    solutions : tuple of Completion
+        Whole trajectories, in the order in which they were sampled.
+    follow_ups : mapping of tuple of str to tuple of Completion
+        Completions of prefixes, by the prefix's steps.
+    logits : tuple
+        The recorded logits, one entry for each solution. Empty if there are none.
+    """
+
+    place: str
+    solutions: tuple[Completion, ...]
+    follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
+    logits: tuple[Any, ...]
+
+
+def as_one_step(text: str) -> str:
+    """Remove the blank lines of a text, so that it is a single step."""
+    return "\n".join(split_steps(text))
+
+
+def check_recording(path: str) -> None:
+    """Raise InvalidArgumentsError if there is no such file."""
+    if not is_file(path):
+        raise InvalidArgumentsError(
+            f"There is no recording {path}. Set 'path' to a file of JSON lines with 'question' and 'solutions'."
+        )
+
+
+def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a plugin's identity, with a hash of the recording in place of its path."""
+    arguments = {name: value for name, value in identity["arguments"].items() if name != "path"}
+    return {**identity, "arguments": arguments, "recording": file_hash(path)}
+
+
+@lru_cache(maxsize=4)
+def read_recording(path: str, solutions: str, logits: str) -> dict[str, RecordedQuestion]:
+    """Read the questions of a recording, by their text.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    solutions, logits : str
+        The fields with the solutions and their logits.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, a record is invalid, or a question occurs twice.
+    """
+    questions: dict[str, RecordedQuestion] = {}
+    for place, record in read_records(Path(path)):
+        try:
+            text, question = _question(place, record, solutions, logits)
+            if text in questions:
+                raise ValueError(f"it has the same question as {questions[text].place}")
+        except ValueError as error:
+            raise DataError(f"{path}, {place}: {error}.") from error
+        questions[text] = question
+    return questions
+
+
+def _question(place: str, record: Any, solutions: str, logits: str) -> tuple[str, RecordedQuestion]:
+    if not isinstance(record, dict):
+        raise ValueError(f"it must be an object with 'question' and '{solutions}'")
+    text = record.get("question", record.get("problem"))
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("it must have a 'question' (or a 'problem') that is a text")
+    whole = _completions(record.get(solutions), solutions)
+    scores = record.get(logits) or []
+    if not isinstance(scores, list) or len(scores) not in (0, len(whole)):
+        raise ValueError(f"'{logits}' must be a list with an entry for each of its {len(whole)} solutions")
+    follow_ups = {
+        tuple(each["prefix"]): _completions(each.get("completions"), "completions")
+        for each in _follow_ups(record.get("follow_ups") or [])
+    }
+    return text, RecordedQuestion(place, whole, follow_ups, tuple(scores))
+
+
+def _completions(values: Any, field: str) -> tuple[Completion, ...]:
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"'{field}' must be a list with at least one solution")
+    return tuple(_completion(value, field) for value in values)
+
+
+def _completion(value: Any, field: str) -> Completion:
+    given = {"text": value} if isinstance(value, str) else value
+    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+        raise ValueError(f"each of '{field}' must be a text, or an object with a 'text'")
+    text = given["text"]
+    tokens, reason = given.get("tokens", len(text.split())), given.get("finish_reason", "end")
+    if not isinstance(tokens, int) or not 0 <= tokens <= _MOST_TOKENS or reason not in _FINISH_REASONS:
+        raise ValueError(
+            f"in '{field}', 'tokens' must be an int in [0, {_MOST_TOKENS}] and 'finish_reason' end, stop or length. "
+            f"Got {shown(tokens)} and {shown(reason)}"
+        )
+    return Completion(text, tokens, "length" if reason == "length" else "end")
+
+
+def _follow_ups(values: Any) -> list[dict[str, Any]]:
+    well_formed = isinstance(values, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("prefix"), list)
+        and all(isinstance(step, str) for step in each["prefix"])
+        for each in values
+    )
+    if not well_formed:
+        raise ValueError(
+            "'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'"
+        )
+    found: list[dict[str, Any]] = values
+    return found
+
+
+class RecordedLLM(LLM):
+    """Replay the recorded completions of a policy, in their order.
+
+    The completions of the bare question are the recorded solutions. The completions of another prefix are those
+    recorded for it. If there are none, they are the rest of every solution that begins with the prefix. The completion
+    of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
+
+    Parameters
+    ----------
+    path : str
+        The recording; see :mod:`prmcal.registry.recorded` for the format.
+    solutions : str, default="solutions"
+        The field with a question's solutions.
+    one_step : bool, default=False
+        Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
+        whole solutions. No follow-ups of shorter prefixes are then needed.
+
+    Notes
+    -----
+    A call does not know which trajectories of a question to draw. So a shard of the grid must contain all of them: set
+    ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
+    """
+
+    version = "2"
+    repeats = True
+
+    def __init__(self, path: str, solutions: str = "solutions", one_step: bool = False) -> None:
+        self.path = path
+        self.solutions = solutions
+        self.one_step = one_step
+
+    def check_arguments(self) -> None:
+        """Raise InvalidArgumentsError if the file does not exist."""
+        check_recording(self.path)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with a hash of the recording in place of its path."""
+        return recording_identity(super().identity(), self.path)
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Return the first `n` recorded completions of each prefix; see :meth:`prmcal.LLM.generate`.
+
+        Raises
+        ------
+        PluginFailedError
+            If a question is not recorded, or a prefix has fewer than `n` completions.
+        """
+        questions = read_recording(self.path, self.solutions, "")
+        completions = []
+        for prefix in prefixes:
+            question = questions.get(prefix.question)
+            if question is None:
+                raise PluginFailedError(
+                    f"{self.path} has no recording of the question {prefix.question[:60]!r}. It has {len(questions)} "
+                    "questions. Test and calibrate on these."
+                )
+            found = self._completions_of(question, prefix.steps, n)
+            if len(found) < n:
+                raise PluginFailedError(
+                    f"{self.path}, {question.place}: the grid needs {n} completions of the prefix of "
+                    f"{len(prefix.steps)} steps that ends with {join_steps(prefix.steps)[-60:]!r}, but {len(found)} "
+                    "are recorded. Lower the number of samples or follow-ups in the grid, or record more."
+                )
+            completions.append(found[:n])
+        return completions
+
+    def _completions_of(self, question: RecordedQuestion, steps: tuple[str, ...], n: int) -> list[Completion]:
+        solutions = [self._solution(each) for each in question.solutions]
+        if not steps:
+            return solutions
+        recorded = question.follow_ups.get(steps)
+        if recorded is not None:
+            return list(recorded)
+        split = [split_steps(solution.text) for solution in solutions]
+        if steps in split:
+            return [Completion("", 0, "end")] * n
+        return [
+            _rest(solution, whole, len(steps))
+            for solution, whole in zip(solutions, split, strict=True)
+            if whole[: len(steps)] == steps
+        ]
+
+    def _solution(self, solution: Completion) -> Completion:
+        return replace(solution, text=as_one_step(solution.text)) if self.one_step else solution
+
+
+def _rest(solution: Completion, steps: tuple[str, ...], start: int) -> Completion:
+    """The text after the first `start` steps, with a proportional share of the tokens."""
+    text = join_steps(steps[start:])
+    share = len(text) / max(1, len(join_steps(steps)))
+    return Completion(text, round(solution.tokens * share), solution.finish_reason)
+
+
+_LARGEST_LOGIT = float(np.finfo(np.float32).max)
+
+
+class RecordedPRM(PRM):
+    """Replay the recorded scores of a reward model.
+
+    Scores are found by the text of the prefix, without its blank lines. If a text occurs several times, the first score
+    is used.
+
+    A prefix without a score has the flag `over_long` and is left out of calibration. With outcome rewards, only whole
+    solutions have a score, and the bare question has none.
+
+    Parameters
+    ----------
+    path : str
+        The recording; see :mod:`prmcal.registry.recorded` for the format.
+    solutions : str, default="solutions"
+        The field with a question's solutions.
+    logits : str, default="logits"
+        The field with the log-odds of success. Each solution has one number, or a list of T+1 numbers, one per prefix.
+    """
+
+    def __init__(self, path: str, solutions: str = "solutions", logits: str = "logits") -> None:
+        self.path = path
+        self.solutions = solutions
+        self.logits = logits
+        self._scores: dict[str, dict[str, float]] = {}
+
+    def check_arguments(self) -> None:
+        """Raise InvalidArgumentsError if the file does not exist."""
+        check_recording(self.path)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with a hash of the recording in place of its path."""
+        return recording_identity(super().identity(), self.path)
+
+    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
+        """Return the recorded score of every prefix; see :meth:`prmcal.PRM.score`.
+
+        Raises
+        ------
+        PluginFailedError
+            If the question or a whole trajectory has no recorded score.
+        """
+        known = self._scores_of(question)
+        found = []
+        for steps in trajectories:
+            logit = np.array(
+                [known.get(_key(steps[:count]), np.nan) for count in range(len(steps) + 1)], dtype=np.float32
+            )
+            if np.isnan(logit[-1]):
+                raise PluginFailedError(
+                    f"{self.path} has no score for a trajectory of the question {question[:60]!r} that ends with "
+                    f"{join_steps(steps)[-60:]!r}. Use the PRM 'recorded' with the LLM 'recorded' and the same file."
+                )
+            found.append(_prefix_scores(logit))
+        return found
+
+    def _scores_of(self, question: str) -> dict[str, float]:
+        """The logits of a question's prefixes, by their text."""
+        if question not in self._scores:
+            recorded = read_recording(self.path, self.solutions, self.logits).get(question)
+            if recorded is None or not recorded.logits:
+                raise PluginFailedError(
+                    f"{self.path} has no '{self.logits}' for the question {question[:60]!r}"
+                    + (f" in {recorded.place}." if recorded else ".")
+                )
+            self._scores[question] = self._logits_by_text(recorded)
+        return self._scores[question]
+
+    def _logits_by_text(self, question: RecordedQuestion) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for solution, given in zip(question.solutions, question.logits, strict=True):
+            steps = split_steps(solution.text)
+            logits = given if isinstance(given, list) else [given]
+            if len(logits) not in (1, len(steps) + 1) or not all(_is_number(each) for each in logits):
+                raise DataError(
+                    f"{self.path}, {question.place}: '{self.logits}' must have a number for each solution, or a list "
+                    f"of {len(steps) + 1} numbers for a solution with {len(steps)} steps. Got {shown(given)}."
+                )
+            for count, logit in zip(range(len(steps) + 1 - len(logits), len(steps) + 1), logits, strict=True):
+                found.setdefault(_key(steps[:count]), float(logit))
+        return found
+
+
+def _key(steps: Sequence[str]) -> str:
+    return "\n".join(line for line in join_steps(steps).split("\n") if line.strip())
+
+
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and abs(value) <= _LARGEST_LOGIT
+
+
+def _prefix_scores(logit: NDArray[np.float32]) -> PrefixScores:
+    reward = expit(logit.astype(np.float64))
+    return PrefixScores(logit, reward, np.isnan(logit), tokens=0)

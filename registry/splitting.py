@@ -1,0 +1,186 @@
+"""Divide the text of a trajectory into steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from prmcal.steps import split_steps
+from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS
+
+__all__ = ["BLANK_LINE", "MARKERS", "Splitting", "StepSplitting", "split_text"]
+
+BLANK_LINE = "blank-line"
+
+_Count = Annotated[int, Field(ge=1)]
+
+MARKERS = (
+    *("Wait", "Double-check", "Alternatively", "Make sure", "Another way", "Verify", "To confirm"),
+    *("But", "However", "Hmm", "Let me double-check", "Let me verify", "Let me check"),
+)
+"""Words with which reasoning models begin another path.
+
+The first seven are those at which Zhang et al. (2025), arXiv:2504.05419, split the thoughts of reasoning models. The
+others are frequent at the beginning of such a sentence.
+"""
+
+
+class StepSplitting(BaseModel):
+    """Where the steps of an LLM's text end.
+
+    Attributes
+    ----------
+    rule : {"blank-line", "markers", "after-think"}
+        ``blank-line``: at every blank line. ``markers``: before every sentence that begins with a marker; outside of
+        thoughts also at blank lines. ``after-think``: a whole thought is one step, and behind it a step ends at every
+        blank line.
+    markers : tuple of str
+        The words of the rule ``markers``, with their capital letters.
+    least_tokens : int or None
+        A shorter step is joined to the next one.
+    most_tokens : int or None
+        A longer step is cut at the ends of sentences and lines.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rule: Literal["blank-line", "markers", "after-think"] = "blank-line"
+    markers: tuple[Annotated[str, Field(pattern=r"^\S(.*\S)?$")], ...] = Field(MARKERS, min_length=1)
+    least_tokens: _Count | None = None
+    most_tokens: _Count | None = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.rule != "markers" and "markers" in self.model_fields_set:
+            raise ValueError("only the rule 'markers' has markers")
+        if self.least_tokens and self.most_tokens and self.least_tokens > self.most_tokens:
+            raise ValueError("'least_tokens' must not exceed 'most_tokens'")
+        return self
+
+    @classmethod
+    def of(cls, splitting: str | Mapping[str, Any]) -> StepSplitting:
+        """Read the argument of an LLM: the name of a rule, or a mapping with the attributes above."""
+        return cls.model_validate({"rule": splitting} if isinstance(splitting, str) else dict(splitting))
+
+    @property
+    def changes_texts(self) -> bool:
+        """Whether a text can get other steps than those between its blank lines."""
+        return self.rule != BLANK_LINE or self.least_tokens is not None or self.most_tokens is not None
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything that decides the steps, as JSON data."""
+        unused = {"markers"} if self.rule != "markers" else None
+        return self.model_dump(mode="json", exclude=unused, exclude_none=True)
+
+
+def _checked(splitting: str | dict[str, Any]) -> str | dict[str, Any]:
+    StepSplitting.of(splitting)
+    return splitting
+
+
+Splitting = Annotated[
+    str | dict[str, Any],
+    AfterValidator(_checked),
+    Field(
+        description="blank-line, markers, after-think, or a mapping with 'rule' (one of these) and, if wanted, "
+        "'markers' (a list of words, for the rule 'markers'), 'least_tokens' and 'most_tokens' (1 or more, the first "
+        "not above the second)"
+    ),
+]
+"""The annotation of the argument. See :class:`StepSplitting` for its meaning."""
+
+Count = Callable[[str], int]
+
+_SENTENCE_END = r"(?:(?<=[.!?])|(?<=[.!?][\"')\]*$]))\s+|\s*\n\s*"
+_END = re.compile(f"({_SENTENCE_END})")
+_BLANK_LINES = re.compile(r"\n{2,}")
+
+
+def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[str, ...]:
+    """Split a text into steps. No step contains a blank line.
+
+    Parameters
+    ----------
+    text : str
+    splitting : StepSplitting
+    thinking : bool
+        Whether the text begins inside a thought.
+    count : callable
+        Returns the number of tokens of a text.
+    """
+    steps = _steps(text, thinking, splitting)
+    blocks: Iterable[str] = (_BLANK_LINES.sub("\n", step.strip("\n")) for step in steps if step.strip())
+    if splitting.least_tokens is not None:
+        blocks = _joined(blocks, splitting.least_tokens, count)
+    if splitting.most_tokens is not None:
+        blocks = (piece for step in blocks for piece in _cut(step, splitting.most_tokens, count))
+    return tuple(blocks)
+
+
+def _parts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the thoughts of a text, with their tags, and what is between them. The flag tells thoughts."""
+    while text:
+        if thinking:
+            thought, end, text = text.partition(THOUGHT_ENDS)
+            yield thought + end, True
+            thinking = False
+        else:
+            outside, begin, rest = text.partition(THOUGHT_BEGINS)
+            yield outside, False
+            text, thinking = begin + rest, bool(begin)
+
+
+def _steps(text: str, thinking: bool, splitting: StepSplitting) -> Sequence[str]:
+    if splitting.rule == BLANK_LINE:
+        return split_steps(text)
+    blocks = [
+        block
+        for part, thought in _parts(text, thinking)
+        for block in ([part] if thought else split_steps(part))
+    ]
+    if splitting.rule == "after-think":
+        return blocks
+    before_marker = _before_marker(splitting.markers)
+    return [step for block in blocks for step in before_marker.split(block)]
+
+
+@cache
+def _before_marker(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern of the white space between a sentence and another one that begins with a marker."""
+    words = "|".join(map(re.escape, sorted(markers, key=len, reverse=True)))
+    return re.compile(rf"(?:{_SENTENCE_END})(?=(?:{words})(?!\w))")
+
+
+def _joined(steps: Iterable[str], least: int, count: Count) -> Iterator[str]:
+    """Join every step that is too short to the next one. The last one has none and can be short."""
+    held = ""
+    for step in steps:
+        held = f"{held}\n{step}" if held else step
+        if count(held) >= least:
+            yield held
+            held = ""
+    if held:
+        yield held
+
+
+def _cut(step: str, most: int, count: Count) -> Iterator[str]:
+    """Cut a step that is too long. A sentence that is too long alone stays whole."""
+    if count(step) <= most:
+        yield step
+        return
+    held, *rest = _END.split(step)
+    for space, sentence in zip(rest[::2], rest[1::2], strict=True):
+        longer = f"{held}{space}{sentence}"
+        if not held.strip():
+            held = sentence
+        elif count(longer) > most:
+            yield held
+            held = sentence
+        else:
+            held = longer
+    if held.strip():
+        yield held

@@ -1,1 +1,0 @@
-"""How the text of an LLM becomes steps: the rules, the limits of a step, and thoughts."""

@@ -1,0 +1,406 @@
+"""The exact expected accuracy of best-of-n and pass@n, for a pool of M graded samples per question.
+
+n samples are drawn from the pool without replacement, and the one with the best score is kept. It has rank j (0 is the
+best of the pool) with probability C(M-1-j, n-1) / C(M, n), so no random numbers are needed. Samples with equal scores
+are equally likely to be kept.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit
+
+from prmcal.registry.contracts.plugin import Count
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting, most_probable
+from prmcal.remembered import remembered
+
+__all__ = [
+    "Aggregate",
+    "BestOfN",
+    "FixedBudget",
+    "PassAt1",
+    "PassAtN",
+    "RanksByScore",
+    "aggregated",
+    "best_of_each",
+    "best_of_n",
+    "count_of",
+    "curve_counts",
+    "pass_at_1",
+    "pass_at_each",
+    "pass_at_n",
+    "rank_chances",
+    "ranked",
+]
+
+
+def best_of_n(
+    scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike
+) -> NDArray[np.float64]:
+    """Compute the expected accuracy of the best-scored of n samples.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (questions, M)
+        Rewards or logits. Only their order matters. NaN (too long for the PRM) ranks last.
+    correct : array-like of shape (questions, M), bool
+        Whether each sample's final answer is right.
+    counts : array-like of int, shape (N,)
+        The values of n, each in [1, M].
+
+    Returns
+    -------
+    ndarray of shape (questions, N), float64
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a pool is empty or an n is outside [1, M].
+    """
+    graded = _graded_pool(correct)
+    if scores.shape != graded.shape:
+        raise ValueError(f"Scores {scores.shape} and correctness {graded.shape} must have the same shape.")
+    chances = rank_chances(graded.shape[1], counts)
+    return _expected(ranked(scores, graded)[1], chances)
+
+
+def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
+    """Compute the probability that at least one of n samples is right, without bias.
+
+    With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters,
+    shapes and errors are those of :func:`best_of_n`.
+    """
+    graded = _graded_pool(correct)
+    right_first = np.flip(np.sort(graded, axis=1), axis=1)
+    return _expected(right_first, rank_chances(graded.shape[1], counts))
+
+
+@remembered
+def best_of_each(
+    scores: NDArray[np.floating[Any]], correct: NDArray[np.bool_], most: int
+) -> NDArray[np.float64]:
+    """Return :func:`best_of_n` for every n from 1 to `most`, which all strategies of an LLM and a PRM share."""
+    return best_of_n(scores, correct, np.arange(1, most + 1))
+
+
+@remembered
+def pass_at_each(correct: NDArray[np.bool_], most: int) -> NDArray[np.float64]:
+    """Return :func:`pass_at_n` for every n from 1 to `most`, which all strategies of an LLM share."""
+    return pass_at_n(correct, np.arange(1, most + 1))
+
+
+def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:
+    """Compute the share of right samples of each question, of shape (questions,)."""
+    means: NDArray[np.float64] = _graded_pool(correct).mean(axis=1)
+    return means
+
+
+def _graded_pool(correct: ArrayLike) -> NDArray[np.float64]:
+    graded = np.asarray(correct, dtype=np.float64)
+    if graded.ndim != 2 or not graded.shape[1]:
+        raise ValueError(f"A pool must have shape (questions, M) with M at least 1. Got {graded.shape}.")
+    return graded
+
+
+def rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
+    """Return the probability that each rank of the pool is the best of n samples.
+
+    Parameters
+    ----------
+    size : int
+        M.
+    counts : array-like of int, shape (N,)
+        The values of n, each in [1, M].
+
+    Returns
+    -------
+    ndarray of shape (N, M), float64
+        Rank 0 is the best of the pool.
+    """
+    n = np.asarray(counts)
+    if n.ndim != 1 or n.dtype.kind not in "iu" or np.any((n < 1) | (n > size)):
+        raise ValueError(f"Each n must be an int in [1, {size}], the size of the pool. Got {n.tolist()}.")
+    # Each rank's probability is that of the rank above times a ratio. Binomials would overflow.
+    above = np.arange(1, size)
+    ratios = np.maximum(size - n[:, None] - above + 1, 0) / (size - above)
+    return np.cumprod(np.concatenate([n[:, None] / size, ratios], axis=1), axis=1)
+
+
+def ranked(
+    scores: NDArray[np.floating[Any]], correct: ArrayLike
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.float64]]:
+    """Return scores and correctness in descending order of the scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (questions, M)
+        NaN (too long for the PRM) ranks last.
+    correct : array-like of shape (questions, M), bool
+
+    Returns
+    -------
+    scores : ndarray of shape (questions, M)
+    correct : ndarray of shape (questions, M), float64
+        Samples with equal scores have their mean correctness.
+    """
+    graded = np.asarray(correct, dtype=np.float64)
+    # argsort puts NaN last, also for negated scores.
+    order = np.argsort(-scores, axis=1)
+    values = np.take_along_axis(scores, order, axis=1)
+    unread = np.isnan(values)
+    begins = np.ones(values.shape, dtype=np.bool_)
+    begins[:, 1:] = (values[:, 1:] != values[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
+    group = np.cumsum(begins) - 1
+    totals = np.bincount(group, weights=np.take_along_axis(graded, order, axis=1).ravel())
+    shared: NDArray[np.float64] = (totals / np.bincount(group))[group].reshape(graded.shape)
+    return values, shared
+
+
+def _expected(ranked: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Not `@`: the order of BLAS sums depends on the number of threads, and results must be equal to the bit.
+    products: NDArray[np.float64] = np.einsum("qm,nm->qn", ranked, chances)
+    return np.minimum(products, 1.0)
+
+
+Aggregate = Literal["last", "min", "product", "mean", "sum-logit"]
+
+
+def aggregated(
+    step_scores: NDArray[np.float64], scores: NDArray[np.float64], aggregate: Aggregate
+) -> NDArray[np.float64]:
+    """Return one score for each trajectory.
+
+    Let r_1, ..., r_T be the rewards of the steps, and l_1, ..., l_T their log-odds. The reward of the trajectory is
+
+    - last: r_T, the score of the whole trajectory;
+    - min: the smallest r_t;
+    - product: r_1 x ... x r_T;
+    - mean: (r_1 + ... + r_T) / T;
+    - sum-logit: the reward with the log-odds l_1 + ... + l_T.
+
+    The bare question (t = 0) does not count. With one step, all are equal. Which one suits a PRM depends on what its
+    scores mean (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is
+    correct. A reward that is a success probability already contains what comes after, and for it the last one is
+    right. Product and sum-logit depend on the number of steps.
+
+    Parameters
+    ----------
+    step_scores : ndarray of shape (..., T + 1), float64
+        Log-odds after t steps. NaN after the last step of a trajectory.
+    scores : ndarray of shape (...), float64
+        Log-odds of the whole trajectory. NaN if it is too long for the PRM, also if its first steps are not.
+    aggregate : "last", "min", "product", "mean" or "sum-logit"
+
+    Returns
+    -------
+    ndarray of shape (...), float64
+        Log-odds. NaN where `scores` is. A trajectory without steps has its score.
+    """
+    if aggregate == "last":
+        return scores
+    steps = step_scores[..., 1:]
+    there = ~np.isnan(steps)
+    right, wrong = log_expit(steps), log_expit(-steps)
+    if aggregate == "min":
+        found = np.where(there, steps, np.inf).min(axis=-1, initial=np.inf)
+    elif aggregate == "product":
+        logs = np.where(there, right, 0.0).sum(axis=-1)
+        with np.errstate(divide="ignore"):
+            found = logs - np.log(-np.expm1(logs))
+    elif aggregate == "mean":
+        with np.errstate(invalid="ignore"):  # There may be no step.
+            found = _log_sum(right, there) - _log_sum(wrong, there)
+    else:
+        found = np.where(there, steps, 0.0).sum(axis=-1)
+    found = np.where(there.sum(axis=-1) > 1, found, np.where(there.any(axis=-1), _only(steps, there), scores))
+    return np.where(np.isnan(scores), np.nan, found)
+
+
+class RanksByScore(PoolStrategy):
+    """The base of strategies that rank whole trajectories by their scores.
+
+    Parameters
+    ----------
+    aggregate : "last", "min", "product", "mean" or "sum-logit"
+        How the scores of the steps become one score: that of the last step, which is that of the whole trajectory, the
+        smallest one, the product or the mean of the rewards, or the sum of the log-odds.
+    """
+
+    def __init__(self, aggregate: Aggregate = "last") -> None:
+        self.aggregate: Aggregate = aggregate
+        if aggregate != "last":
+            self.reads = (*type(self).reads, "step_scores")
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides its output. An `aggregate` of "last" is not named, since once there was no other."""
+        known = super().identity()
+        if self.aggregate == "last":
+            known["arguments"].pop("aggregate", None)
+        return known
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the best-scored trajectory; see :meth:`prmcal.PoolStrategy.choose`."""
+        scores = self.scores_of(pool)[0]
+        return Choice(int(np.argmax(np.where(np.isnan(scores), -np.inf, scores))))
+
+    def scores_of(self, pool: Pool) -> NDArray[np.float64]:
+        """Return the scores by which trajectories are ranked, log-odds of shape (questions, M)."""
+        if self.aggregate == "last":
+            return pool.scores
+        return aggregated(pool.step_scores, pool.scores, self.aggregate)
+
+
+def _log_sum(logs: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The logarithm of the sum of exp(logs) over the steps that are there."""
+    return np.asarray(
+        np.logaddexp.reduce(np.where(there, logs, -np.inf), axis=-1, initial=-np.inf), np.float64
+    )
+
+
+def _only(steps: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The score of the only step, without rounding."""
+    return np.asarray(np.where(there, steps, 0.0).sum(axis=-1), dtype=np.float64)
+
+
+_POINTS = 24
+
+
+class FixedBudget(PoolStrategy):
+    """Draw the same number of samples for every question.
+
+    A subclass says in `accuracies` how often the answer is right. The curve is over numbers of samples.
+
+    Parameters
+    ----------
+    samples : int, optional
+        The number of samples, at most the grid's fixed budget N. The default is N.
+    """
+
+    def __init__(self, samples: Count | None = None) -> None:
+        self.samples = samples
+
+    @abstractmethod
+    def accuracies(
+        self, pool: Pool, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return the expected accuracy with n samples, and its standard error.
+
+        Parameters
+        ----------
+        pool : Pool
+        counts : ndarray of shape (N,), int64
+            The values of n, each in [1, M].
+
+        Returns
+        -------
+        accuracy : ndarray of shape (questions, N), float64
+        order_error : ndarray of shape (questions, N), float64, or None
+            None if the accuracy is exact. It is also exact where the error is 0 for all questions.
+        """
+
+    @property
+    def in_league(self) -> bool:
+        """Its curve has all numbers of samples, so a fixed one would say nothing new."""
+        return self.samples is None
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation over all draws; see :meth:`prmcal.PoolStrategy.answer`."""
+        return self._results(pool, np.array([self.count(setting)]))[0]
+
+    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+        """Return the results with 1 to N samples; see :meth:`prmcal.PoolStrategy.sweep`."""
+        return self._results(pool, curve_counts(setting.samples))
+
+    def count(self, setting: Setting) -> int:
+        """Return the number of samples.
+
+        Raises
+        ------
+        ValueError
+            If it exceeds the fixed budget of the grid.
+        """
+        return count_of("samples", self.samples, setting)
+
+    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+        """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
+        return np.full(pool.questions, self.count(setting))
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the answer that is most probably given; see :meth:`prmcal.PoolStrategy.choose`."""
+        whole = np.array([pool.size])
+        return Choice(most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0])))
+
+    def _results(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[Answered, ...]:
+        accuracy, error = self.accuracies(pool, counts)
+        passed = pass_at_n(pool.correct, counts)
+        return tuple(
+            Answered(
+                accuracy=accuracy[:, place],
+                samples=np.full(pool.questions, float(count)),
+                pass_at_samples=passed[:, place],
+                fixed=True,
+                order_error=None if error is None or not error[:, place].any() else error[:, place],
+            )
+            for place, count in enumerate(counts)
+        )
+
+
+class PassAt1(PoolStrategy):
+    """Draw one trajectory, and answer with it."""
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
+        return Answered(pass_at_1(pool.correct), np.ones(pool.questions), fixed=True)
+
+
+class PassAtN(FixedBudget):
+    """Answer with a right trajectory if there is one. This is an upper bound for any choice among N samples."""
+
+    reference = True
+
+    def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
+        """Compute 1 - C(M - c, n) / C(M, n) for c right of M."""
+        return pass_at_n(pool.correct, counts), None
+
+
+class BestOfN(FixedBudget, RanksByScore):
+    """Answer with the trajectory that has the highest score (Brown et al., 2024; section 2 of the paper)."""
+
+    citation = "Brown et al. (2024), arXiv:2407.21787"
+    reads = ("scores",)
+
+    def __init__(self, samples: Count | None = None, aggregate: Aggregate = "last") -> None:
+        FixedBudget.__init__(self, samples)
+        RanksByScore.__init__(self, aggregate)
+
+    def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
+        """Compute the expectation in closed form."""
+        return best_of_n(self.scores_of(pool), pool.correct, counts), None
+
+
+def curve_counts(most: int) -> NDArray[np.int64]:
+    """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
+    spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
+    return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))
+
+
+def count_of(argument: str, count: int | None, setting: Setting) -> int:
+    """Return a number of samples that an argument gives; N if it is None.
+
+    Raises
+    ------
+    ValueError
+        If it exceeds the fixed budget N of the grid. The message names the argument.
+    """
+    count = count or setting.samples
+    if count > setting.samples:
+        raise ValueError(
+            f"'{argument}' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
+        )
+    return count

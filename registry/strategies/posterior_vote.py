@@ -1,0 +1,290 @@
+"""Scores and votes together: the probability that each answer is right, by Bayes' rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln
+
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.evidence import LARGEST_LOG_RATIO, ScoreEvidence
+from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
+from prmcal.registry.strategies.posterior import beta_of
+from prmcal.registry.strategies.sequential import Drawn, Outcome, TargetedRule, first_reached
+from prmcal.registry.strategies.votes import numbered, places_of, right_if_best, right_of_answers
+from prmcal.remembered import remembered
+
+__all__ = ["PosteriorVote", "diversity_of"]
+
+_AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_NEGLIGIBLE = -700.0
+"""A logarithm that adds nothing to a sum of at least 1. The exponential function is slow below it."""
+_DRAWS_TOGETHER = 8
+"""Draws whose probabilities are computed together. What is needed for them stays in the cache of the processor."""
+_NONE = -1e6
+"""The logarithm of no evidence at all. It is finite, so that differences of two are."""
+
+
+class PosteriorVote(TargetedRule):
+    """Answer with the most probable answer, given all scores and votes, and stop when its probability reaches C.
+
+    A question has a success probability p with the law Beta(a, b). A trajectory is right with probability p. Right ones
+    have the same answer. Wrong ones agree by chance: a wrong answer is equal to an answer that j of the w wrong ones
+    before have with probability j / (theta + w), and new otherwise (Ewens' sampling formula). Scores of right and of
+    wrong trajectories have densities with the ratio L. So after t draws, of which v have an answer, the odds that an
+    answer with n votes is right, against no answer being right, are V(n) L with
+
+        V(n) = B(a + n, b + t - n) / B(a, b + t) x theta^(v) / (theta (n - 1)! theta^(v - n)),
+
+    where B is the Beta function and x^(k) = x (x + 1) ... (x + k - 1). Equal answers are often reached in the same way,
+    so they are not independent. Therefore L is that of the best score of the answer only, and further votes count less:
+    V(n) is replaced by V(1) (V(n) / V(1))^g. g is 0, .25, .5, .75 or 1, the one for which the right answers of the
+    calibration questions are likeliest, given all of their trajectories. They also give a, b, theta and L. Answers with
+    equal odds are equally likely to be given. A trajectory that is too long for the PRM has L = 1. If no trajectory has
+    an answer, none is given, and the question counts as wrong.
+    """
+
+    reads = ("scores",)
+    tuned = True
+    version = "2"
+
+    def tune(self, pool: Pool, setting: Setting) -> None:
+        """Fit a, b, theta, L and g to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
+        self.fit_laws(pool)
+        log_ratio = self.evidence_.log_ratio(pool.scores)
+        self.agreement_ = _likeliest_agreement(log_ratio, pool.answers, pool.correct, self._laws())
+
+    def fit_laws(self, pool: Pool) -> None:
+        """Fit a, b, theta and L, but not g."""
+        self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
+        self.successes_ = beta_of(pool.correct)
+        self.diversity_ = diversity_of(pool.answers, pool.correct)
+
+    def chances(self, scores: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the probability that each answer of one question is right.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (drawn,), float64
+            NaN for a trajectory that is too long for the PRM.
+        answers : ndarray of shape (drawn,), int64
+            From 0 upwards; -1 for a trajectory without an answer.
+
+        Returns
+        -------
+        ndarray of shape (answers,), float64
+            In [0, 1]. What is missing to 1 is the probability that none is right.
+        """
+        best = np.full(max(int(answers.max()) + 1, 1), -np.inf)
+        votes = np.zeros(len(best), np.int64)
+        voting = answers >= 0
+        np.add.at(votes, answers[voting], 1)
+        np.maximum.at(best, answers[voting], self.evidence_.log_ratio(scores)[voting])
+        odds = self._laws(self.agreement_).log_odds(best, votes, len(answers), int(np.count_nonzero(voting)))
+        return np.asarray(np.exp(odds - np.logaddexp.reduce(np.append(odds, 0.0))), dtype=np.float64)
+
+    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+        """Stop when the most probable answer is right with probability C."""
+        log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
+        answers = numbered(drawn.pool.answers[drawn.question])
+        share = right_of_answers(answers, drawn.pool.correct[drawn.question])
+        doubt, right = _most_probable(log_ratio, answers, share, self._laws(self.agreement_), drawn.orders)
+        # A doubt has more digits than a probability near 1.
+        return Outcome(first_reached(doubt, tuple(point - 1 for point in points)), right)
+
+    def _laws(self, agreement: float = 1.0) -> _Laws:
+        return _Laws(*self.successes_, self.diversity_, agreement)
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """How often trajectories are right and agree: a, b, theta and g."""
+
+    a: float
+    b: float
+    theta: float
+    agreement: float
+
+    def log_odds(
+        self, best: NDArray[np.float64], votes: NDArray[Any], drawn: int, voting: NDArray[Any] | int
+    ) -> NDArray[np.float64]:
+        """Return the log-odds of each answer, of the shape of `best` and `votes`; -inf without a vote.
+
+        `best` is the highest log L of each answer, and `voting` is v, for each entry of the last axis or for all.
+        """
+        table = _log_votes(self.a, self.b, self.theta, drawn, self.agreement)
+        found: NDArray[np.float64] = table.take(votes + voting * len(table))
+        found += best
+        return found
+
+
+@remembered
+def _likeliest_agreement(
+    log_ratio: NDArray[np.float64], answers: NDArray[np.int64], correct: NDArray[np.bool_], laws: _Laws
+) -> float:
+    """The g for which the right answers of questions are likeliest, given all of their trajectories.
+
+    `log_ratio`, `answers` and `correct` have shape (questions, M). g of `laws` does not matter.
+    """
+    candidates = [replace(laws, agreement=each) for each in _AGREEMENTS]
+    likelihood = np.zeros(len(candidates))
+    for ratio, named, graded in zip(log_ratio, map(numbered, answers), correct, strict=True):
+        own = named[:, None] == np.arange(max(int(named.max()) + 1, 1))
+        best = np.where(own, ratio[:, None], -np.inf).max(axis=0)
+        votes, voting = own.sum(axis=0), int(np.count_nonzero(named >= 0))
+        odds = np.stack([each.log_odds(best, votes, len(named), voting) for each in candidates])
+        every = np.logaddexp(np.logaddexp.reduce(odds, axis=1), 0.0)
+        right = (own & graded[:, None]).any(axis=0)
+        likelihood += (np.logaddexp.reduce(odds[:, right], axis=1) if right.any() else 0.0) - every
+    return _AGREEMENTS[int(np.argmax(likelihood))]
+
+
+@remembered
+def _most_probable(
+    log_ratio: NDArray[np.float64],
+    answers: NDArray[np.int64],
+    share: NDArray[np.float64],
+    laws: _Laws,
+    orders: Orders,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The doubt about the most probable answer, and the share of right ones in it, of shape (orders, N).
+
+    The doubt is the lowest probability so far that it is wrong, with a minus sign. `log_ratio` and `answers` have shape
+    (M,), and `share` has shape (answers,).
+    """
+    columns, most = orders.shape
+    named, alone = answers >= 0, _alone(log_ratio, answers)
+    rows = numbered(np.where(alone, -1, answers))
+    row_share = share[np.unique(answers[rows >= 0])]
+    graded = np.flatnonzero(row_share)
+    right_alone = right_if_best(np.where(alone, log_ratio, np.nan), alone & (share[answers] > 0), orders).T
+    others_alone = _others_alone(log_ratio, alone, orders)
+    voting = sum_so_far(orders.of(named.astype(_count_type(most)))).T
+    doubt, right = np.empty((most, columns)), np.empty((most, columns))
+    odds = _log_odds(np.where(named, log_ratio, _NONE), rows, voting, laws, orders)
+    for some, log_odds in odds:
+        highest = log_odds.max(axis=1)
+        log_odds -= highest[:, None]
+        # Equal odds can differ in their last digits.
+        first = log_odds >= -1e-9
+        leading = first.sum(axis=1, dtype=np.min_scalar_type(first.shape[1]))
+        leading_right = row_share[graded] @ first.take(graded, axis=1) + first[:, -1] * right_alone[some]
+        np.divide(leading_right, leading, out=right[some])
+        np.maximum(log_odds, _NEGLIGIBLE, out=log_odds)
+        terms = np.exp(log_odds, out=log_odds)
+        other = terms[:, -1] * others_alone[some] + np.exp(np.minimum(-highest, -_NEGLIGIBLE))
+        # The winner's odds, which are 1 now, are left out of the sum, so that small doubts keep their digits.
+        np.putmask(terms, first, 0.0)
+        other += terms.sum(axis=1) + (leading - 1.0)
+        np.divide(other, -1.0 - other, out=doubt[some])
+    right *= voting > 0
+    return highest_so_far(doubt.T, out=doubt.T), right.T
+
+
+def _log_odds(
+    log_ratio: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    voting: NDArray[Any],
+    laws: _Laws,
+    orders: Orders,
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield some draws, and the log-odds of the answers after each of them; below -1e5 without a vote.
+
+    They have the shape (draws, rows + 1, orders), and are overwritten by the next ones.
+
+    `rows` says which row the answer of each trajectory has. Those with -1 share the last row, which always has one
+    vote: that of the best of them. `voting` is v, of shape (N, orders).
+    """
+    votes = np.zeros((int(rows.max(initial=0)) + 2, voting.shape[1]), voting.dtype)
+    best = np.full(votes.shape, _NONE)
+    room = np.empty((_DRAWS_TOGETHER, *votes.shape))
+    draws = zip(orders.of(log_ratio).T, places_of(rows, orders), voting, strict=True)
+    for draw, (ratio, place, cast) in enumerate(draws):
+        votes.ravel()[place] += 1
+        votes[-1] = 1
+        best.ravel()[place] = np.maximum(best.take(place), ratio)
+        filled = draw % _DRAWS_TOGETHER + 1
+        room[filled - 1] = laws.log_odds(best, votes, draw + 1, cast)
+        if filled == len(room) or draw + 1 == len(voting):
+            yield slice(draw + 1 - filled, draw + 1), room[:filled]
+
+
+def _count_type(most: int) -> np.dtype[Any]:
+    """The type in which votes are counted and places in a table of votes are computed. Small ones are fastest."""
+    return np.min_scalar_type((most + 1) ** 2)
+
+
+def _alone(log_ratio: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which trajectories have an answer and a ratio that no other trajectory has, of shape (M,).
+
+    There are many such trajectories. Their answers always have one vote, so only the best of them can be the most
+    probable answer, and the others only matter by their sum.
+    """
+    once = (_times(answers) == 1) & (_times(log_ratio) == 1)
+    return np.asarray((answers >= 0) & once, dtype=np.bool_)
+
+
+def _times(values: NDArray[Any]) -> NDArray[np.int64]:
+    """How often each value occurs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[which], dtype=np.int64)
+
+
+def _others_alone(
+    log_ratio: NDArray[np.float64], alone: NDArray[np.bool_], orders: Orders
+) -> NDArray[np.float64]:
+    """The sum of L of all trajectories that are alone but the best one, divided by L of the best, of shape (N, orders).
+
+    Nothing is ever subtracted, so small sums keep their digits.
+    """
+    drawn = orders.of(np.where(alone, np.exp(log_ratio), 0.0))
+    best = highest_so_far(drawn)
+    # If the next one is better than the best so far, that one joins the others. Otherwise, the next one does.
+    np.minimum(drawn[:, 1:], best[:, :-1], out=drawn[:, 1:])
+    drawn[:, 0] = 0.0
+    others = sum_so_far(drawn)
+    others /= np.maximum(best, np.exp(-LARGEST_LOG_RATIO))
+    return others.T
+
+
+@lru_cache(maxsize=1024)
+def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -> NDArray[np.float64]:
+    """The logarithm of V(1) (V(n) / V(1))^g after t draws, at [v, n], for n from 1 to v."""
+    n = np.arange(1, drawn + 1)
+    beta = betaln(a + n, b + drawn - n) - betaln(a, b + drawn) - np.log(theta) - gammaln(n)
+    rising = gammaln(theta + np.arange(drawn + 1))
+    table = np.zeros((drawn + 1, drawn + 1))
+    for v in range(1, drawn + 1):
+        full = beta[:v] + rising[v] - rising[v - np.arange(1, v + 1)]
+        table[v, 1 : v + 1] = (1 - agreement) * full[0] + agreement * full
+    table.flags.writeable = False
+    return table
+
+
+def diversity_of(answers: NDArray[np.int64], correct: NDArray[np.bool_]) -> float:
+    """Return theta, which says how rarely wrong answers agree: two of them are equal with probability 1 / (1 + theta).
+
+    It is estimated from all pairs of wrong answers of the same question, with one equal and one different pair added.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (questions, M), int64
+        -1 for a trajectory without an answer, which is left out.
+    correct : ndarray of shape (questions, M), bool
+
+    Returns
+    -------
+    float
+        Above 0.
+    """
+    wrong = ~correct & (answers >= 0)
+    pair = wrong[:, :, None] & wrong[:, None, :] & ~np.eye(answers.shape[1], dtype=np.bool_)
+    equal = (pair & (answers[:, :, None] == answers[:, None, :])).sum() / 2
+    different = pair.sum() / 2 - equal
+    return float((different + 1) / (equal + 1))

@@ -1,0 +1,381 @@
+"""Strategies whose number of samples depends on the question: IAS, its reference points, and marginal gains."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from prmcal.registry.contracts.plugin import FinitePositive
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.strategies.best_of import (
+    Aggregate,
+    RanksByScore,
+    best_of_each,
+    best_of_n,
+    pass_at_each,
+    pass_at_n,
+)
+
+__all__ = [
+    "BeamSearch",
+    "BeamSearchWithIASOfK",
+    "BeamSearchWithIASOfM",
+    "BestOfNWithIAS",
+    "FixedOfEqualCost",
+    "MarginalGains",
+    "OracleIAS",
+    "RandomBudget",
+    "adaptive_samples",
+    "allocated",
+    "beams_needed",
+    "expansions_needed",
+    "samples_needed",
+    "target_of",
+]
+
+_SMALLEST_CHANCE = 1e-4
+# N_IAS(.006, .011964) is 2, but the logarithms give 2.0000000000000004, whose ceiling is 3.
+_CEILING_TOLERANCE = 1e-9
+
+
+def samples_needed(probability: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
+    """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1).
+
+    With so many samples, at least one is right with probability C.
+
+    Parameters
+    ----------
+    probability : array-like of any shape
+        Success probability p of one sample, in [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
+    target : array-like
+        Target probability C in (0, 1), or several, of a shape that is broadcast with that of `probability`.
+
+    Returns
+    -------
+    ndarray, float64
+        Above 0, not rounded.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range.
+    """
+    p, wanted = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    if not ((wanted > 0) & (wanted < 1)).all():
+        raise ValueError(f"The target probability C must be in (0, 1). Got {wanted}.")
+    if np.any((p < 0) | (p > 1)):
+        raise ValueError("Success probabilities must be in [0, 1].")
+    needed: NDArray[np.float64] = np.log1p(-wanted) / np.log1p(
+        -np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
+    )
+    return needed
+
+
+def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> NDArray[np.int64]:
+    """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
+    if maximum < 1:
+        raise ValueError(f"The largest number of samples must be an int in [1, inf). Got {maximum} instead.")
+    needed = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
+    samples: NDArray[np.int64] = np.clip(np.nan_to_num(needed, nan=maximum), 1, maximum).astype(np.int64)
+    return samples
+
+
+def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
+    """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M_max), the continuations of each of K prefixes (section 4.1).
+
+    Parameters
+    ----------
+    rewards : array-like of shape (K,)
+        Calibrated rewards of at least one prefix. With a NaN (too long for the PRM), the result is M_max.
+    target : float
+        Target probability C in (0, 1).
+    maximum : int
+        M_max, at least 1.
+    """
+    chances = np.asarray(rewards, dtype=np.float64)
+    needed = samples_needed(chances.min(), target) / chances.size
+    ceiling = np.ceil(needed * (1 - _CEILING_TOLERANCE))
+    return int(np.clip(np.nan_to_num(ceiling, nan=maximum), 1, maximum))
+
+
+def beams_needed(rewards: ArrayLike, target: float, expansions: int, maximum: int) -> int:
+    """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, or K_max if there is none (section 4.1).
+
+    Parameters
+    ----------
+    rewards : array-like of shape (candidates,)
+        Calibrated rewards of the candidate prefixes, the best first. A NaN (too long for the PRM) fulfils the condition
+        for no k.
+    target : float
+        Target probability C in (0, 1).
+    expansions : int
+        M, the continuations of each prefix.
+    maximum : int
+        K_max, at least 1.
+    """
+    chances = np.asarray(rewards, dtype=np.float64)[:maximum]
+    tries = expansions * np.arange(1, len(chances) + 1)
+    enough = np.flatnonzero(samples_needed(chances, target) * (1 - _CEILING_TOLERANCE) <= tries)
+    return int(enough[0]) + 1 if len(enough) else min(maximum, len(chances))
+
+
+class BestOfNWithIAS(RanksByScore):
+    """Answer with the best-scored of min(ceil(N_IAS), N) samples.
+
+    N_IAS is computed from the calibrated reward of the bare question. Samples are ranked by their uncalibrated scores.
+    A question that is too long for the PRM has no reward and gets the whole budget N.
+    """
+
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+    reads = ("scores", "rewards")
+    targeted = True
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
+
+
+class OracleIAS(RanksByScore):
+    """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
+
+    The success rate is that of the bare question's follow-ups, which are independent of the pool. It must not come
+    from the trajectories on which the strategy is judged. A question whose trajectories in the pool are right more
+    often than its success probability would then get fewer samples, and these would be right more often than new ones:
+    the accuracy would be too high. With independent follow-ups, the accuracy is without bias for the numbers of samples
+    that were chosen. With n follow-ups, the success rate has a standard error of at most 1 / (2 sqrt(n)), so an oracle
+    with more follow-ups would spend its samples slightly better.
+    """
+
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+    reads = ("scores", "success")
+    targeted = True
+    reference = True
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        samples = adaptive_samples(pool.success, target_of(setting), setting.samples)
+        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
+
+
+class _OfEqualCost(RanksByScore):
+    """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
+
+    reads = ("scores", "rewards")
+    targeted = True
+    reference = True
+
+    @property
+    def in_league(self) -> bool:
+        """A curve of it would say nothing new."""
+        return False
+
+
+class RandomBudget(_OfEqualCost):
+    """Best-of-n + IAS with its budgets assigned to the questions at random.
+
+    The mean cost is that of best-of-n + IAS. The difference in accuracy shows the value of knowing which questions are
+    hard. Every question is equally likely to get each budget, so its cost and accuracy are means over all budgets.
+    """
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        counts, times = np.unique(samples, return_counts=True)
+        return _mixed(pool, self.scores_of(pool), counts, times / times.sum(), samples)
+
+
+class FixedOfEqualCost(_OfEqualCost):
+    """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
+
+    If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
+    mean.
+    """
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        mean = samples.mean()
+        below = int(np.floor(mean))
+        above = min(below + 1, setting.samples)
+        share = mean - below
+        chances = np.array([1 - share, share])
+        return _mixed(pool, self.scores_of(pool), np.array([below, above]), chances, samples)
+
+
+def target_of(setting: Setting) -> float:
+    """Return the target probability C of a targeted strategy.
+
+    Raises
+    ------
+    ValueError
+        If the setting has no target.
+    """
+    if setting.target is None:
+        raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
+    return setting.target
+
+
+def _best_of_own(pool: Pool, samples: NDArray[np.int64], scores: NDArray[np.float64], most: int) -> Answered:
+    """Answer each question with the best-scored of its own number of samples.
+
+    Parameters
+    ----------
+    pool : Pool
+    samples : ndarray of shape (questions,), int64
+        The number of samples of each question, in [1, N].
+    scores : ndarray of shape (questions, M), float64
+        What trajectories are ranked by.
+    most : int
+        N.
+    """
+    own = (np.arange(len(samples)), samples - 1)
+    return Answered(
+        accuracy=best_of_each(scores, pool.correct, most)[own],
+        samples=samples.astype(np.float64),
+        pass_at_samples=pass_at_each(pool.correct, most)[own],
+    )
+
+
+def _mixed(
+    pool: Pool,
+    scores: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    chances: NDArray[np.float64],
+    samples: NDArray[np.int64],
+) -> Answered:
+    """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
+    return Answered(
+        accuracy=np.einsum("qn,n->q", best_of_n(scores, pool.correct, counts), chances),
+        samples=np.full(pool.questions, float(np.sum(counts * chances))),
+        pass_at_samples=np.einsum("qn,n->q", pass_at_n(pool.correct, counts), chances),
+        estimated_from=samples.astype(np.float64),
+    )
+
+
+class MarginalGains(RanksByScore):
+    """Give each sample to the question where it most raises the probability of a right one, and answer with the best.
+
+    With the calibrated reward r of the bare question, the b-th sample raises the probability that one is right by
+    r (1 - r)^(b - 1). The samples with the largest gains of all questions are drawn, `mean_samples` times the number of
+    questions, but each question gets at least one and at most N. Gains decrease, so this is optimal for the sum of
+    1 - (1 - r)^b. Samples with equal gains are equally likely to be drawn. Samples are ranked by their scores.
+
+    Rewards are clipped to [1e-4, 1 - 1e-4], so a question without hope gets its second sample last. A question that is
+    too long for the PRM has no reward, and gets `mean_samples`. The gains are those of a perfect choice among samples.
+
+    Parameters
+    ----------
+    mean_samples : float, at least 1
+        The mean number of samples of a question. If it exceeds the grid's fixed budget N, it is N.
+    """
+
+    citation = "Damani et al. (2025), ICLR, arXiv:2410.04707"
+    reads = ("scores", "rewards")
+
+    def __init__(self, mean_samples: FinitePositive = 8.0, aggregate: Aggregate = "last") -> None:
+        super().__init__(aggregate)
+        self.mean_samples = mean_samples
+
+    def check_arguments(self) -> None:
+        """Raise ValueError if there is less than one sample for each question."""
+        if self.mean_samples < 1:
+            raise ValueError(f"'mean_samples' must be a float in [1, inf). Got {self.mean_samples} instead.")
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
+        return self._results(pool, setting.samples, np.array([self.mean_samples]))[0]
+
+    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+        """Return the results for means of 1 to N samples; see :meth:`prmcal.PoolStrategy.sweep`."""
+        return self._results(pool, setting.samples, np.geomspace(1, setting.samples, 24))
+
+    def _results(self, pool: Pool, most: int, means: NDArray[np.float64]) -> tuple[Answered, ...]:
+        samples = allocated(pool.rewards, means, most)
+        accuracy = _between(best_of_each(self.scores_of(pool), pool.correct, most), samples)
+        passed = _between(pass_at_each(pool.correct, most), samples)
+        return tuple(map(Answered, accuracy, samples, passed))
+
+
+def allocated(rewards: NDArray[np.float64], means: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return the expected number of samples of each question, for each mean.
+
+    Parameters
+    ----------
+    rewards : ndarray of shape (questions,), float64
+        Success probabilities in [0, 1]; NaN where nothing is known.
+    means : ndarray of shape (means,), float64
+        The mean number of samples of all questions, at least 1.
+    most : int
+        N, the largest number of samples of a question.
+
+    Returns
+    -------
+    ndarray of shape (means, questions), float64
+        In [1, N]. With the fraction x above a whole number b, a question gets b + 1 samples with probability x and b
+        otherwise.
+    """
+    samples = np.repeat(np.minimum(means, most)[:, None], len(rewards), axis=1)
+    read = np.isfinite(rewards)
+    if not read.any():
+        return samples
+    chance = np.clip(rewards[read], _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
+    # Logarithms, negated so that they ascend from the sample that helps most.
+    negated_gains = -(np.log(chance)[:, None] + np.log1p(-chance)[:, None] * np.arange(1, most))
+    levels, sizes = np.unique(negated_gains, return_counts=True)
+    end = np.cumsum(sizes)
+    for own, mean in zip(samples, means, strict=True):
+        if mean < most:
+            left = (mean - 1) * len(chance)
+            level = int(np.searchsorted(end, left))
+            before = end[level] - sizes[level]
+            above = (negated_gains < levels[level]).sum(axis=1)
+            tied = (negated_gains == levels[level]).sum(axis=1)
+            own[read] = 1 + above + tied * (left - before) / sizes[level]
+    return samples
+
+
+def _between(values: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values of questions at numbers of samples that are between two whole numbers.
+
+    Column 0 of `values`, of shape (questions, N), is that of 1 sample. `samples` has shape (means, questions).
+    """
+    below = np.clip(np.floor(samples).astype(np.int64), 1, values.shape[1])
+    share = samples - below
+    rows = np.arange(len(values))
+    above = values[rows, np.minimum(below, values.shape[1] - 1)]
+    return np.asarray((1 - share) * values[rows, below - 1] + share * above, dtype=np.float64)
+
+
+class BeamSearch(SearchStrategy):
+    """Keep the K best prefixes, and draw M continuations of each (Snell et al., 2024; section 2 of the paper)."""
+
+    citation = "Snell et al. (2024), arXiv:2408.03314"
+
+
+class BeamSearchWithIASOfK(SearchStrategy):
+    """Keep only as many of the best prefixes as the target needs, K_IAS, with a fixed M."""
+
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+    reads = ("scores", "rewards")
+    targeted = True
+
+    def keep(self, rewards: NDArray[np.float64], target: float | None) -> int:
+        """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, at most K, where r_k is the k-th highest reward."""
+        assert target is not None
+        return beams_needed(rewards, target, self.expansions, self.width)
+
+
+class BeamSearchWithIASOfM(SearchStrategy):
+    """Draw as many continuations of each prefix as the worst kept prefix needs, M_IAS, with a fixed K."""
+
+    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+    reads = ("scores", "rewards")
+    targeted = True
+
+    def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
+        """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M), where K is the number of kept prefixes."""
+        assert target is not None
+        return expansions_needed(rewards, target, self.expansions)

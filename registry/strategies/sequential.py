@@ -1,0 +1,312 @@
+"""Rules that draw one trajectory after another, and decide after each whether to draw one more."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from prmcal.registry.contracts.plugin import Share
+from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
+from prmcal.registry.contracts.strategy import (
+    SWEPT_TARGETS,
+    Answered,
+    Choice,
+    PoolStrategy,
+    Setting,
+    most_probable,
+)
+from prmcal.registry.strategies.evidence import ScoreEvidence
+from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
+from prmcal.registry.strategies.scaling import target_of
+from prmcal.registry.strategies.votes import Votes, count_votes, numbered, right_if_best
+
+__all__ = [
+    "Drawn",
+    "FirstGoodEnough",
+    "Outcome",
+    "SequentialRule",
+    "TargetedRule",
+    "first_at_least",
+    "first_reached",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The trajectories of one question in many orders. Axis 0 of arrays counts the orders, axis 1 the draws.
+
+    Parameters
+    ----------
+    pool : Pool
+    question : int
+        Its place in the pool.
+    orders : Orders
+    reads : tuple of str
+        What the rule reads of the pool.
+    """
+
+    pool: Pool
+    question: int
+    orders: Orders
+    reads: tuple[str, ...]
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The levels beta of the rewards at all levels."""
+        return self.pool.levels
+
+    @cached_property
+    def own(self) -> dict[str, NDArray[np.float64]]:
+        """What `reads` names, under these names. Values of trajectories have shape (M, ...)."""
+        return {name: getattr(self.pool, name)[self.question] for name in READS if name in self.reads}
+
+    @cached_property
+    def values(self) -> dict[str, NDArray[np.float64]]:
+        """What `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
+
+        Values of the bare question, such as `question_rewards`, have no axis of orders.
+        """
+        return {
+            name: self.orders.of(values) if name in PER_TRAJECTORY else values
+            for name, values in self.own.items()
+        }
+
+    @cached_property
+    def answers(self) -> NDArray[np.signedinteger]:
+        """The answers as small numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
+        named = numbered(self.pool.answers[self.question])
+        return self.orders.of(named.astype(np.min_scalar_type(-len(named))))
+
+    @cached_property
+    def correct(self) -> NDArray[np.bool_]:
+        """The grades of the trajectories, of shape (orders, N). A rule must not read them to decide."""
+        return self.orders.of(self.pool.correct[self.question])
+
+    def first_right(self) -> NDArray[np.unsignedinteger]:
+        """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
+        positions = self.orders.positions[self.pool.correct[self.question]]
+        return np.asarray(positions.min(axis=0, initial=self.orders.draws))
+
+    def right_if_best(self) -> NDArray[Any]:
+        """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""
+        return right_if_best(self.own["scores"], self.pool.correct[self.question], self.orders)
+
+    def votes(self) -> Votes:
+        """Return the votes after 1, 2, ..., N draws."""
+        return count_votes(self.pool.answers[self.question], self.pool.correct[self.question], self.orders)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a rule does with one question in every order, at each of its points.
+
+    Attributes
+    ----------
+    stops : ndarray of shape (points, orders), int
+        The number of trajectories that are drawn, in [1, N].
+    right : ndarray of shape (orders, N) or (points, orders, N), float64 or int
+        Probability that the answer is right if the rule stops after 1, 2, ..., N draws. If it is 0 or 1 everywhere,
+        it may be an array of small integers, which take less memory.
+    silent : ndarray of shape (points, orders), bool, or None
+        Whether the rule gives no answer; None if it always gives one.
+    """
+
+    stops: NDArray[np.integer]
+    right: NDArray[Any]
+    silent: NDArray[np.bool_] | None = None
+
+    def right_at_stops(self) -> NDArray[Any]:
+        """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
+        draws = self.stops.astype(np.intp) - 1
+        if self.right.ndim == 3:
+            found: NDArray[Any] = np.take_along_axis(self.right, draws[..., None], axis=2)[..., 0]
+            return found
+        orders = draws.shape[1]
+        draws *= orders
+        draws += np.arange(orders)
+        return self.right.T.ravel().take(draws)
+
+
+class SequentialRule(PoolStrategy):
+    """Draw one trajectory after another, and stop by a rule.
+
+    A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
+    that decides its budget.
+    """
+
+    @abstractmethod
+    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+        """Return where the rule stops one question, at each of `points`.
+
+        What it decides after t draws may depend on the first t trajectories only. The trajectory of position t has the
+        index t - 1 along axis 1.
+        """
+
+    @abstractmethod
+    def point(self, setting: Setting) -> float:
+        """Return the point at which the strategy is run, such as the value of an argument."""
+
+    @abstractmethod
+    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+        """Return the points of its curve."""
+
+    def answer(self, pool: Pool, setting: Setting) -> Answered:
+        """Compute the mean over the shared orders; see :meth:`prmcal.PoolStrategy.answer`."""
+        return self._run(pool, setting, (self.point(setting),))[0]
+
+    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+        """Compute all points of the curve from the same orders; see :meth:`prmcal.PoolStrategy.sweep`."""
+        return self._run(pool, setting, self.curve_points(setting))
+
+    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+        """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
+
+        What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
+        """
+        order = Orders(pool.size, setting.samples, np.arange(setting.samples)[None])
+        found = np.minimum(drawn + 1, setting.samples)
+        for question in np.flatnonzero(drawn > 0):
+            one = Drawn(pool, int(question), order, self.reads)
+            stop = int(self.follow(one, (self.point(setting),)).stops[0, 0])
+            found[question] = min(stop, found[question])
+        return found
+
+    def choose(self, pool: Pool, setting: Setting) -> Choice:
+        """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
+        order, points = Orders.these(np.arange(pool.size)[None]), (self.point(setting),)
+        silent = False
+
+        def chance(graded: Pool) -> float:
+            nonlocal silent
+            outcome = self.follow(Drawn(graded, 0, order, self.reads), points)
+            silent = outcome.silent is not None and bool(outcome.silent[0, 0])
+            return float(outcome.right[..., -1].flat[0])
+
+        return Choice(most_probable(pool, chance), withheld=silent)
+
+    def _run(self, pool: Pool, setting: Setting, points: tuple[float, ...]) -> tuple[Answered, ...]:
+        orders = Orders(pool.size, setting.samples)
+        shape = len(points), pool.questions, len(orders.trajectories) // pool.size
+        accuracy, samples, passed, silent = (np.zeros(shape) for _ in range(4))
+        answering = True
+        for question in range(pool.questions):
+            drawn = Drawn(pool, question, orders, self.reads)
+            outcome = self.follow(drawn, points)
+            right = outcome.right_at_stops()
+            if outcome.silent is not None:
+                answering = False
+                right = np.where(outcome.silent, 0.0, right)
+                silent[:, question] = block_means(outcome.silent, pool.size)
+            accuracy[:, question] = block_means(right, pool.size)
+            samples[:, question] = block_means(outcome.stops, pool.size)
+            passed[:, question] = block_means(outcome.stops > drawn.first_right(), pool.size)
+        means = [mean_of_blocks(each)[0] for each in (samples, passed, silent)]
+        return tuple(
+            Answered(
+                accuracy=a, samples=n, pass_at_samples=p, order_error=e, abstained=None if answering else s
+            )
+            for a, e, n, p, s in zip(*mean_of_blocks(accuracy), *means, strict=True)
+        )
+
+
+class TargetedRule(SequentialRule):
+    """A sequential rule whose points are target probabilities C."""
+
+    targeted = True
+
+    def point(self, setting: Setting) -> float:
+        """Return the target C."""
+        return target_of(setting)
+
+    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+        """Return values of C from .05 to almost 1."""
+        return SWEPT_TARGETS
+
+
+def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
+    """Return the first draw after which a value is at least each point, or N if there is none.
+
+    Parameters
+    ----------
+    values : ndarray of shape (orders, N), float64
+        A value after each draw. NaN is below every point.
+    points : tuple of float
+
+    Returns
+    -------
+    ndarray of shape (points, orders), in a small type
+        In [1, N].
+    """
+    return first_reached(highest_so_far(values), points)
+
+
+def first_reached(highest: NDArray[Any], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
+    """Return what :func:`first_at_least` does, of values that do not fall from draw to draw."""
+    rows = highest.T
+    draws = len(rows)
+    # Sums and comparisons are fastest in the smallest type.
+    count = np.min_scalar_type(draws + 1)
+    reached = np.empty(rows.shape, np.bool_)
+    after = np.empty((len(points), rows.shape[1]), count)
+    for point, found in zip(points, after, strict=True):
+        np.greater_equal(rows, point, out=reached)
+        reached.sum(axis=0, dtype=count, out=found)
+    return np.asarray(np.minimum(draws + 1 - after, draws))
+
+
+_THRESHOLDS = tuple(float(each) for each in expit(np.linspace(-5, 8, 27)))
+
+
+class FirstGoodEnough(SequentialRule):
+    """Stop at the first trajectory that is right with at least a given probability, and answer with the best-scored.
+
+    The probability is computed from the PRM's score of the whole trajectory by Platt scaling, which is fitted to the
+    trajectories of the calibration questions. A trajectory that is too long for the PRM is never good enough. If none
+    is good enough, the whole budget N is drawn.
+
+    Parameters
+    ----------
+    threshold : float in (0, 1), or "tuned"
+        The smallest probability that is good enough. "tuned" chooses it by the calibration questions, with as many
+        trajectories as they have: the lowest threshold whose accuracy is less than that of the best threshold by one
+        standard error of the difference at most. It assumes that what is good enough there is so with N trajectories.
+    """
+
+    reads = ("scores",)
+    tuned = True
+
+    def __init__(self, threshold: Share | Literal["tuned"] = 0.8) -> None:
+        self.threshold = threshold
+
+    def tune(self, pool: Pool, setting: Setting) -> None:
+        """Fit the probability, and choose the threshold if it is tuned; see :meth:`prmcal.PoolStrategy.tune`."""
+        self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
+        self.threshold_ = self._chosen(pool, setting) if self.threshold == "tuned" else self.threshold
+
+    def _chosen(self, pool: Pool, setting: Setting) -> float:
+        results = self._run(pool, Setting(min(setting.samples, pool.size)), _THRESHOLDS)
+        best = max(results, key=lambda each: float(each.accuracy.mean())).accuracy
+        for threshold, each in zip(_THRESHOLDS, results, strict=True):
+            lost = best - each.accuracy
+            if lost.mean() <= lost.std() / np.sqrt(len(lost)):
+                return threshold
+        raise AssertionError("The best threshold loses nothing against itself.")
+
+    def point(self, setting: Setting) -> float:
+        """Return the threshold."""
+        return self.threshold_
+
+    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+        """Return thresholds from .007 to .9997."""
+        return _THRESHOLDS
+
+    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+        """Stop at the first score whose probability is at least the threshold."""
+        chances = drawn.orders.of(self.evidence_.chance(drawn.own["scores"]))
+        return Outcome(first_at_least(chances, points), drawn.right_if_best())
