@@ -23,11 +23,10 @@ from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cluster.chosen import chosen_executor
 from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.grid_file.read import grid_of, read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import KINDS, load_plugin_file
 

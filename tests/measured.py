@@ -9,7 +9,7 @@ from prmcal.db.metrics import Metrics
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
 from prmcal.db.tables import DescribedMetric
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.harness.planning.metrics import built_in_metrics
+from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.metric import Metric, PrefixRows
 from prmcal.registry.plugins import metrics
 

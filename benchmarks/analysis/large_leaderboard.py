@@ -29,7 +29,7 @@ from prmcal.db.metrics import Leaderboard, cell_id
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Cell, Dataset, DescribedMetric, Job, Plugin, Run
 from prmcal.db.writer import Writer
-from prmcal.harness.planning.metrics import built_in_metrics
+from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.site import write_site
 
 LLMS = tuple(f"llm-{number}" for number in range(10))

@@ -29,15 +29,14 @@ from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
 from prmcal.harness.cli.plan import render_plan
 from prmcal.harness.cli.status import read_status
-from prmcal.harness.costs.estimate import CostModel
-from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.pace import Pace
+from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
 from prmcal.harness.execution.run import finished_shards
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.planning.costs import CostModel, seconds_left
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
 from prmcal.registry.plugins import load_plugin_file

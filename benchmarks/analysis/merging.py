@@ -30,10 +30,9 @@ from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Base, Cell
 from prmcal.harness.bundles import About, unpack, write_bundle
-from prmcal.harness.execution.rebuild import rebuild_database
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.execution.run import rebuild_database
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.reading import find_grid, read_grid
 
 _GRID = "paper"
 

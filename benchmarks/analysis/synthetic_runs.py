@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.jobs.job import Job, Shard
-from prmcal.harness.machine.environment import run_environment
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord

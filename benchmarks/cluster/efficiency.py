@@ -23,11 +23,11 @@ from prmcal.harness.cluster.resources import Slot
 from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import run_grid
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
 from prmcal.registry.plugins import load_plugin_file

@@ -20,10 +20,10 @@ from pathlib import Path
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.execution.run import RunSummary, run_grid
-from prmcal.harness.planning.grid_file.grid import GridSpec, ShardSpec
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.run import run_grid
+from prmcal.harness.planning.grid import GridSpec, ShardSpec
+from prmcal.harness.planning.reading import find_grid, read_grid
 from tests.cluster.nodes import Nodes
 
 

@@ -24,9 +24,8 @@ from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.recommend import recommendation_text
 from prmcal.harness.cli.results.leaderboard.ranking import overview_text
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.grid_file.shipped import shipped_grids
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid, shipped_grids
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.storage.keys import content_key
 

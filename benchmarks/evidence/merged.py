@@ -28,10 +28,10 @@ import pandas as pd
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from prmcal.harness.execution.run import RunSummary, run_grid
+from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.run import run_grid
 from prmcal.harness.merging.merge import merge
-from prmcal.harness.planning.grid_file.read import grid_of, read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 
 __all__ = ["differences", "parts"]
 

@@ -16,7 +16,7 @@ from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import readable_leaderboard
-from prmcal.harness.planning.metrics import built_in_metrics
+from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.terminal.size import UNLIMITED
 from prmcal.harness.terminal.tables import text_table
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from prmcal.docs.generators.markdown import code, table
-from prmcal.harness.planning.grid_file.grid import (
+from prmcal.harness.planning.grid import (
     CalibrationSpec,
     CalibratorSpec,
     DatasetSpec,
@@ -21,7 +21,7 @@ from prmcal.harness.planning.grid_file.grid import (
     ShardSpec,
     StrategySpec,
 )
-from prmcal.harness.planning.grid_file.schema import grid_schema
+from prmcal.harness.planning.schema import grid_schema
 
 __all__ = ["grid_reference", "type_in_words"]
 

@@ -11,8 +11,8 @@ import yaml
 
 from prmcal.db.metrics import with_terminal
 from prmcal.docs.generators.markdown import code, directive, table
-from prmcal.harness.planning.grid_file.shipped import shipped_grids
-from prmcal.harness.planning.metrics import built_in_metrics
+from prmcal.harness.planning.reading import shipped_grids
+from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS
 

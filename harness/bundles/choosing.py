@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import RunError
+from prmcal.harness.execution.failures import Failure, failed_cells
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.plan import Cell, Plan, part_of
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.planning.selection import part_of
-from prmcal.harness.scheduling.failures import Failure, failed_cells
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 

@@ -12,10 +12,10 @@ from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact
 from prmcal.errors import BundleError, RunError
 from prmcal.harness.bundles.format import BundledFile
 from prmcal.harness.bundles.privacy import ENVIRONMENT
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.planning.columns import check_columns
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.json_data import one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest

@@ -24,9 +24,9 @@ from prmcal.harness.bundles.contents import Wanted, described, intact_manifests,
 from prmcal.harness.bundles.format import SIGNATURE_FILE, SUBMISSION_FILE, About, BundledFile, Submission
 from prmcal.harness.bundles.privacy import Machine, check_file, check_plan, check_values, public_environment
 from prmcal.harness.bundles.signatures import sign
+from prmcal.harness.execution.failures import Failure, read_failures, write_failures
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import write_plan
-from prmcal.harness.scheduling.failures import Failure, read_failures, write_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Store, replacing, storage_errors
 

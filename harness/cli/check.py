@@ -15,7 +15,7 @@ import typer
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import PluginOption, load_plugins, one_of
-from prmcal.harness.planning.grid_file.yaml_text import parse_yaml
+from prmcal.harness.planning.reading import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.messages import excerpt, reading

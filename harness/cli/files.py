@@ -21,7 +21,7 @@ from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_arti
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import DataError, PrmcalError, RunError, StorageError
 from prmcal.harness.cli.options import RunArgument
-from prmcal.harness.execution.rebuild import rebuild_database
+from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

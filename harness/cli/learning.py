@@ -29,12 +29,11 @@ from prmcal.harness.cli.options import (
     one_of,
     read,
 )
-from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
-from prmcal.harness.machine.environment import hardware
-from prmcal.harness.machine.gpus import describe_gpus, gpus_of
-from prmcal.harness.planning.grid_file.grid import DatasetSpec, GridSpec, PluginSpec
-from prmcal.harness.planning.grid_file.schema import grid_schema
+from prmcal.harness.execution.machine import describe_gpus, gpus_of, hardware
+from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
+from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.resolved import absent_checkpoint
+from prmcal.harness.planning.schema import grid_schema
 from prmcal.harness.terminal.prose import broken, wrapped
 from prmcal.harness.terminal.size import terminal_width
 from prmcal.harness.terminal.tables import text_table

@@ -11,14 +11,14 @@ import typer
 
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
+from prmcal.harness.planning.reading import find_grid, shipped_grids
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from prmcal.db.metrics import Tier
-    from prmcal.harness.costs.estimate import Work
-    from prmcal.harness.planning.grid_file.grid import GridSpec
+    from prmcal.harness.planning.costs import Work
+    from prmcal.harness.planning.grid import GridSpec
     from prmcal.harness.terminal.tables import Column
 
 __all__ = [
@@ -217,7 +217,7 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
 
 def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> GridSpec:
     """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
-    from prmcal.harness.planning.grid_file.read import read_grid
+    from prmcal.harness.planning.reading import read_grid
 
     load_plugins(plugin_files)
     return read_grid(find_grid(grid)).limited(limit)

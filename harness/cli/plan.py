@@ -18,14 +18,14 @@ from prmcal.harness.cli.options import (
     read,
     time_left,
 )
-from prmcal.harness.costs import disk, gpu_hours
-from prmcal.harness.costs.disk import Space, space_needed
-from prmcal.harness.costs.estimate import CostModel, remaining_work
-from prmcal.harness.costs.gpu_hours import ModelCost, model_costs
-from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.machine import default_workers
+from prmcal.harness.planning import disk, gpu_hours
+from prmcal.harness.planning.costs import CostModel, remaining_work
+from prmcal.harness.planning.disk import Space, space_needed
+from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.plan import Only, cells_with, part_of
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.selection import Only, cells_with, part_of
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table

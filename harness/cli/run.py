@@ -26,11 +26,10 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.cluster.chosen import chosen_executor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.execution.ending import Ending
-from prmcal.harness.execution.on_finish import run_on_finish
-from prmcal.harness.execution.run import RunSummary, run_grid
-from prmcal.harness.machine.gpus import default_workers
-from prmcal.harness.scheduling.failures import FailureGroup
+from prmcal.harness.execution.ending import Ending, RunSummary, run_on_finish
+from prmcal.harness.execution.failures import FailureGroup
+from prmcal.harness.execution.machine import default_workers
+from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 

@@ -84,8 +84,8 @@ def serve(
     after Ctrl-C or SIGTERM.
     """
     check_installed()
+    from prmcal.harness.execution.worker import end_with
     from prmcal.harness.inference.loading import load
-    from prmcal.harness.machine.parent import end_with
     from prmcal.harness.serving.bodies import Limits
     from prmcal.harness.serving.server import bound_socket
     from prmcal.harness.serving.server import run as answer_requests

@@ -15,8 +15,7 @@ import typer
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import app
 from prmcal.harness.cli.options import GridArgument, OutOption
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.planning.reading import find_grid, read_grid
 
 __all__ = ["Allocation", "render_script", "slurm"]
 

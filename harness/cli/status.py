@@ -15,14 +15,13 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import RunArgument, one_of, time_left
 from prmcal.harness.cli.run import lines_on_failures
-from prmcal.harness.costs.estimate import CostModel, Work, remaining_work
-from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.asked import asked_part
-from prmcal.harness.execution.crew import WorkerNow, read_crew
-from prmcal.harness.machine.gpus import visible_gpus
+from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.execution.machine import visible_gpus
+from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.merging.submissions.folder import is_merged
+from prmcal.harness.planning.costs import CostModel, Work, remaining_work, seconds_left
+from prmcal.harness.planning.plan import asked_part
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped

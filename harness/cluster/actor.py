@@ -17,11 +17,11 @@ from typing import Any
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.cluster.cache import NodeCache, cache_root
-from prmcal.harness.executors.process import WorkerDiedError, WorkerProcess
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess
+from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import Store
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.nodes import Node, alive_nodes, inspect_nodes
-from prmcal.harness.executors.executor import Notice
-from prmcal.harness.executors.tries import MOST_TRIES
+from prmcal.harness.execution.schedule import MOST_TRIES, Notice
 
 __all__ = ["Census"]
 

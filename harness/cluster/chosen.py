@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 
 if TYPE_CHECKING:
     from prmcal.harness.cluster.executor import RayExecutor

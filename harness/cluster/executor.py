@@ -25,12 +25,10 @@ from prmcal.harness.cluster.files import FileServer
 from prmcal.harness.cluster.nodes import alive_nodes, cause_of, on_node
 from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.executors.executor import Event, Notice
-from prmcal.harness.executors.tries import after_death
+from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.sources import local_files
 
 __all__ = ["RayExecutor", "modules_of"]
@@ -123,7 +121,7 @@ class RayExecutor:
         return len({slot.node for slot in self._slots()})
 
     def run(self, schedule: Schedule) -> Generator[Event]:
-        """See :meth:`prmcal.harness.executors.executor.Executor.run`."""
+        """See :meth:`prmcal.harness.execution.schedule.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
         token_file(self._directory).write_text(token)

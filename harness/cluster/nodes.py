@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prmcal.harness.machine.environment import package_versions
+from prmcal.harness.execution.machine import package_versions
 
 __all__ = ["Node", "alive_nodes", "cause_of", "inspect_nodes", "on_node"]
 

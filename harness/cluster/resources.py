@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.nodes import Node
-from prmcal.harness.costs.gpu_hours import billions, checkpoint_of
-from prmcal.harness.machine.gpus import gpus_of
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.machine import gpus_of
+from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.models.checkpoints import SPREAD
 
 __all__ = ["Slot", "check_gpus", "slots_of"]

@@ -1,5 +1,14 @@
-"""How a plan is run: the run itself, the progress display, the log, and the recorder of the database.
+"""When and where jobs are computed, and how their results are recorded. Their order in a grid belongs in `planning`.
 
-The order of shards belongs in `prmcal.harness.scheduling`, and the processes belong in `prmcal.harness.executors`. What
-a shard computes belongs in `prmcal.harness.jobs`.
+run         a grid, a further plan, or only the recording
+recorder    results in the database
+schedule    the order of shards, and what an executor does with it
+local       the executor on this machine
+worker      a process that computes shards
+failures    why shards and cells failed
+progress    the progress on the terminal, in the log and in a file
+ending      how a run ends
+machine     GPUs, hardware and versions of packages
+
+A cluster of machines belongs in `prmcal.harness.cluster`.
 """

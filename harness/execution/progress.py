@@ -1,12 +1,16 @@
-"""The progress of a run: finished shards, time left, and what each worker does."""
+"""The progress of a run: on the terminal, in its log, and in the file that `prmcal status` reads."""
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -15,13 +19,213 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from prmcal import __version__
+from prmcal.db.run_folder import crew_file
 from prmcal.db.text.formats import duration
-from prmcal.harness.execution.crew import crew_now
-from prmcal.harness.execution.pace import Pace
+from prmcal.errors import StorageError
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.storage.store import write_atomically
 
-__all__ = ["Progress"]
+__all__ = ["CrewFile", "Pace", "Progress", "RunLog", "WorkerNow", "crew_now", "read_crew"]
+
+
+class Pace:
+    """Repeat work so seldom that it takes at most a share of the time.
+
+    Work is due when it would stay within its share of the time since the last work, and of the whole time, if it takes
+    as long as it took last. So the work of small runs is done early and often, and large runs are not slowed down.
+
+    Parameters
+    ----------
+    share : float
+        The share of the time, in (0, 1).
+    pause : float
+        The shortest pause, in seconds.
+
+    Attributes
+    ----------
+    seconds : float
+        What the work has taken so far.
+    """
+
+    def __init__(self, share: float, pause: float) -> None:
+        self.seconds = 0.0
+        self._share = share
+        self._pause = pause
+        self._begin = time.monotonic()
+        self._next = self._begin + pause
+
+    @property
+    def due(self) -> bool:
+        """Whether the work can be done now. It also begins with a pause."""
+        return time.monotonic() >= self._next
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Do the work in the block."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            end = time.monotonic()
+            last = end - begin
+            self.seconds += last
+            self._next = max(
+                end + max(self._pause, last / self._share), self._begin + (self.seconds + last) / self._share
+            )
+
+
+_SECONDS_BETWEEN_CREWS = 2.0
+_SHARE_FOR_CREWS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNow:
+    """What a worker does.
+
+    Attributes
+    ----------
+    worker : str
+        Its name, and before it the name of its node on a cluster.
+    job : str
+        The job of its shard; empty if it is idle.
+    seconds : float
+        How long it has computed this shard.
+    tries : int
+        How often the shard was begun, this time included.
+    note : str
+        What the shard tells about its progress.
+    """
+
+    worker: str
+    job: str = ""
+    seconds: float = 0.0
+    tries: int = 1
+    note: str = ""
+
+    def __str__(self) -> str:
+        if not self.job:
+            return f"{self.worker}: idle"
+        again = f" (try {self.tries})" if self.tries > 1 else ""
+        return f"{self.worker}: {self.job}{again}, {duration(self.seconds)}{self.note and f': {self.note}'}"
+
+
+def crew_now(plan: Plan, schedule: Schedule) -> list[WorkerNow]:
+    """Return what each worker does, sorted by their names: those that compute, then idle ones."""
+    now = time.monotonic()
+    found = [
+        WorkerNow(worker)
+        if ref is None
+        else WorkerNow(
+            worker,
+            str(plan.job_of(ref)),
+            round(now - schedule.started.get(ref, now), 1),
+            schedule.deaths[ref] + 1,
+            schedule.notes.get(ref, ""),
+        )
+        for worker, ref in schedule.workers.items()
+    ]
+    return sorted(found, key=lambda each: (not each.job, len(each.worker), each.worker))
+
+
+class CrewFile:
+    """The file in a run's folder that says what each worker does. It is written every two seconds at most.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of the run.
+    plan : Plan
+    """
+
+    def __init__(self, directory: Path, plan: Plan) -> None:
+        self._file = crew_file(directory)
+        self._plan = plan
+        self._pace = Pace(_SHARE_FOR_CREWS, _SECONDS_BETWEEN_CREWS)
+
+    def update(self, schedule: Schedule) -> None:
+        """Write what the workers do now, unless that was done a moment ago."""
+        if not self._pace.due:
+            return
+        with self._pace.work():
+            crew = [asdict(each) for each in crew_now(self._plan, schedule)]
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._file, json.dumps(crew))
+
+
+def read_crew(directory: Path) -> Sequence[WorkerNow]:
+    """Return what the workers of a run do now; nothing if no run is going on."""
+    try:
+        return [WorkerNow(**each) for each in json.loads(crew_file(directory).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+class RunLog:
+    """Append to the log of a run. Earlier runs stay in it.
+
+    Parameters
+    ----------
+    file : Path
+    plan : Plan
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be written.
+    """
+
+    def __init__(self, file: Path, plan: Plan) -> None:
+        self.file = file
+        self._plan = plan
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._stream: TextIO = file.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+        except OSError as error:
+            raise StorageError(
+                f"The log {file} cannot be written ({error.strerror or error}). Choose another --log-file."
+            ) from error
+
+    def write(self, line: str, details: Sequence[str] = ()) -> None:
+        """Write a line with the time, and details in indented lines."""
+        lines = [f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}"]
+        lines += [f"    {each}" for detail in details for each in detail.splitlines()]
+        self._stream.write("\n".join(lines) + "\n")
+
+    def begin(self, reused: int, workers: int) -> None:
+        """Write how much there is to do."""
+        total = len(self._plan.shards())
+        self.write(
+            f"prmcal {__version__}: {total:,} shards with {workers} workers, of which {reused:,} were finished before."
+        )
+
+    def end(self, seconds: float, published: float) -> None:
+        """Write how long the run took, and how many seconds of these results were published for readers."""
+        share = published / seconds
+        self.write(
+            f"The run took {seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
+        )
+
+    def note(self, outcome: Outcome) -> None:
+        """Write the outcome of a shard: its time, its tokens, its warnings, and the traceback if it failed."""
+        what = f"{self._plan.job_of(outcome.ref)}  {outcome.ref.kind}/{outcome.ref.key}"
+        manifest = outcome.manifest
+        if outcome.blocked:
+            self.write(f"   blocked  {what}")
+            return
+        if manifest is None:
+            assert outcome.failure is not None
+            self.write(f"    failed  {what}", [outcome.failure.reason, *outcome.log])
+            return
+        tokens = manifest.generated_tokens + manifest.scored_tokens
+        counted = f"  ({tokens:,} tokens)" if tokens else ""
+        self.write(f"{manifest.seconds:8.1f} s  {what}{counted}", outcome.log)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
 
 _SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BETWEEN_ESTIMATES = 1.0

@@ -17,14 +17,14 @@ from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Q
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Transaction, Writer
+from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.group_comparisons import compare_groups
-from prmcal.harness.execution.pace import Pace
+from prmcal.harness.execution.machine import run_environment
+from prmcal.harness.execution.progress import Pace
+from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.environment import run_environment
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.scheduling.failures import Failure, write_failures
-from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.harness.storage.store import Manifest, Store

@@ -1,4 +1,4 @@
-"""Run a grid: lock the folder, plan the grid, compute the missing shards, record the results."""
+"""Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
 from __future__ import annotations
 
@@ -8,84 +8,32 @@ import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, RunError, StorageError
-from prmcal.harness.costs.estimate import CostModel, model_seconds
-from prmcal.harness.costs.time_left import seconds_left
-from prmcal.harness.execution.asked import asked_part, cells_to_retry
-from prmcal.harness.execution.crew import CrewFile
-from prmcal.harness.execution.ending import Ending, EndWatch
-from prmcal.harness.execution.log import RunLog
-from prmcal.harness.execution.progress import Progress
+from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary
+from prmcal.harness.execution.failures import failed_cells, grouped, read_failures
+from prmcal.harness.execution.local import LocalExecutor
+from prmcal.harness.execution.machine import check_workers, run_environment, visible_gpus
+from prmcal.harness.execution.progress import CrewFile, Progress, RunLog
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.executors.executor import Executor, Notice
-from prmcal.harness.executors.local import LocalExecutor
-from prmcal.harness.machine.environment import run_environment
-from prmcal.harness.machine.gpus import check_workers, visible_gpus
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.grid_file.read import grid_of
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.execution.schedule import Executor, Notice, Outcome, Schedule
+from prmcal.harness.planning.costs import CostModel, model_seconds, seconds_left
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.plan import Cell, Only, Plan, asked_part, cells_to_retry, cells_with
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.saved import write_plan
-from prmcal.harness.planning.selection import Only, cells_with
-from prmcal.harness.scheduling.failures import FailureGroup, failed_cells, grouped, read_failures
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.planning.reading import grid_of
+from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store
 
-__all__ = ["RunState", "RunSummary", "finished_shards", "run_further", "run_grid"]
-
-RunState = Literal["done", "failed", "interrupted", "ended"]
-"""How a run ended: with all cells that it was asked for, with failed ones, by a signal or an error, or out of time."""
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """The summary of a run.
-
-    Attributes
-    ----------
-    computed, reused : int
-        Shards that were computed, and shards that were finished before.
-    cells, done_cells, failed_cells : int
-        The lines of the leaderboards that the run was asked for, and the finished and the failed ones among them.
-    grid_cells : int
-        All lines of the leaderboards.
-    failures : tuple of FailureGroup
-        Why cells failed, those with the same reason together.
-    seconds : float
-        Wall time of the run.
-    log : Path
-        The log of the run.
-    ending : Ending or None
-        What ended the run before its work was done.
-    """
-
-    computed: int
-    reused: int
-    cells: int
-    done_cells: int
-    failed_cells: int
-    grid_cells: int
-    failures: tuple[FailureGroup, ...]
-    seconds: float
-    log: Path
-    ending: Ending | None = None
-
-    @property
-    def state(self) -> RunState:
-        """How it ended."""
-        if self.ending is not None:
-            return "ended" if self.ending == "max-hours" else "interrupted"
-        return "failed" if self.failed_cells else "done"
+__all__ = ["finished_shards", "rebuild_database", "run_further", "run_grid"]
 
 
 def run_grid(
@@ -398,3 +346,46 @@ def _execute(
             if ending is not None:
                 break
     return ending
+
+
+def rebuild_database(directory: Path) -> int:
+    """Delete the database of a folder and fill a new one from its artifacts. Return the number of cells.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder, or one is running.
+    DatabaseVersionError
+        If a newer version of prmcal wrote the database. It stays then.
+    StorageError
+        If the database cannot be deleted.
+    """
+    folder = RunFolder(directory)
+    record = folder.record()
+    with folder.lock():
+        folder.refuse_newer()
+        plan = existing_plan(folder)
+        store = Store(directory)
+        failures = read_failures(directory)
+        for database in (folder.database, folder.published):
+            _remove(database)
+            _remove(database.with_name(database.name + ".wal"))
+        recorder = Recorder(folder, plan, store, record)
+        recorder.begin(finished_shards(plan, store))
+        recorder.note_failures(failures)
+        recorder.end()
+    return len(plan.cells)
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
+        ) from error

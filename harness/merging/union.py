@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.errors import BundleError
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.naming.catalogue import Catalogue
@@ -15,7 +16,6 @@ from prmcal.harness.merging.naming.namespaces import Namespace
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.keys import ArtifactRef, content_key
 from prmcal.registry.messages import shown
 

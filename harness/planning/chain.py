@@ -20,7 +20,7 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
     SuccessParameters,
 )
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions

@@ -27,7 +27,7 @@ def check_columns(plan: Plan, where: str, advice: str) -> None:
     """
     from pydantic import TypeAdapter
 
-    from prmcal.harness.planning.grid_file.fields import Name, StrategyName
+    from prmcal.harness.planning.grid import Name, StrategyName
 
     labels = [*(job.labels for job in plan.jobs), *(cell.labels for cell in plan.cells)]
     names = {name for each in labels for name in (each.llm, each.prm, each.calibrator, each.dataset) if name}

@@ -19,7 +19,7 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions, build_plugin

@@ -1,19 +1,33 @@
-"""A plan: the jobs of a grid and the cells that they fill."""
+"""A plan: the jobs of a grid and the cells that they fill; and the part of it that a run is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeGuard, TypeVar
 
+from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
+from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
+from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 
-__all__ = ["Cell", "Plan", "PlannedPlugin", "PlannedQuestions"]
+__all__ = [
+    "Cell",
+    "Only",
+    "Plan",
+    "PlannedPlugin",
+    "PlannedQuestions",
+    "asked_part",
+    "cells_to_retry",
+    "cells_with",
+    "part_of",
+]
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
@@ -180,3 +194,131 @@ class Plan:
 
 def _has(job: Job[Parameters], parameters: type[AnyParameters]) -> TypeGuard[Job[AnyParameters]]:
     return isinstance(job.shards[0].parameters, parameters)
+
+
+Only = Mapping[str, Sequence[str]]
+"""Names in the grid by their kind: llm, prm, calibrator, dataset or strategy."""
+
+_KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
+
+
+def cells_with(plan: Plan, only: Only) -> list[Cell]:
+    """Return the cells of a plan that have certain names.
+
+    Parameters
+    ----------
+    plan : Plan
+    only : mapping of str to sequence of str
+        For each kind, a cell must have one of the names. Without kinds, all cells are returned.
+
+    Raises
+    ------
+    GridError
+        If no cell has such a name, or a combination of them.
+    """
+    for kind, names in only.items():
+        _check(plan, kind, names)
+    found = [cell for cell in plan.cells if all(_name(cell, kind) in names for kind, names in only.items())]
+    if not found:
+        wanted = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
+        raise GridError(f"No cell of the grid has all of: {wanted}.")
+    return found
+
+
+def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
+    """Return the part of a plan that computes some of its cells; the plan itself for all of them.
+
+    It has all jobs that the cells need. It also has the jobs that no cell needs, such as those of curves, if they read
+    nothing else.
+    """
+    if len(cells) == len(plan.cells):
+        return plan
+    needed = _with_inputs(cell.job for cell in cells)
+    read = {source.key for job in plan.jobs for source in job.inputs} | {cell.job.key for cell in plan.cells}
+    jobs = [
+        job
+        for job in plan.jobs
+        if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
+    ]
+    absent = _absent(plan, jobs)
+    return Plan(
+        tuple(jobs), tuple(cells), plan.plugins, plan.datasets, plan.metrics, absent, plan.model_seconds
+    )
+
+
+def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:
+    if kind not in _KINDS:
+        raise GridError(f"A part of a grid is chosen by {', '.join(_KINDS)}. Got '{kind}'.")
+    known = dict.fromkeys(name for cell in plan.cells if (name := _name(cell, kind)))
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known) or 'none'}."
+            raise GridError(f"The grid has no {kind} '{name}'. {hint}")
+
+
+def _name(cell: Cell, kind: str) -> str:
+    """Return the name of a kind in a cell; empty if the cell has none."""
+    name: str = cell.strategy if kind == "strategy" else getattr(cell.labels, kind)
+    return name
+
+
+def _with_inputs(jobs: Iterable[Job[Parameters]]) -> set[str]:
+    """Return the keys of jobs and of all jobs that they need."""
+    found: set[str] = set()
+    waiting = list(jobs)
+    while waiting:
+        job = waiting.pop()
+        if job.key not in found:
+            found.add(job.key)
+            waiting += job.inputs
+    return found
+
+
+def _absent(plan: Plan, jobs: Iterable[Job[Parameters]]) -> tuple[str, ...]:
+    """Return the models and the data of some jobs that are not on this machine."""
+    labels = [job.labels for job in jobs]
+    models = {"llm": {each.llm for each in labels}, "prm": {each.prm for each in labels}}
+    used = {each.dataset for each in labels} | {
+        plugin.absent
+        for kind, names in models.items()
+        for plugin in plan.plugins[kind]
+        if plugin.name in names
+    }
+    return tuple(name for name in plan.absent if name in used)
+
+
+def asked_part(plan: Plan, record: RunRecord) -> Plan:
+    """Return the part of a plan that a run was asked for. It has no cells if none is to be tried again.
+
+    Raises
+    ------
+    GridError
+        If no cell has the names that the run was asked for.
+    """
+    cells = cells_with(plan, record.only)
+    if record.retried is not None:
+        retried = set(record.retried)
+        cells = [cell for cell in cells if cell.cell_id in retried]
+    return part_of(plan, cells)
+
+
+def cells_to_retry(folder: RunFolder) -> list[str]:
+    """Return the ids of the cells that failed in the latest run of a folder.
+
+    If that run was itself asked for failed cells, those that it did not finish are among them: it may have been
+    interrupted before it tried them. Cells are compared by their ids, because keys change when a plugin is corrected.
+
+    Raises
+    ------
+    RunError
+        If no grid was run in the folder.
+    DatabaseError
+        If the published database cannot be read.
+    """
+    retried = folder.record().retried or []
+    if not folder.published.exists():
+        return retried
+    status = catalog.cells(folder.published).set_index("cell_id")["status"]
+    unfinished = [cell for cell in retried if status.get(cell) != "done"]
+    return sorted({*status.index[status == "failed"], *unfinished})

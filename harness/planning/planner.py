@@ -24,7 +24,7 @@ from prmcal.harness.planning.chain import (
     score_job,
     success_job,
 )
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.measurements import (
     baseline_of,
     calibration_metrics_job,
@@ -35,12 +35,12 @@ from prmcal.harness.planning.measurements import (
     search_results_job,
     strategy_job,
 )
-from prmcal.harness.planning.metrics import described_metrics
 from prmcal.harness.planning.parts import OF_TRAJECTORIES, Calibrated, Sampled, Scored, StrategyInputs
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
 from prmcal.harness.planning.resolved import (
     GridQuestions,
     ResolvedGrid,
+    described_metrics,
     others_of,
     resolve,
 )

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_further
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.gpus import default_workers
 from prmcal.harness.planning.chain import further_rollout_job, rollout_job, score_job
-from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.parts import Sampled
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.places import Further, RunArtifacts
 from prmcal.harness.recommending.types import MoreDraws

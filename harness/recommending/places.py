@@ -16,8 +16,8 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories, trajectories_of
 from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, Parameters, PluginReference
-from prmcal.harness.planning.grid_file.read import grid_of
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.recommending.folds import FoldRewards, KnownPools, folds_of, rewards_by_fold
 from prmcal.harness.recommending.measured import Candidate, Measured, TestPool, measured

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from prmcal.errors import DataError
 from prmcal.harness.bundles import Submission, check_unpacked, submission_of, unpack
+from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.scheduling.failures import read_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest, Store

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.loading import load
     from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
     from prmcal.harness.notebook import Run, open_run, run
-    from prmcal.harness.planning.grid_file.grid import GridSpec
+    from prmcal.harness.planning.grid import GridSpec
     from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
     from prmcal.registry.contracts.data import (
         Completion,
@@ -138,7 +138,7 @@ _HOME = {
     "FitSupport": "prmcal.registry.contracts.calibrator",
     "GenerationRequest": "prmcal.registry.contracts.data",
     "GenerativePRM": "prmcal.registry.prms.generative",
-    "GridSpec": "prmcal.harness.planning.grid_file.grid",
+    "GridSpec": "prmcal.harness.planning.grid",
     "HiddenStates": "prmcal.registry.contracts.data",
     "Pool": "prmcal.registry.contracts.pool",
     "Known": "prmcal.registry.contracts.metric",

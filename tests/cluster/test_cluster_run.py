@@ -16,8 +16,9 @@ import yaml
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.execution.run import RunSummary, run_grid
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.run import run_grid
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.conftest import PLUGINS

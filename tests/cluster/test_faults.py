@@ -10,7 +10,8 @@ import pytest
 
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.settings import ClusterSettings
-from prmcal.harness.execution.run import RunSummary, run_grid
+from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.run import run_grid
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import grid

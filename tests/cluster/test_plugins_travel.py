@@ -12,8 +12,8 @@ import pytest
 from prmcal.harness.cluster.actor import ActorSettings, NodeWorker
 from prmcal.harness.cluster.cache import CACHE_VARIABLE
 from prmcal.harness.cluster.executor import modules_of
+from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.schedule import Outcome
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.test_cluster_run import SYNTHETIC, grid
 

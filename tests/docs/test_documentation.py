@@ -22,7 +22,7 @@ from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.extension import PARTS
 from prmcal.docs.generators.grid_file import grid_reference, type_in_words
 from prmcal.harness.cli.app import COMMANDS, app
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal, environment
 from tests.measured import DESCRIBED

@@ -11,7 +11,7 @@ from prmcal.errors import RunError, StorageError
 from prmcal.harness.bundles import About, Bundled, write_bundle
 from prmcal.harness.bundles.choosing import plan_with_identities
 from prmcal.harness.merging.submissions.folder import is_merged
-from prmcal.harness.planning.selection import cells_with
+from prmcal.harness.planning.plan import cells_with
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 

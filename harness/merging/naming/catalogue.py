@@ -13,8 +13,8 @@ from prmcal.harness.jobs.job import Labels
 from prmcal.harness.merging.naming.names import Names
 from prmcal.harness.merging.naming.order import merged_order
 from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.planning.metrics import built_in_metrics, described_metrics
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
+from prmcal.harness.planning.resolved import built_in_metrics, described_metrics
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import metrics
 

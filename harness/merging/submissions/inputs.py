@@ -12,6 +12,7 @@ from prmcal.errors import RunError
 from prmcal.harness.bundles import About, bundled, check_unpacked, unpack
 from prmcal.harness.bundles.contents import intact_manifests
 from prmcal.harness.bundles.format import SUBMISSION_FILE
+from prmcal.harness.execution.failures import failed_cells, read_failures
 from prmcal.harness.merging.submissions.contents import check_files, listed_files
 from prmcal.harness.merging.submissions.folder import (
     incoming,
@@ -23,7 +24,6 @@ from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import FilesOf, Submitted, read_submitted
 from prmcal.harness.planning.columns import check_columns
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.scheduling.failures import failed_cells, read_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store, storage_errors

@@ -10,6 +10,7 @@ from typing import Any
 from prmcal.db.metrics import Leaderboard
 from prmcal.errors import BundleError
 from prmcal.harness.bundles import Submission, submission_of
+from prmcal.harness.execution.failures import Failure, read_failures
 from prmcal.harness.merging.submissions.conditions import (
     ByLeaderboard,
     conditions_of,
@@ -21,7 +22,6 @@ from prmcal.harness.merging.submissions.conditions import (
 from prmcal.harness.merging.submissions.contents import contents_of
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.scheduling.failures import Failure, read_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.messages import reading

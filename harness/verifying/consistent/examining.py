@@ -13,7 +13,7 @@ from pathlib import Path
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.executors.environment import ONE_THREAD, starting_with
+from prmcal.harness.execution.worker import ONE_THREAD, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import PlannedQuestions

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from prmcal.dashboard.reproduction import commands, grid_of_cell, with_names_of_grid
-from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.folder import grid_text
 from tests.conftest import ROOT
 

@@ -18,7 +18,7 @@ from prmcal.db.run_folder import PLAN_FILE, RECORD_FILE
 from prmcal.errors import RunError
 from prmcal.harness.bundles import BundledFile, submission_of, table_digests, unpack, write_bundle
 from prmcal.harness.bundles.contents import Wanted, kept_of
-from prmcal.harness.execution.rebuild import rebuild_database
+from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     FitParameters,

@@ -13,7 +13,7 @@ from prmcal.errors import ClusterError
 from prmcal.harness.cluster.connection import connected
 from prmcal.harness.cluster.nodes import Node
 from prmcal.harness.cluster.resources import check_gpus, slots_of
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from prmcal.harness.costs.estimate import CostModel
-from prmcal.harness.costs.time_left import seconds_left
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.grid_file.read import grid_of, read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid
+from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 

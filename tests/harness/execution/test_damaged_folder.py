@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from prmcal.db.run_folder import FAILURES_FILE, RECORD_FILE, artifacts_root
 from prmcal.errors import GridError, RunError
+from prmcal.harness.execution.failures import Failure, read_failures, write_failures
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.scheduling.failures import Failure, read_failures, write_failures
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
 

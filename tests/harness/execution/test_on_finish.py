@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.execution.ending import Ending
-from prmcal.harness.execution.on_finish import run_on_finish
-from prmcal.harness.execution.run import RunSummary
+from prmcal.harness.execution.ending import Ending, RunSummary, run_on_finish
 
 
 def summary(failed: int = 0, ending: Ending | None = None) -> RunSummary:

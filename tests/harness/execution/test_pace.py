@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from prmcal.harness.execution.pace import Pace
+from prmcal.harness.execution.progress import Pace
 
 
 class Clock:

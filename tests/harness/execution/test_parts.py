@@ -12,7 +12,7 @@ import pytest
 
 import prmcal as face
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.execution.asked import cells_to_retry
+from prmcal.harness.planning.plan import cells_to_retry
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.conftest import Prmcal
 from tests.db import factory

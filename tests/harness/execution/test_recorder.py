@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
 from prmcal.registry.plugins import load_plugin_file

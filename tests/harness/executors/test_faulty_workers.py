@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.executors.messages import MessageError, read_message, write_message
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.execution.worker import MessageError, read_message, write_message
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 from tests.conftest import Prmcal

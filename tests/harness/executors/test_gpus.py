@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.harness.machine.gpus import default_workers, gpus_of_worker, visible_gpus
-from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.execution.machine import default_workers, gpus_of_worker, visible_gpus
+from prmcal.harness.planning.reading import read_grid
 from tests.conftest import PLUGINS, Prmcal
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"

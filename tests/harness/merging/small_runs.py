@@ -16,7 +16,7 @@ from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.planning.grid_file.read import grid_of
+from prmcal.harness.planning.reading import grid_of
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 

@@ -12,8 +12,8 @@ import yaml
 import prmcal
 from prmcal.errors import GridError
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from prmcal.harness.execution.rebuild import rebuild_database
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.execution.run import rebuild_database
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.site.writer import write_site
 from prmcal.registry.plugins import load_plugin_file

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from prmcal.harness.planning.grid_file.grid import GridSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.keys import ArtifactRef

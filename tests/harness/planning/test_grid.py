@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.reading import read_grid
 
 GRID = """
 name: small

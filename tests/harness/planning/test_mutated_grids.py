@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from prmcal.errors import GridError, InvalidArgumentsError
 from prmcal.harness.cli.check import check_plugins
-from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
 from tests.mutations import FEW, changed, damaged, reads_or_refuses
 
 GRID: dict[str, Any] = {

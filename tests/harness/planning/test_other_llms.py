@@ -10,10 +10,9 @@ import yaml
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import CalibratedParameters, StrategyParameters
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.plan import Cell, Plan, cells_with, part_of
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.selection import cells_with, part_of
 from prmcal.registry.contracts.pool import READS
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import load_plugin_file, strategies

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.queries.leaderboard import reported
-from prmcal.harness.costs.disk import space_needed
-from prmcal.harness.costs.gpu_hours import model_costs
-from prmcal.harness.planning.grid_file.grid import GridSpec
-from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.disk import space_needed
+from prmcal.harness.planning.gpu_hours import model_costs
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
 from tests.conftest import ROOT, Prmcal, command, environment
 from tests.measured import DESCRIBED
 

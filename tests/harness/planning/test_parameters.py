@@ -10,9 +10,9 @@ import pytest
 
 from prmcal.harness.jobs import parameters as classes
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters, SearchParameters
-from prmcal.harness.planning.grid_file.read import read_grid
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
 from tests.conftest import ROOT
 
 

@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from prmcal.errors import GridError
-from prmcal.harness.costs.estimate import CostModel
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import HiddenParameters
 from prmcal.harness.jobs.success import chosen_prefixes
-from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
+from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 from prmcal.registry.plugins import load_plugin_file

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from prmcal.harness.planning.grid_file.schema import grid_schema
-from prmcal.harness.planning.grid_file.shipped import shipped_grids
+from prmcal.harness.planning.reading import shipped_grids
+from prmcal.harness.planning.schema import grid_schema
 from prmcal.registry.arguments import documented_arguments
 from prmcal.registry.plugins import KINDS, calibrators
 from tests.conftest import PLUGINS, ROOT, Prmcal

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.plan import Only, Plan, cells_with, part_of
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.selection import Only, cells_with, part_of
+from prmcal.harness.planning.reading import read_grid
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 from tests.harness.execution.synthetic_grid import SYNTHETIC

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.grid_file.read import read_grid
-from prmcal.harness.planning.grid_file.shipped import find_grid, shipped_grids
+from prmcal.harness.planning.reading import find_grid, read_grid, shipped_grids
 from tests.conftest import ROOT, Prmcal
 
 

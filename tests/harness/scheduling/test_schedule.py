@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome, Schedule
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 from tests.harness.scheduling.bare_plans import calls, planned, ref

@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.harness.scheduling.failures import Failure, write_failures
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
 from prmcal.harness.storage.store import Store

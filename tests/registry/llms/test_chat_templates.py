@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from prmcal import Prefix
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.harness.planning.grid_file.read import read_grid
+from prmcal.harness.planning.reading import read_grid
 from prmcal.registry.llms.prompts import (
     chat_tokenizer,
     prompt_identity,

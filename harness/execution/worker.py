@@ -1,32 +1,126 @@
-"""A worker: it computes one shard after the other and returns an outcome for each."""
+"""A worker: it computes one shard after the other and sends an outcome for each.
+
+A plugin decides a part of what a worker sends. Therefore messages are JSON, and they are checked when they are read.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from prmcal.errors import StorageError
-from prmcal.harness.executors.messages import write_message
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.machine.parent import end_with
-from prmcal.harness.scheduling.failures import Failure
-from prmcal.harness.scheduling.schedule import Outcome
+from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Store
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
 
-__all__ = ["run_shard", "serve"]
+__all__ = [
+    "ONE_THREAD",
+    "MessageError",
+    "end_with",
+    "read_message",
+    "run_shard",
+    "serve",
+    "starting_with",
+    "write_message",
+]
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+"""With one thread each, results do not depend on the number of cores, and processes do not disturb each other."""
+
+
+@contextmanager
+def starting_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let processes that are started meanwhile have some environment variables, and nothing of this program.
+
+    Otherwise they would import the program that starts them, and a script that runs a grid would run it again.
+    """
+    before, program = dict(os.environ), sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
+        os.environ.clear()
+        os.environ.update(before)
+
+
+_OUTCOME = TypeAdapter(Outcome)
+_LONGEST_LINE = 200
+
+
+class MessageError(ValueError):
+    """A message is not what a worker tells about its shard."""
+
+
+def write_message(message: Outcome | str) -> bytes:
+    """Return an outcome, or a line about the progress, as JSON. A line is cut after 200 characters."""
+    if isinstance(message, Outcome):
+        return _encoded({"outcome": _OUTCOME.dump_python(message, mode="json")})
+    return _encoded({"line": " ".join(str(message).split())[:_LONGEST_LINE]})
+
+
+def read_message(content: bytes, ref: ArtifactRef) -> Outcome | str:
+    """Return a message of the worker that computes the shard `ref`.
+
+    Raises
+    ------
+    MessageError
+        If it is not JSON of the right form, or about another shard.
+    """
+    try:
+        found = json.loads(content)
+        if set(found) == {"line"} and isinstance(found["line"], str):
+            return found["line"][:_LONGEST_LINE]
+        outcome = _OUTCOME.validate_python(found["outcome"])
+    except (ValueError, TypeError, KeyError, RecursionError, ValidationError) as error:
+        raise MessageError(f"A worker sent a message that cannot be read: {type(error).__name__}.") from error
+    if outcome.ref != ref or (outcome.manifest is None) == (outcome.failure is None):
+        raise MessageError("A worker sent a message about another shard than its own.")
+    return outcome
+
+
+def _encoded(data: Any) -> bytes:
+    # Texts of plugins may have halves of surrogate pairs, which UTF-8 cannot hold. JSON escapes them.
+    return json.dumps(data, ensure_ascii=True).encode("ascii")
+
+
+def end_with(pipe: int) -> None:
+    """Make sure that this process, and all that plugins start, such as an engine, end when a pipe is closed.
+
+    The process that started this one holds the other end and writes nothing. A thread would not do: native code of a
+    plugin can hold the interpreter's lock for ever.
+
+    Parameters
+    ----------
+    pipe : int
+        The descriptor of the end that is read.
+    """
+    os.setpgid(0, 0)
+    # `kill 0` is for the group.
+    subprocess.Popen(["/bin/sh", "-c", "trap '' HUP INT TERM; read -r line; kill -KILL 0"], stdin=pipe)
 
 
 def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
@@ -89,7 +183,7 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
-    The worker sends messages of :mod:`prmcal.harness.executors.messages`: an empty line when it has started, lines
+    The worker sends messages of :mod:`prmcal.harness.execution.worker`: an empty line when it has started, lines
     about the progress of a shard, and its outcome. What plugins print goes to the file `output`.
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other

@@ -6,9 +6,15 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from prmcal.harness.costs.assumptions import completion_tokens, longest_completion, trajectory_tokens
-from prmcal.harness.costs.gpu_hours import QUESTION_TOKENS, billions, checkpoint_of
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, PluginReference, RolloutParameters
+from prmcal.harness.planning.gpu_hours import (
+    QUESTION_TOKENS,
+    billions,
+    checkpoint_of,
+    completion_tokens,
+    longest_completion,
+    trajectory_tokens,
+)
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint

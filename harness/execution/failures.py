@@ -1,4 +1,4 @@
-"""Why shards and cells failed, and what to do about it."""
+"""The reasons of failed shards and cells, and what a user can do about them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """The JSON Schema of a grid file, which editors use for completion and errors.
 
 It knows what a field and an argument of a plugin may be. What several fields have to do with each other, such as a name
-that is used twice, only :func:`prmcal.harness.planning.grid_file.read.read_grid` checks.
+that is used twice, only :func:`prmcal.harness.planning.reading.read_grid` checks.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from prmcal.harness.planning.grid_file.grid import DEFAULT_STRATEGIES, GridSpec
+from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
 from prmcal.registry.arguments import arguments_model, documented_arguments
 from prmcal.registry.plugins import KINDS
 

@@ -1,4 +1,4 @@
-"""The costs of the remaining work of a plan, estimated from finished shards."""
+"""The costs of a plan: samples, tokens and seconds, from finished shards where there are any, and the time left."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from prmcal.harness.costs.assumptions import (
-    completion_tokens,
-    followed_up,
-    longest_completion,
-    prefixes,
-    seconds_without_model,
-)
-from prmcal.harness.costs.gpu_hours import assumed_seconds, billions, checkpoint_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     CalibratorParameters,
@@ -24,12 +16,21 @@ from prmcal.harness.jobs.parameters import (
     StrategyParameters,
     SuccessParameters,
 )
+from prmcal.harness.planning.gpu_hours import (
+    assumed_seconds,
+    billions,
+    checkpoint_of,
+    completion_tokens,
+    followed_up,
+    longest_completion,
+    prefixes,
+    seconds_without_model,
+)
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
-__all__ = ["CostModel", "Work", "model_seconds", "remaining_work"]
-
+__all__ = ["CostModel", "Work", "model_seconds", "remaining_work", "seconds_left"]
 
 _Group = tuple[str | bool, ...]
 """What finished shards have in common: the kind of job, the model, the calibrator or the strategy."""
@@ -230,7 +231,7 @@ class Work:
         Completions that remain to be sampled. Estimated, except for rollouts.
     tokens : int
         Tokens of these completions, estimated from finished shards if there are any, otherwise from
-        :mod:`prmcal.harness.costs.assumptions`.
+        :mod:`prmcal.harness.planning.gpu_hours`.
     seconds : float or None
         Single-worker seconds of the remaining shards; None if they cannot be estimated yet.
     """
@@ -265,3 +266,49 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
             )
         )
     return rows
+
+
+def seconds_left(
+    shards: Collection[Shard[Parameters]],
+    cost: CostModel,
+    workers: int,
+    elapsed: Mapping[ArtifactRef, float] | None = None,
+) -> float | None:
+    """Return the seconds until shards are finished.
+
+    Either all workers are busy to the end, or the longest chain of shards that wait for each other decides.
+
+    Parameters
+    ----------
+    shards : collection of Shard
+        The unfinished shards, each after its inputs.
+    cost : CostModel
+    workers : int
+        The number of processes that work on them.
+    elapsed : mapping of ArtifactRef to float, optional
+        For running shards, the seconds since they began.
+
+    Returns
+    -------
+    float or None
+        None if the time of a shard cannot be estimated yet.
+    """
+    running = elapsed or {}
+    total = longest = 0.0
+    until: dict[ArtifactRef, float] = {}
+    # By the identity of tuples of inputs, which shards that read the same artifacts share.
+    inputs_until: dict[int, float] = {}
+    for shard in shards:
+        needed = cost.seconds([shard])
+        if needed is None:
+            return None
+        needed = max(0.0, needed - running.get(shard.ref, 0.0))
+        total += needed
+        begin = 0.0
+        for refs in shard.inputs.values():
+            if id(refs) not in inputs_until:
+                inputs_until[id(refs)] = max((until.get(ref, 0.0) for ref in refs), default=0.0)
+            begin = max(begin, inputs_until[id(refs)])
+        until[shard.ref] = begin + needed
+        longest = max(longest, until[shard.ref])
+    return max(total / workers, longest)

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and how the workers of a run share them.
+"""The machine: its GPUs and how the workers of a run share them, its hardware, and the versions of its packages.
 
 Every worker gets its own GPUs if there are at least as many GPUs as workers.
 """
@@ -6,13 +6,17 @@ Every worker gets its own GPUs if there are at least as many GPUs as workers.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+from prmcal import __version__
 from prmcal.errors import PrmcalError
-from prmcal.harness.planning.grid_file.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.registry.models.checkpoints import SPREAD
 
 __all__ = [
@@ -22,6 +26,9 @@ __all__ = [
     "gpu_environment",
     "gpus_of",
     "gpus_of_worker",
+    "hardware",
+    "package_versions",
+    "run_environment",
     "visible_gpus",
 ]
 
@@ -118,3 +125,51 @@ def gpu_environment(workers: int, place: int) -> dict[str, str]:
 
 def _models(grid: GridSpec) -> list[PluginSpec]:
     return [*grid.llms, *grid.prms]
+
+
+_PACKAGES = (
+    "duckdb",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "sqlalchemy",
+    "torch",
+    "transformers",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that determine results, by name."""
+    found = {name: _version(name) for name in _PACKAGES}
+    return {"python": platform.python_version()} | {
+        name: version for name, version in found.items() if version
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """Return the processor type, the operating system, the number of cores and the memory in GiB."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+    }
+
+
+def run_environment() -> dict[str, Any]:
+    """Return what is recorded with a run, by the names of the columns: prmcal_version, packages and hardware."""
+    return {
+        "prmcal_version": __version__,
+        "packages": package_versions(),
+        "hardware": {**hardware(), "gpus": describe_gpus()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

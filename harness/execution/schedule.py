@@ -1,21 +1,27 @@
-"""The order of shards: it follows dependencies and failures, and keeps models loaded."""
+"""The order of shards, and what an executor does with it.
+
+The order follows dependencies and failures, and keeps models loaded. An executor takes shards from a schedule, has them
+computed anywhere, and yields their outcomes. A shard is plain data. An executor needs nothing else, except the output
+folder and the plugin files.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Protocol
 
+from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.scheduling.failures import Failure
 from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.harness.storage.store import Manifest
 
-__all__ = ["Outcome", "Schedule"]
+__all__ = ["MOST_TRIES", "Event", "Executor", "Notice", "Outcome", "Schedule", "after_death"]
 
 _Turn = tuple[int, bool, int]
 """When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
@@ -225,3 +231,72 @@ class Schedule:
         self.notes.pop(ref, None)
         self.started.pop(ref, None)
         return self._running.pop(ref, None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the log of the run tells, such as the death of a worker.
+
+    Attributes
+    ----------
+    line : str
+        One sentence.
+    details : tuple of str
+        Lines below it, such as the last lines that a worker wrote.
+    """
+
+    line: str
+    details: tuple[str, ...] = ()
+
+
+Event = Outcome | Notice | None
+
+
+class Executor(Protocol):
+    """Runs the shards of a schedule."""
+
+    def run(self, schedule: Schedule) -> Generator[Event]:
+        """Yield the outcome of every shard, in any order, and None from time to time while waiting.
+
+        The outcomes include those of shards that depend on a failed shard, which ``schedule.finish`` returns.
+        Notices may come between them. All workers end when the generator is closed.
+        """
+
+
+MOST_TRIES = 3
+"""How often a shard is computed if its workers die."""
+
+
+def after_death(
+    schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str] = ()
+) -> list[Outcome | Notice]:
+    """Put a shard whose worker died back into the schedule, or let it fail after three tries.
+
+    A worker can die without a fault of its shard, for example when another process uses up the memory.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Its attribute `deaths` counts the tries.
+    shard : Shard
+        A running shard.
+    reason : str
+        How its worker died, as a sentence without a full stop.
+    lines : sequence of str
+        The last lines that the worker wrote.
+
+    Returns
+    -------
+    list of Outcome and Notice
+        What is to be told.
+    """
+    schedule.deaths[shard.ref] += 1
+    deaths = schedule.deaths[shard.ref]
+    if deaths < MOST_TRIES:
+        schedule.put_back(shard.ref)
+        what = f"{shard.ref.kind}/{shard.ref.key}"
+        return [
+            Notice(f"{reason} at {what} (try {deaths} of {MOST_TRIES}). It is tried again.", tuple(lines))
+        ]
+    failure = Failure(f"{reason} at each of {MOST_TRIES} tries.", "crash")
+    return list(schedule.finish(Outcome(shard.ref, failure=failure, log=tuple(lines))))

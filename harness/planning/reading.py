@@ -1,0 +1,177 @@
+"""Finding and reading grid files, with messages that say where and what is wrong. YAML is parsed within limits."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+import prmcal
+from prmcal.errors import GridError
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.registry.messages import reading, shown
+
+__all__ = ["find_grid", "grid_of", "parse_yaml", "read_grid", "shipped_grids"]
+
+_FOLDER = Path(prmcal.__file__).with_name("grids")
+
+
+def shipped_grids() -> dict[str, Path]:
+    """Return the names of the shipped grids and their files, sorted by name."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"), key=lambda path: path.stem)}
+
+
+def find_grid(grid: str) -> Path:
+    """Return the file of a grid.
+
+    Parameters
+    ----------
+    grid : str
+        The path of a file, or the name of a shipped grid such as ``nano``. A file of that name comes first.
+
+    Raises
+    ------
+    GridError
+        If there is neither such a file nor such a shipped grid.
+    """
+    path, shipped = Path(grid), shipped_grids()
+    with suppress(OSError):  # a name that no file can have
+        if path.exists() and not path.is_dir():
+            return path
+    if grid in shipped:
+        return shipped[grid]
+    close = difflib.get_close_matches(path.stem, shipped, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    raise GridError(
+        f"There is no grid file {grid} and no shipped grid of that name.{hint} The shipped grids are "
+        f"{', '.join(shipped)}."
+    )
+
+
+_MOST_VALUES = 100_000
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the data of a YAML document.
+
+    Raises
+    ------
+    ValueError
+        If the document has more than 100,000 values. A short document has as many if aliases repeat other aliases.
+    Exception
+        Any other error of the parser, if the document is not valid.
+    """
+    loader = yaml.SafeLoader(text)
+    loader.name = "the text"  # as messages name it
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        if _values(root, {}) > _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES:,} values")
+        return loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node and all nodes in it have, those of an alias as often as it is used.
+
+    Raises ValueError if a node contains itself, or has half of a surrogate pair, which no file can hold. `known` has
+    the numbers of nodes that were counted before.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        node.value.encode()
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 0
+        parts = (
+            [part for pair in node.value for part in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        known[id(node)] = 1 + sum(_values(part, known) for part in parts)
+    if not known[id(node)]:
+        raise ValueError("a list or mapping contains itself")
+    return known[id(node)]
+
+
+_LARGEST_FILE = 250_000
+"""Bytes. A larger file is not a grid, but perhaps the questions of a data set."""
+
+
+def read_grid(path: Path) -> GridSpec:
+    """Read and check a grid file.
+
+    Raises
+    ------
+    GridError
+        If the file cannot be read, is not YAML, or does not fit the schema. The message says where and what is wrong.
+    """
+    with reading(f"The grid file {path} cannot be read", kind=GridError):
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise ValueError(f"it is larger than {_LARGEST_FILE:,} bytes")
+        text = content.decode()
+    with reading(f"The grid file {path} is not valid YAML", kind=GridError):
+        data = parse_yaml(text)
+    if not isinstance(data, dict):
+        raise GridError(
+            f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
+        )
+    return grid_of(data, f"The grid file {path}")
+
+
+def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:
+    """Check the data of a grid. `origin` names it in messages.
+
+    Raises
+    ------
+    GridError
+        If the data does not fit the schema. The message says where and what is wrong.
+    """
+    try:
+        return GridSpec.model_validate(dict(data))
+    except ValidationError as error:
+        raise GridError(f"{origin}: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key '{where}'. {_suggestion(problem['loc'])}"
+    if problem["type"] == "missing":
+        return f"the key '{where}' is missing."
+    message = problem["msg"].removeprefix("Value error, ")
+    if not where:
+        return f"{message}."
+    given = (
+        ""
+        if isinstance(problem.get("input"), (dict, list)) and problem["input"]
+        else f" Got {shown(problem.get('input'))}."
+    )
+    return f"'{where}': {message}.{given}"
+
+
+def _suggestion(location: tuple[int | str, ...]) -> str:
+    import difflib
+
+    model: Any = GridSpec
+    for part in location[:-1]:
+        if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
+            model = _inner_model(model.model_fields[part].annotation)
+    fields = list(getattr(model, "model_fields", {}))
+    close = difflib.get_close_matches(str(location[-1]), fields, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}."
+
+
+def _inner_model(annotation: Any) -> Any:
+    arguments = getattr(annotation, "__args__", ())
+    return arguments[0] if arguments else annotation
