@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.style import (
+from prmcal.db.charts import (
     GREY,
+    INK,
     UNIT,
     Layers,
     Series,
     diagonal,
-    ink,
+    error_histograms,
     legend,
     tooltips,
     zero_line,
@@ -37,7 +38,6 @@ __all__ = [
 _HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
-_ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
 
 def reliability_diagram(
@@ -118,35 +118,19 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Seri
     series : Series
         The style of the calibrators.
     """
-    x = alt.X(
-        "lower:Q",
-        bin="binned",
-        scale=_ERRORS,
-        title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
-    )
     shown = legend(lines=False)
-    colour = series.colour("calibrator", shown)
-    bars = (
-        alt.Chart(bins)
-        .mark_bar(fillOpacity=0.35, strokeWidth=1.2)
-        .encode(
-            x=x,
-            x2="upper:Q",
-            y=alt.Y("count:Q", title="Prefixes", stack=None),
-            color=colour,
-            stroke=series.outline("calibrator", shown),
-            tooltip=[
-                alt.Tooltip("calibrator:N"),
-                alt.Tooltip("lower:Q", format=".2f"),
-                alt.Tooltip("upper:Q", format=".2f"),
-                alt.Tooltip("count:Q", title="prefixes", format=","),
-            ],
-        )
-    )
+    numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
+    count = alt.Tooltip("count:Q", title="prefixes", format=",")
+    base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, count])
+    bars = error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
     lines = (
         alt.Chart(means)
         .mark_rule(strokeWidth=2.5)
-        .encode(x="value:Q", color=colour, tooltip=tooltips(["calibrator"], ["value"], None))
+        .encode(
+            x="value:Q",
+            color=series.colour("calibrator", shown),
+            tooltip=tooltips(["calibrator"], ["value"], None),
+        )
     )
     return alt.layer(bars, zero_line(), lines).properties(height=_HEIGHT)
 
@@ -283,7 +267,7 @@ def difference_chart(rows: pd.DataFrame) -> Layers:
     rows : DataFrame
         Columns metric, difference, low, high and significance (:data:`SIGNIFICANT` or :data:`NOT_SIGNIFICANT`).
     """
-    shades = alt.Scale(domain=[SIGNIFICANT, NOT_SIGNIFICANT], range=[ink(), GREY])
+    shades = alt.Scale(domain=[SIGNIFICANT, NOT_SIGNIFICANT], range=[INK, GREY])
     base = alt.Chart(rows).encode(
         y=alt.Y("metric:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
         color=alt.Color("significance:N", scale=shades, sort=None, legend=legend(lines=False)),
@@ -323,7 +307,7 @@ def history_chart(rows: pd.DataFrame, title: str) -> Layers:
         x=alt.X("day:O", title="Measured", axis=alt.Axis(labelAngle=0, grid=False), sort=None),
         xOffset=alt.XOffset("place:O", sort=None),
         color=alt.Color(
-            "state:N", scale=alt.Scale(domain=states, range=[ink(), GREY]), sort=None, legend=shown
+            "state:N", scale=alt.Scale(domain=states, range=[INK, GREY]), sort=None, legend=shown
         ),
         tooltip=tooltips(["day", "variant", "state"], ["value", "low", "high"], "questions"),
     )
@@ -336,6 +320,6 @@ def history_chart(rows: pd.DataFrame, title: str) -> Layers:
         base.mark_point(filled=True, size=70, opacity=1).encode(
             y=y, shape=alt.Shape("state:N", scale=marks, sort=None, legend=shown)
         ),
-        base.mark_text(align="left", dx=8, fontSize=11).encode(y=y, text="variant:N", color=alt.value(ink())),
+        base.mark_text(align="left", dx=8, fontSize=11).encode(y=y, text="variant:N", color=alt.value(INK)),
     ).properties(height=_HISTORY_HEIGHT)
     return layers

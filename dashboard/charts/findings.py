@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import altair as alt
 import pandas as pd
+import streamlit as st
 
 from prmcal.dashboard.formats import integer, number
+from prmcal.db.charts import INK, Layers, on_dark
 from prmcal.db.metrics import Metric
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.statistics.paired import merit
@@ -19,6 +22,7 @@ __all__ = [
     "budgeted",
     "compared",
     "covered",
+    "draw",
     "equal_cost",
     "fullest",
     "gain_of",
@@ -38,6 +42,27 @@ _SERIES = {
     "calibrated": "the calibrated reward",
     "success": "the success rate",
 }
+
+
+def draw(chart: alt.Chart | Layers, finding: str) -> None:
+    """Show a chart as wide as its container, in the colours of the page.
+
+    Parameters
+    ----------
+    chart : Chart
+        Any chart of Altair.
+    finding : str
+        What the chart shows, for readers who do not see it: the finding with its numbers, not the axes.
+    """
+    coloured = (
+        chart.configure_axis(labelColor=INK, titleColor=INK)
+        .configure_legend(labelColor=INK)
+        .configure_title(color=INK)
+        .configure_mark(aria=False)  # the finding is read, and not hundreds of marks
+    )
+    if st.context.theme.type == "dark":
+        coloured = on_dark(coloured)
+    st.altair_chart(coloured, width="stretch", alt=finding)
 
 
 def percent(share: float) -> str:

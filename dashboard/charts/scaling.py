@@ -1,4 +1,9 @@
-"""Charts of strategies: accuracy, cost and risk. Most follow the sliders for C and beta in the browser."""
+"""Charts of strategies: accuracy, cost and risk.
+
+Most follow the sliders for C and beta in the browser, without a new drawing by the server. Such a chart contains the
+rows of all selections. Vega keeps those of the signals ``C`` and ``beta``, which are places of values.
+:func:`prmcal.dashboard.controls.sliders.connect_sliders` sets the signals whenever a slider moves.
+"""
 
 from __future__ import annotations
 
@@ -9,87 +14,53 @@ import altair as alt
 import pandas as pd
 
 from prmcal.dashboard.charts.curves import LEVEL, TARGET
-from prmcal.dashboard.charts.style import GREY, UNIT, Layers, Series, ink, legend, tooltips
+from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, tooltips
 
-__all__ = [
-    "AT_LEVEL",
-    "AT_SELECTION",
-    "difficulty_chart",
-    "equal_cost_chart",
-    "following",
-    "frontier_chart",
-    "league_chart",
-    "risk_chart",
-]
+__all__ = ["difficulty_chart", "equal_cost_chart", "frontier_chart", "league_chart", "risk_chart"]
 
-_LEAGUE_HEIGHT = 400
-_LEAGUE_BAND = 0.12
+_AT_LEVEL = f"datum.level == {LEVEL}"
+_AT_SELECTION = f"datum.target == {TARGET} && {_AT_LEVEL}"
+
+_HEIGHT, _LOWER_HEIGHT = 400, 350
+_BAND, _FAINT_BAND = 0.14, 0.07
 _MARGIN = 0.02
 _LEGEND_COLUMN = 260  # pixels
+_LABEL = 0.07  # the height of a label, in units of accuracy
+_LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
+_POINTS = 100  # percentage points in 1
+_PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
+_LEAST_RISK = 0.05
 
 
-def league_chart(points: pd.DataFrame, series: Series) -> Layers:
-    """Draw the curves of strategies at one place, with the 95% bands of their accuracy.
-
-    Parameters
-    ----------
-    points : DataFrame
-        Columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
-    series : Series
-        The style of the entries.
-    """
-    ends = [1.0, max(2.0, float(points["samples"].max()))]
-    x = alt.X(
-        "samples:Q",
-        scale=alt.Scale(type="log", base=2, domain=ends, nice=False),
-        title="Mean samples per question",
-        axis=alt.Axis(format=","),
-    )
-    low, high = float(points["accuracy_low"].min()), float(points["accuracy_high"].max())
-    scale = alt.Scale(domain=[max(0.0, low - _MARGIN), min(1.0, high + _MARGIN)], nice=False)
-    y = alt.Y("accuracy:Q", scale=scale, title="Accuracy")
-    shown = legend(series.names)
-    shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
-    base = alt.Chart(points).encode(x=x, color=series.colour("entry", shown))
-    numbers = ["samples", "accuracy", "accuracy_low", "accuracy_high"]
-    layers: Layers = alt.layer(
-        base.mark_area(opacity=_LEAGUE_BAND).encode(
-            y=alt.Y("accuracy_low:Q", scale=scale), y2="accuracy_high:Q"
-        ),
-        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=series.dash("entry", shown)),
-        base.mark_point(filled=True, size=30, opacity=1).encode(
-            y=y,
-            shape=series.shape("entry", shown),
-            tooltip=tooltips(["entry"], numbers, "questions"),
-        ),
-    ).properties(height=_LEAGUE_HEIGHT)
-    return layers
-
-
-AT_LEVEL = f"datum.level == {LEVEL}"
-"""Keeps the rows of the selected beta, by their column `level`."""
-
-AT_SELECTION = f"datum.target == {TARGET} && {AT_LEVEL}"
-"""Keeps the rows of the selected C and beta, by their columns `target` and `level`."""
-
-
-def following(chart: Layers, signals: Mapping[str, tuple[int, int]]) -> Layers:
+def _following(layers: list[Any], height: int, signals: Mapping[str, tuple[int, int]]) -> Layers:
     """Return a chart with signals: by name, the first value and the number of values."""
     bound = [
         alt.param(name=name, value=first, bind=alt.binding_range(min=0, max=max(count - 1, 1), step=1))
         for name, (first, count) in signals.items()
     ]
-    followed: Layers = chart.add_params(*bound)
+    followed: Layers = alt.layer(*layers).properties(height=height).add_params(*bound)
     return followed
 
 
-_HEIGHT = 400
-_BAND = 0.14
-_LABEL = 0.07  # the height of a label, in units of accuracy
-_LOW = (
-    0.6  # if all accuracies are below this, labels are drawn at the top of the chart, otherwise at the bottom
-)
-_POINTS = 100  # percentage points in 1
+def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
+    scale = alt.Scale(type="log", base=2, domain=[least, most], nice=False)
+    return alt.X(f"{column}:Q", scale=scale, title=title, axis=alt.Axis(format=","))
+
+
+def _chosen(base: alt.Chart, column: str, y: alt.Y, series: Series, shown: alt.Legend) -> list[alt.Chart]:
+    """Return a large point with its interval for the selected C and beta of each series."""
+    name = y["shorthand"].partition(":")[0]
+    drawn = base.transform_filter(_AT_SELECTION).encode(color=series.colour("series", shown))
+    point = drawn.mark_point(filled=True, size=130, opacity=1, stroke=INK, strokeWidth=1)
+    numbers = [column, name, f"{name}_low", f"{name}_high"]
+    return [
+        drawn.mark_rule(strokeWidth=2.5).encode(
+            y=alt.Y(f"{name}_low:Q", scale=y["scale"]), y2=f"{name}_high:Q"
+        ),
+        point.encode(
+            y=y, shape=series.shape("series", shown), tooltip=tooltips(["series", "C", "beta"], numbers, None)
+        ),
+    ]
 
 
 def frontier_chart(
@@ -115,44 +86,34 @@ def frontier_chart(
     series : Series
         The style of the series.
     signals : dict
-        The signals of C and beta (:func:`prmcal.dashboard.charts.scaling.following`).
+        The signals of C and beta.
     """
     costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
-    ends = alt.Scale(type="log", base=2, domain=[float(costs.min()), float(costs.max())], nice=False)
-    x = alt.X("cost:Q", scale=ends, title=title, axis=alt.Axis(format=","))
+    x = _budgets("cost", float(costs.min()), float(costs.max()), title)
     y = alt.Y("accuracy:Q", scale=UNIT, title="Accuracy")
     low = alt.Y("accuracy_low:Q", scale=UNIT)
     shown = legend(series.names)
-    colour, dash = series.colour("series", shown), series.dash("series", shown)
-    curves = alt.Chart(adaptive).encode(x=x, color=colour).transform_filter(AT_LEVEL)
-    chosen = alt.Chart(adaptive).encode(x=x, color=colour).transform_filter(AT_SELECTION)
-    without = alt.Chart(fixed).encode(x=x, color=colour)
-    single = alt.Chart(measured).encode(x=x, color=colour, tooltip=_tooltips("name"))
+    colour = series.colour("series", shown)
+    of_targets = alt.Chart(adaptive).encode(x=x)
+    numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
+    single = alt.Chart(measured).encode(x=x, color=colour, tooltip=tooltips(["name"], numbers, None))
     labelled = _with_label_places(measured[measured["label"] != ""], costs, measured["accuracy"].max() < _LOW)
     guides = alt.Chart(labelled).mark_rule(color=GREY, strokeDash=[1, 3])
-    steps = alt.Chart(frontier).transform_filter(AT_SELECTION).encode(x=x, y=y)
-    shape = series.shape("series", shown)
+    steps = alt.Chart(frontier).transform_filter(_AT_SELECTION).encode(x=x, y=y)
     layers: list[Any] = [
         steps.mark_line(color=GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
-        *(each.mark_area(opacity=_BAND).encode(y=low, y2="accuracy_high:Q") for each in (without, curves)),
-        *(each.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=dash) for each in (without, curves)),
+        *curves(alt.Chart(fixed).encode(x=x), y, series, shown, band=_BAND),
+        *curves(of_targets.transform_filter(_AT_LEVEL), y, series, shown, band=_BAND),
         single.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
-        single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=shape),
+        single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown)),
         guides.encode(x=x, y=y, y2="label_at:Q"),
-        chosen.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q"),
-        chosen.mark_point(filled=True, size=130, opacity=1, stroke=ink(), strokeWidth=1).encode(
-            y=y, shape=shape, tooltip=_tooltips("series", "C", "beta")
-        ),
+        *_chosen(of_targets, "cost", y, series, shown),
     ]
     for left in (True, False):
         side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
         text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
         layers.append(text.encode(y="label_at:Q", text="label:N"))
-    return following(alt.layer(*layers).properties(height=_HEIGHT), signals)
-
-
-def _tooltips(*names: str) -> list[Any]:
-    return tooltips(names, ["cost", "accuracy", "accuracy_low", "accuracy_high"], None)
+    return _following(layers, _HEIGHT, signals)
 
 
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
@@ -180,38 +141,23 @@ def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, t
     signals : dict
         The signals of C and beta.
     """
-    points = rows.assign(**{name: _POINTS * rows[name] for name in ("difference", "low", "high")})
-    ends = alt.Scale(type="log", base=2, domain=[1, float(rows["samples"].max())], nice=False)
-    x = alt.X("samples:Q", scale=ends, title="Mean samples per question", axis=alt.Axis(format=","))
-    drawn = points[["difference", "low", "high"]]
+    names = {"difference": "difference", "low": "difference_low", "high": "difference_high"}
+    points = rows.rename(columns=names)
+    points[list(names.values())] *= _POINTS
+    drawn = points[list(names.values())]
     # The axis does not move with beta. Otherwise curves of different beta could not be compared.
     reach = alt.Scale(domain=[min(drawn.min().min(), -1.0), max(drawn.max().max(), 1.0)], nice=True)
-    title = "Accuracy minus fixed n (points)"
-    y = alt.Y("difference:Q", scale=reach, title=title)
-    low = alt.Y("low:Q", scale=reach)
+    y = alt.Y("difference:Q", scale=reach, title="Accuracy minus fixed n (points)")
     shown = legend(series.names)
-    base = alt.Chart(points).encode(x=x, color=series.colour("series", shown))
-    curves, chosen = base.transform_filter(AT_LEVEL), base.transform_filter(AT_SELECTION)
-    zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=ink(), strokeDash=[4, 4])
-    numbers = ["samples", "difference", "low", "high"]
-    return following(
-        alt.layer(
-            zero.encode(y=y),
-            curves.mark_area(opacity=_BAND).encode(y=low, y2="high:Q"),
-            curves.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("series", shown)),
-            chosen.mark_rule(strokeWidth=2.5).encode(y=low, y2="high:Q"),
-            chosen.mark_point(filled=True, size=130, opacity=1, stroke=ink(), strokeWidth=1).encode(
-                y=y, shape=series.shape("series", shown), tooltip=tooltips(["series", "C", "beta"], numbers)
-            ),
-        ).properties(height=_HEIGHT),
-        signals,
-    )
-
-
-_LOWER_HEIGHT = 350
-_FAINT_BAND = 0.07
-_PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
-_LEAST_RISK = 0.05
+    x = _budgets("samples", 1, float(rows["samples"].max()), "Mean samples per question")
+    base = alt.Chart(points).encode(x=x)
+    zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=INK, strokeDash=[4, 4])
+    layers = [
+        zero.encode(y=y),
+        *curves(base.transform_filter(_AT_LEVEL), y, series, shown, band=_BAND),
+        *_chosen(base, "samples", y, series, shown),
+    ]
+    return _following(layers, _HEIGHT, signals)
 
 
 def difficulty_chart(
@@ -238,53 +184,33 @@ def difficulty_chart(
         The signals of C and beta.
     """
     scale = UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
-    shown = legend([name for name in series.names if name in set(adaptive["series"])])
-    columns = ["series", "question_level", column, f"{column}_low", f"{column}_high", "n"]
-    base = alt.Chart(adaptive[[*columns, "target", "level"]]).transform_filter(AT_SELECTION)
-    layers = _lines(base, column, title, scale, series, shown)
-    if fixed is not None:
-        layers += _lines(alt.Chart(fixed[columns]), column, title, scale, series, shown)
-        ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
-        ends = ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1])
-        labels = alt.Chart(ends).mark_text(align="left", dx=7, fontSize=11)
-        layers.append(
-            labels.encode(
-                x=_difficulty(), y=f"{column}:Q", text="label:N", color=series.colour("series", shown)
-            )
-        )
-    return following(alt.layer(*layers).properties(height=_LOWER_HEIGHT), signals)
-
-
-def _highest(rows: pd.DataFrame, column: str) -> float:
-    """Return the highest value or end of an interval. The interval of a single question is NaN."""
-    return float(rows[[column, f"{column}_high"]].max().max())
-
-
-def _lines(
-    base: alt.Chart, column: str, title: str, scale: alt.Scale, series: Series, shown: alt.Legend
-) -> list[Any]:
-    encoded = base.encode(
-        x=_difficulty(),
-        color=series.colour("series", shown),
-        tooltip=tooltips(["series", "question_level"], [column, f"{column}_low", f"{column}_high"]),
-    )
     y = alt.Y(f"{column}:Q", scale=scale, title=title)
-    return [
-        encoded.mark_rule(strokeWidth=2, opacity=0.5).encode(
-            y=alt.Y(f"{column}_low:Q", scale=scale, title=title), y2=f"{column}_high:Q"
-        ),
-        encoded.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("series", shown)),
-        encoded.mark_point(filled=True, size=55, opacity=1).encode(y=y, shape=series.shape("series", shown)),
-    ]
-
-
-def _difficulty() -> alt.X:
-    return alt.X(
+    x = alt.X(
         "question_level:O",
         title="Difficulty level (1: easy, 5: hard)",
         axis=alt.Axis(labelAngle=0),
         scale=alt.Scale(padding=_PADDING),
     )
+    shown = legend([name for name in series.names if name in set(adaptive["series"])])
+    numbers = [column, f"{column}_low", f"{column}_high"]
+    columns = ["series", "question_level", *numbers, "n"]
+    tables = [alt.Chart(adaptive[[*columns, "target", "level"]]).transform_filter(_AT_SELECTION)]
+    tables += [] if fixed is None else [alt.Chart(fixed[columns])]
+    layers: list[Any] = []
+    for table in tables:
+        tooltip = tooltips(["series", "question_level"], numbers)
+        layers += curves(table.encode(x=x), y, series, shown, rule=0.5, point=55, tooltip=tooltip)
+    if fixed is not None:
+        ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
+        ends = ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1])
+        labels = alt.Chart(ends).mark_text(align="left", dx=7, fontSize=11)
+        layers.append(labels.encode(x=x, y=y, text="label:N", color=series.colour("series", shown)))
+    return _following(layers, _LOWER_HEIGHT, signals)
+
+
+def _highest(rows: pd.DataFrame, column: str) -> float:
+    """Return the highest value or end of an interval. The interval of a single question is NaN."""
+    return float(rows[[column, f"{column}_high"]].max().max())
 
 
 def risk_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[int, int]]) -> Layers:
@@ -300,34 +226,36 @@ def risk_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[i
     signals : dict
         The signal of beta.
     """
+    x = alt.X("coverage:Q", scale=UNIT, title="Coverage (share of questions answered)")
+    numbers = ["threshold", "coverage", "risk", "risk_low", "risk_high"]
+    base = alt.Chart(rows).transform_filter(_AT_LEVEL).encode(x=x)
+    highest = _highest(rows, "risk")  # NaN where no risk is known
+    scale = alt.Scale(domain=[0, highest if highest > _LEAST_RISK else _LEAST_RISK], nice=True)
+    y = alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)")
     shown = legend(series.names)
-    base = (
-        alt.Chart(rows)
-        .transform_filter(AT_LEVEL)
-        .encode(
-            x=alt.X("coverage:Q", scale=UNIT, title="Coverage (share of questions answered)"),
-            color=series.colour("series", shown),
-        )
-    )
-    scale = alt.Scale(domain=[0, _highest_risk(rows)], nice=True)
-    columns = ["threshold", "coverage", "risk", "risk_low", "risk_high"]
-    layers = [
-        base.mark_area(opacity=_FAINT_BAND).encode(y=alt.Y("risk_low:Q", scale=scale), y2="risk_high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(
-            y=alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)"),
-            order="threshold:Q",
-            strokeDash=series.dash("series", shown),
-        ),
-        base.mark_point(filled=True, size=25, opacity=1).encode(
-            y="risk:Q",
-            shape=series.shape("series", shown),
-            tooltip=tooltips(["series"], columns, "questions"),
-        ),
-    ]
-    return following(alt.layer(*layers).properties(height=_LOWER_HEIGHT), signals)
+    tooltip = tooltips(["series"], numbers, "questions")
+    layers = curves(base, y, series, shown, band=_FAINT_BAND, point=25, tooltip=tooltip, order="threshold:Q")
+    return _following(layers, _LOWER_HEIGHT, signals)
 
 
-def _highest_risk(rows: pd.DataFrame) -> float:
-    """Return the highest risk or end of an interval, at least 0.05; NaN where no risk is known counts as 0."""
-    highest = _highest(rows, "risk")
-    return highest if highest > _LEAST_RISK else _LEAST_RISK
+def league_chart(points: pd.DataFrame, series: Series) -> Layers:
+    """Draw the curves of strategies at one place, with the 95% bands of their accuracy.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
+    series : Series
+        The style of the entries.
+    """
+    low, high = float(points["accuracy_low"].min()), float(points["accuracy_high"].max())
+    scale = alt.Scale(domain=[max(0.0, low - _MARGIN), min(1.0, high + _MARGIN)], nice=False)
+    y = alt.Y("accuracy:Q", scale=scale, title="Accuracy")
+    shown = legend(series.names)
+    shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
+    numbers = ["samples", "accuracy", "accuracy_low", "accuracy_high"]
+    x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())), "Mean samples per question")
+    base, tooltip = alt.Chart(points).encode(x=x), tooltips(["entry"], numbers, "questions")
+    layers = curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
+    drawn: Layers = alt.layer(*layers).properties(height=_HEIGHT)
+    return drawn

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.dashboard.charts.style import UNIT, Layers, legend
+from prmcal.db.charts import UNIT, Layers, legend
 from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.steps import split_steps
 

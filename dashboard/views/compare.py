@@ -9,8 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import NOT_SIGNIFICANT, SIGNIFICANT, difference_chart
 from prmcal.dashboard.charts.cells import baseline_of, comparable_with, place_with, rival_of
-from prmcal.dashboard.charts.findings import compared
-from prmcal.dashboard.charts.style import draw
+from prmcal.dashboard.charts.findings import compared, draw
 from prmcal.dashboard.controls.address import bound, given
 from prmcal.dashboard.controls.cells import names_here, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.charts.scaling import league_chart
-from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.ranking import show_ranking
+from prmcal.db.charts import series_of
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_style
 from prmcal.db.overview.types import Entry, League, levels_of

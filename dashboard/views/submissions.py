@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import CURRENT, NOT_CURRENT, history_chart
-from prmcal.dashboard.charts.style import draw
+from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.address import bound, given, note
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.rows import choose_row

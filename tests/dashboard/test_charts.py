@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from prmcal.dashboard.charts import style as style_of_charts
-from prmcal.dashboard.charts.calibration import interval_chart
+from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart
 from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
-from prmcal.dashboard.charts.style import GREY, colour_scale, ink, legend, series_of, shape_scale
+from prmcal.db.charts import DARK, GREY, INK, colour_scale, legend, on_dark, series_of, shape_scale
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 SIGNALS = {"C": (53, 63), "beta": (0, 3)}
@@ -84,9 +83,8 @@ def test_labels_do_not_overlap_each_other_or_the_curves(best: float) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_fourteen_calibrators_are_distinguishable(dark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fourteen_calibrators_are_distinguishable(dark: bool) -> None:
     page = (23, 22, 19) if dark else (255, 255, 255)
-    monkeypatch.setattr(style_of_charts, "_dark", lambda: dark)
     names = [f"calibrator-{place}" for place in range(14)]
     style = series_of(names, names)
     for marks in (
@@ -94,10 +92,11 @@ def test_fourteen_calibrators_are_distinguishable(dark: bool, monkeypatch: pytes
         zip(style.colours, style.shapes, strict=True),
     ):
         assert len(set(marks)) == 14
-    colours = [rgb(each) for each in dict.fromkeys([*style.colours, GREY, ink()])]
-    assert all(contrast(each, page) >= 3 for each in colours)
-    assert contrast(rgb(ink()), page) >= 4.5
-    first = list(dict.fromkeys(style.colours))
+    ink, grey, *first = [
+        DARK.get(each, each) if dark else each for each in dict.fromkeys([INK, GREY, *style.colours])
+    ]
+    assert all(contrast(rgb(each), page) >= 3 for each in (grey, *first))
+    assert contrast(rgb(ink), page) >= 4.5
     assert len(first) == 8
     for one, other in itertools.combinations(map(rgb, first), 2):
         for blindness in BLINDNESS:
@@ -107,6 +106,18 @@ def test_fourteen_calibrators_are_distinguishable(dark: bool, monkeypatch: pytes
     assert chart.to_dict()["encoding"]["shape"]["scale"]["range"] == style.shapes
     chart = alt.Chart().mark_point().encode(shape=series_of(names, names[:3]).shape("series", None))
     assert chart.to_dict()["encoding"]["shape"] == {"value": "circle"}
+
+
+def test_a_chart_on_a_dark_page_has_other_colours_and_the_same_data() -> None:
+    names = ["uncalibrated", "isotonic"]
+    table = pd.DataFrame({"calibrator": names, "level": 0.1, "nominal": 0.9, "coverage": [0.5, 0.6]})
+    light = coverage_chart(table.assign(low=0.4, high=0.7, n=9), series_of(names, names))
+    before = light.to_json()
+    dark = on_dark(light).to_dict()
+    assert light.to_json() == before
+    assert dark["datasets"] == light.to_dict()["datasets"]
+    assert not set(re.findall(r"#\w{6}", str({**dark, "datasets": {}}))) & set(DARK)
+    assert re.findall(r"#\w{6}", str({**dark, "datasets": {}}))
 
 
 def test_a_chart_contains_the_rows_of_all_selections_and_filters_them_by_two_signals() -> None:

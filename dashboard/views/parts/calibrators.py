@@ -9,14 +9,14 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart, reliability_curves
 from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
-from prmcal.dashboard.charts.findings import RELIABILITY, best_and_worst, covered
-from prmcal.dashboard.charts.style import Series, colour_scale, draw, series_of, shape_scale
+from prmcal.dashboard.charts.findings import RELIABILITY, best_and_worst, covered, draw
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.formats import estimates, names
 from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.charts import Series, colour_scale, series_of, shape_scale
 from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
 from prmcal.db.statistics.paired import SIGNIFICANCE
 

@@ -9,8 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
 from prmcal.dashboard.charts.cells import rows_of_group
-from prmcal.dashboard.charts.findings import BINS, RELIABILITY, fullest, overestimated, reliable
-from prmcal.dashboard.charts.style import colour_scale, draw, series_of, shape_scale
+from prmcal.dashboard.charts.findings import BINS, RELIABILITY, draw, fullest, overestimated, reliable
 from prmcal.dashboard.controls.cells import choose_cell
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask, ask_cells
@@ -27,6 +26,7 @@ from prmcal.dashboard.formats import (
 from prmcal.dashboard.views.parts.provenance import show_provenance
 from prmcal.dashboard.views.parts.status import show_status
 from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.charts import colour_scale, series_of, shape_scale
 from prmcal.db.metrics import Metrics
 from prmcal.db.queries.cells import CellDetail
 

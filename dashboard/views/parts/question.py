@@ -9,14 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.dashboard.charts.findings import budgeted, stepwise
-from prmcal.dashboard.charts.style import GREY, colour_scale, draw, ink, shape_scale
+from prmcal.dashboard.charts.findings import budgeted, draw, stepwise
 from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart, step_table, step_texts
 from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.rows import choose_row
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
+from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
 from prmcal.db.text.formats import graded
 
 __all__ = ["show_question"]
@@ -98,7 +98,7 @@ def _trajectory(
     grid = grid_names(path)
     (calibrated,) = colour_scale(grid.calibrator, [cell["calibrator"]]).range
     (shape,) = shape_scale(grid.llm, [cell["llm"]]).range
-    colours = (GREY, calibrated, ink())
+    colours = (GREY, calibrated, INK)
     draw(
         rewards_chart(table, colours, shape),
         stepwise(table),

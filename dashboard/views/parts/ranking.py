@@ -9,13 +9,14 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.cells import interval_rows
-from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.downloads import files_of, show_downloads
 from prmcal.dashboard.controls.options import choose_metric
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views.parts.board import prepare_board, show_board
+from prmcal.db.charts import colour_scale, shape_scale
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.reader import fingerprint
 from prmcal.db.text.presentation import LEADERBOARDS

@@ -9,12 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram
-from prmcal.dashboard.charts.findings import BINS, RELIABILITY, fullest, reliable
-from prmcal.dashboard.charts.style import colour_scale, draw, shape_scale
+from prmcal.dashboard.charts.findings import BINS, RELIABILITY, draw, fullest, reliable
 from prmcal.dashboard.controls.cells import choose_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped
+from prmcal.db.charts import colour_scale, shape_scale
 
 __all__ = ["show_small_multiples"]
 

@@ -18,9 +18,8 @@ from prmcal.dashboard.charts.curves import (
     levels_of,
     selected,
 )
-from prmcal.dashboard.charts.findings import highest_accuracy
+from prmcal.dashboard.charts.findings import draw, highest_accuracy
 from prmcal.dashboard.charts.scaling import frontier_chart
-from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.options import choose_option
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET
@@ -29,6 +28,7 @@ from prmcal.dashboard.formats import escaped, estimates, with_line_breaks
 from prmcal.dashboard.views.parts.scaling.equal_cost import choose_selection, show_gain, signals_of
 from prmcal.dashboard.views.parts.tables import show_areas, show_table
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.charts import series_of
 
 __all__ = ["show_budget"]
 

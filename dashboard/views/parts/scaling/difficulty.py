@@ -9,9 +9,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts.curves import difficulty_points, levels_of, selected
-from prmcal.dashboard.charts.findings import hardest
+from prmcal.dashboard.charts.findings import draw, hardest
 from prmcal.dashboard.charts.scaling import difficulty_chart
-from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET
 from prmcal.dashboard.data import ask, compute
@@ -19,6 +18,7 @@ from prmcal.dashboard.formats import escaped, estimates, numbers
 from prmcal.dashboard.views.parts.scaling.equal_cost import choose_selection, signals_of
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.charts import series_of
 
 __all__ = ["show_difficulty"]
 

@@ -9,9 +9,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts.curves import LEVEL, TARGET, TARGETS, equal_cost_points, levels_of, selected
-from prmcal.dashboard.charts.findings import equal_cost, gain_of, percent, points
+from prmcal.dashboard.charts.findings import draw, equal_cost, gain_of, percent, points
 from prmcal.dashboard.charts.scaling import equal_cost_chart
-from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.selection import GridNames, grid_names
 from prmcal.dashboard.controls.sliders import DEFAULT_TARGET, choose_level, choose_target
@@ -20,6 +19,7 @@ from prmcal.dashboard.formats import escaped, names, numbers, settings
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
+from prmcal.db.charts import series_of
 
 __all__ = ["choose_selection", "show_equal_cost", "show_gain", "signals_of"]
 

@@ -10,14 +10,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts.cells import rows_of_group
 from prmcal.dashboard.charts.curves import LEVEL, levels_of, used_levels
-from prmcal.dashboard.charts.findings import risk_areas
+from prmcal.dashboard.charts.findings import draw, risk_areas
 from prmcal.dashboard.charts.scaling import risk_chart
-from prmcal.dashboard.charts.style import draw, series_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.controls.sliders import choose_level
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.tables import show_areas
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.charts import series_of
 
 __all__ = ["show_risk"]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.findings import stepwise
-from prmcal.dashboard.charts.style import GREY, colour_scale, draw, ink, shape_scale
+from prmcal.dashboard.charts.findings import draw, stepwise
 from prmcal.dashboard.charts.trajectory import reward_table, rewards_chart
 from prmcal.dashboard.controls.selection import grid_names
 from prmcal.dashboard.formats import escaped, estimate, integer, number, numbers, with_formulas
 from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
 
 __all__ = ["Style", "show_steps", "style_of"]
 
@@ -44,7 +44,7 @@ def style_of(path: Path, serves: Mapping[str, Any]) -> Style:
     grid = grid_names(path)
     colours = colour_scale(grid.calibrator, [serves["calibrator"]]).range
     shapes = shape_scale(grid.llm, [serves["llm"]]).range
-    return Style((GREY, colours[0], ink()), next(iter(shapes), "circle"), _band(serves["levels"]))
+    return Style((GREY, colours[0], INK), next(iter(shapes), "circle"), _band(serves["levels"]))
 
 
 def show_steps(steps: Sequence[Mapping[str, Any]], style: Style) -> None:

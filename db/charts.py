@@ -1,0 +1,310 @@
+"""The style of all charts, and the layers that the charts of the dashboard and of the report share.
+
+Each calibrator has a colour, a dash and a shape, the same in every chart. The eight colours follow those of Okabe and
+Ito. They are moved apart so that readers with red-green blindness can distinguish each pair, and each has a contrast of
+at least 3:1 with the page. The ninth calibrator has the colour of the first with another dash and another shape, and
+so on. Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet` replace their colours on a dark one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+__all__ = [
+    "DARK",
+    "GREY",
+    "INK",
+    "PAPER",
+    "UNIT",
+    "Layers",
+    "Series",
+    "colour_scale",
+    "curves",
+    "diagonal",
+    "error_histograms",
+    "legend",
+    "on_dark",
+    "series_of",
+    "shape_scale",
+    "style_sheet",
+    "tooltips",
+    "with_shapes",
+    "zero_line",
+]
+
+Layers = alt.LayerChart | alt.FacetChart
+
+UNIT = alt.Scale(domain=[0, 1], nice=False)
+"""The scale of rewards, success rates and accuracies, from 0 to 1."""
+
+INK, GREY, PAPER = "#31333F", "#7F8794", "#FFFFFF"
+"""The colours of texts and guide lines, of secondary marks, and of the page. Grey is visible on dark pages too."""
+
+_COLOURS = ("#5F6B7A", "#0985D1", "#A48348", "#419774", "#772241", "#982C00", "#004876", "#948B00")
+_ON_DARK = ("#9AA5B5", "#249CF5", "#FBC102", "#2E9563", "#A56FB4", "#D0690A", "#8FC7FF", "#D7CA64")
+
+DARK = {INK: "#E3E5EA", PAPER: "#12151C", **dict(zip(_COLOURS, _ON_DARK, strict=True))}
+"""The colour on a dark page for each colour on a light one."""
+
+_DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
+_MARKS = ("circle", "square", "triangle-up", "diamond")
+_DASH_OF_OTHERS = [4, 4]
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
+_LEGEND_COLUMN, _LEGEND_SYMBOL, _LETTER, _LONGEST_LABEL = 110, 30, 6, 240  # pixels
+_ERRORS = alt.Scale(domain=[-1, 1], nice=False)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The style of the series in a chart: calibrators, and others such as a fixed n.
+
+    Attributes
+    ----------
+    names : list of str
+    colours : list of str
+    dashes : list of list of int
+        Of lines.
+    shapes : list of str
+        Of points.
+    """
+
+    names: list[str]
+    colours: list[str]
+    dashes: list[list[int]]
+    shapes: list[str]
+
+    def colour(self, field: str, shown: alt.Legend | None) -> alt.Color:
+        """Return the encoding of the colour."""
+        return alt.Color(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+
+    def outline(self, field: str, shown: alt.Legend | None) -> alt.Stroke:
+        """Return the encoding of the outline of a bar."""
+        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+
+    def dash(self, field: str, shown: alt.Legend | None) -> alt.StrokeDash:
+        """Return the encoding of the dash of a line. With the same legend, both are shown in one."""
+        return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=shown)
+
+    def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
+        """Return the encoding of the shape of a point. If all are equal, the legend shows none."""
+        if len(set(self.shapes)) == 1:
+            return alt.ShapeValue(self.shapes[0])
+        return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown)
+
+    def _scale(self, values: Sequence[Any]) -> alt.Scale:
+        return alt.Scale(domain=self.names, range=list(values))
+
+
+def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
+    """Return the style of the series in a chart.
+
+    Parameters
+    ----------
+    grid : sequence of str
+        All calibrators, in the order of the grid. The position of a calibrator decides its style. Up to 32 calibrators
+        have styles of their own.
+    used : collection of str
+        The series in the chart. A series that is no calibrator of the grid is drawn in :data:`INK`, its lines dashed.
+    """
+    known = [name for name in grid if name in used]
+    others = sorted(set(used) - set(known))
+    rounds = [divmod(list(grid).index(name), len(_COLOURS)) for name in known]
+    return Series(
+        [*known, *others],
+        [*(_COLOURS[place] for _, place in rounds), *[INK] * len(others)],
+        [*(_DASHES[again % len(_DASHES)] for again, _ in rounds), *[_DASH_OF_OTHERS] * len(others)],
+        [*(_MARKS[again % len(_MARKS)] for again, _ in rounds), *[_MARKS[0]] * len(others)],
+    )
+
+
+def colour_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
+    """Return the colours of :func:`series_of`."""
+    series = series_of(grid, used)
+    return alt.Scale(domain=series.names, range=series.colours)
+
+
+def with_shapes(series: Series) -> Series:
+    """Return a style in which each series has a shape of its own, for print without colours."""
+    return replace(series, shapes=[_SHAPES[place % len(_SHAPES)] for place in range(len(series.names))])
+
+
+def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
+    """Return the shapes of the LLMs in a chart. The position of an LLM in the grid decides its shape."""
+    known = [name for name in grid if name in used]
+    return alt.Scale(domain=known, range=[_SHAPES[list(grid).index(name) % len(_SHAPES)] for name in known])
+
+
+def legend(
+    names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None
+) -> alt.Legend:
+    """Return a legend above a chart, with as many series in a line as fit.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The series that it lists; by default all.
+    lines : bool
+        Whether it shows lines with their dashes. Otherwise it shows points.
+    width : float, optional
+        The width of the picture in pixels. By default it is that of the chart, which follows its container.
+    """
+    symbol: dict[str, Any] = {"symbolSize": 80}
+    if lines:
+        symbol = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 250}
+    some = alt.Undefined if names is None else list(names)
+    # Names on a merged leaderboard are longer than those of a grid.
+    longest = _LEGEND_SYMBOL + _LETTER * max(map(len, names or ()), default=0)
+    column = round(max(_LEGEND_COLUMN, min(longest, _LEGEND_SYMBOL + _LONGEST_LABEL)))
+    fitting = alt.ExprRef(f"max(1, floor(width / {column}))") if width is None else max(1, width // column)
+    return alt.Legend(
+        orient="top",
+        columns=fitting,
+        title=None,
+        labelLimit=_LONGEST_LABEL,
+        symbolOpacity=1,
+        values=some,
+        padding=0,
+        offset=8,
+        rowPadding=2,
+        **symbol,
+    )
+
+
+def tooltips(names: Sequence[str], numbers: Sequence[str], questions: str | None = "n") -> list[Any]:
+    """Return the tooltips of a mark: columns with names, columns with numbers, and the column with the questions."""
+    shown = [alt.Tooltip(f"{name}:N") for name in names]
+    shown += [alt.Tooltip(f"{name}:Q", format=".4f") for name in numbers]
+    if questions is not None:
+        shown.append(alt.Tooltip(f"{questions}:Q", title="questions", format=","))
+    return shown
+
+
+def zero_line() -> alt.Chart:
+    """Return a dashed vertical line at 0."""
+    line = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=INK, strokeDash=_DASH_OF_OTHERS)
+    drawn: alt.Chart = line.encode(x="x:Q")
+    return drawn
+
+
+def diagonal() -> alt.Chart:
+    """Return a dashed diagonal from (0, 0) to (1, 1)."""
+    ends = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]})
+    line = alt.Chart(ends).mark_line(color=INK, strokeDash=_DASH_OF_OTHERS, strokeWidth=1)
+    drawn: alt.Chart = line.encode(x=alt.X("x:Q", scale=UNIT), y=alt.Y("y:Q", scale=UNIT))
+    return drawn
+
+
+def curves(
+    base: alt.Chart,
+    y: alt.Y,
+    series: Series,
+    shown: alt.Legend | None,
+    *,
+    by: str = "series",
+    band: float = 0.0,
+    rule: float = 0.0,
+    point: float = 0.0,
+    tooltip: Sequence[Any] = (),
+    **encoded: Any,
+) -> list[alt.Chart]:
+    """Return the layers of curves: their 95% intervals, lines with dashes, and points with shapes.
+
+    Parameters
+    ----------
+    base : Chart
+        It has the data and the encoding of x.
+    y : Y
+        The encoding of a column ``NAME``, whose interval is in the columns ``NAME_low`` and ``NAME_high``.
+    series : Series
+        The style of the series.
+    shown : Legend or None
+    by : str
+        The column with the series.
+    band, rule : float
+        The opacity of an area between the ends of the intervals, and of a vertical rule for each of them; 0 for none.
+    point : float
+        The size of points in square pixels; 0 for none.
+    tooltip : sequence
+        Of rules and points.
+    **encoded
+        Other encodings of the lines, such as their order.
+    """
+    name = y["shorthand"].partition(":")[0]
+    low, high = alt.Y(f"{name}_low:Q", scale=y["scale"], title=y["title"]), f"{name}_high:Q"
+    base = base.encode(color=series.colour(by, shown))
+    layers = []
+    if band:
+        layers.append(base.mark_area(opacity=band).encode(y=low, y2=high))
+    if rule:
+        rules = base.mark_rule(strokeWidth=2, opacity=rule)
+        layers.append(rules.encode(y=low, y2=high, tooltip=list(tooltip)))
+    layers.append(base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash(by, shown), **encoded))
+    if point:
+        points = base.mark_point(filled=True, size=point, opacity=1)
+        layers.append(points.encode(y=y, shape=series.shape(by, shown), tooltip=list(tooltip)))
+    return layers
+
+
+def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legend | None) -> alt.Chart:
+    """Return histograms of the signed error of prefixes (reward minus success rate), one for each calibrator.
+
+    Parameters
+    ----------
+    base : Chart
+        It has the data: columns calibrator, lower, upper and the column of `y`.
+    y : Y
+    series : Series
+        The style of the calibrators.
+    shown : Legend or None
+    """
+    x = alt.X(
+        "lower:Q",
+        bin="binned",
+        scale=_ERRORS,
+        title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
+    )
+    drawn: alt.Chart = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2).encode(
+        x=x,
+        x2="upper:Q",
+        y=y,
+        color=series.colour("calibrator", shown),
+        stroke=series.outline("calibrator", shown),
+    )
+    return drawn
+
+
+def on_dark(chart: alt.Chart | Layers) -> alt.Chart | Layers:
+    """Return a chart with the colours of :data:`DARK`, for a dark page."""
+    recoloured: alt.Chart | Layers = _recoloured(chart)
+    return recoloured
+
+
+def _recoloured(part: Any) -> Any:
+    if isinstance(part, str):
+        return DARK.get(part, part)
+    if isinstance(part, (list, tuple)):
+        return [_recoloured(each) for each in part]
+    if isinstance(part, dict):
+        return {name: _recoloured(each) for name, each in part.items()}
+    if isinstance(part, alt.SchemaBase):
+        found = part.copy(deep=False)
+        for name, each in part._kwds.items():
+            if name not in ("data", "datasets"):
+                found._kwds[name] = _recoloured(each)
+        return found
+    return part
+
+
+def style_sheet() -> str:
+    """Return the CSS that gives an SVG file of a chart the colours of :data:`DARK` if its reader prefers dark pages."""
+    rules = " ".join(
+        f'[{part}="{light}" i] {{ {part}: {dark}; }}'
+        for light, dark in DARK.items()
+        for part in ("fill", "stroke")
+    )
+    return f"@media (prefers-color-scheme: dark) {{ {rules} }}"
