@@ -54,7 +54,16 @@ DARK = {INK: "#E3E5EA", PAPER: "#12151C", **dict(zip(_COLOURS, _ON_DARK, strict=
 _DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
 _MARKS = ("circle", "square", "triangle-up", "diamond")
 _DASH_OF_OTHERS = [4, 4]
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
+_SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
 _LEGEND_COLUMN, _LEGEND_SYMBOL, _LETTER, _LONGEST_LABEL = 110, 30, 6, 240  # pixels
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
@@ -87,8 +96,9 @@ class Series:
         return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
 
     def dash(self, field: str, shown: alt.Legend | None) -> alt.StrokeDash:
-        """Return the encoding of the dash of a line. With the same legend, both are shown in one."""
-        return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=shown)
+        """Return the encoding of the dash of a line, which the legend shows unless it shows shapes."""
+        legend = shown if len(set(self.shapes)) == 1 else None
+        return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=legend)
 
     def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
         """Return the encoding of the shape of a point. If all are equal, the legend shows none."""

@@ -1,12 +1,12 @@
 """``prmcal report``: the tables and figures of the paper, from a published database. Queries belong in `prmcal.db`.
 
     evidence    the contents of the database, read once
-    exhibits    the types of tables and charts, and how charts are drawn
-    contents    the tables and figures, one function each, in their order
-    formats     a table as Markdown and CSV
-    latex       a table as LaTeX floats that fit a page
-    index       the README of the report
-    writer      the folder of the report
+    exhibits    the types of tables and charts; a table as Markdown and CSV
+    latex       a table in LaTeX
+    tables      the tables, one function each
+    theorem_1   what Theorem 1 promises
+    figures     the figures, one function each
+    writer      the folder of the report, with the exhibits in their order
 
 Equal databases give equal bytes: nothing here reads the clock.
 """

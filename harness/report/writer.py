@@ -1,20 +1,30 @@
-"""The folder of a report. It is replaced in one step when all files are written."""
+"""The folder of a report, with its README. It is replaced in one step when all files are written."""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from prmcal.harness.report.contents import CONTENTS
-from prmcal.harness.report.evidence.read import Evidence, read_evidence
-from prmcal.harness.report.exhibits.style import styled
-from prmcal.harness.report.exhibits.types import Chart, Exhibit
-from prmcal.harness.report.formats import csv_text, markdown
-from prmcal.harness.report.index import index, picture_names, provenance
+from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
+from prmcal.errors import PrmcalError
+from prmcal.harness.report.evidence import Evidence, read_evidence
+from prmcal.harness.report.exhibits import (
+    Chart,
+    Exhibit,
+    Table,
+    TextTable,
+    csv_text,
+    markdown,
+    markdown_notes,
+)
 from prmcal.harness.report.latex import latex
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
-__all__ = ["write_report"]
+__all__ = ["can_draw", "exhibits_of", "provenance", "write_report"]
 
 
 def write_report(directory: Path, out: Path) -> list[Path]:
@@ -39,21 +49,59 @@ def write_report(directory: Path, out: Path) -> list[Path]:
     StorageError
         If `out` has other files than a report, or cannot be written. Nothing in it is changed.
     PrmcalError
-        If matplotlib is missing.
+        If Altair or vl-convert is missing.
     """
     folder = WrittenFolder(out, "report.json", "report", "--out")
     published = RunFolder(directory).results()
-    with styled():
-        evidence = read_evidence(published)
-        made = [exhibit(evidence) for exhibit in CONTENTS]
-        exhibits = [exhibit for exhibit in made if exhibit is not None]
-        return folder.replace(lambda fresh: _fill(fresh, evidence, exhibits), provenance(evidence.run))
+    if not can_draw():
+        raise PrmcalError("Figures need Altair and vl-convert. Install them: pip install 'prmcal[report]'")
+    evidence = read_evidence(published)
+    exhibits = exhibits_of(evidence)
+    return folder.replace(lambda fresh: _fill(fresh, evidence, exhibits), provenance(evidence.run))
 
 
-def _fill(folder: Path, evidence: Evidence, exhibits: list[Exhibit]) -> None:
+def can_draw() -> bool:
+    """Return whether the packages that draw figures are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("altair", "vl_convert"))
+
+
+def exhibits_of(evidence: Evidence) -> list[Exhibit]:
+    """Make all tables and figures, in their order. A new one needs a function and an entry here.
+
+    A function returns None if the grid has no results for its exhibit.
+    """
+    from prmcal.harness.report import figures, tables
+    from prmcal.harness.report.theorem_1 import theorem_1
+
+    made = (
+        tables.ranking(evidence),
+        figures.figure_2(evidence),
+        tables.table_1(evidence),
+        figures.figure_3(evidence),
+        figures.figure_3_main_metric(evidence),
+        figures.figures_7_and_8(evidence),
+        tables.table_4(evidence),
+        tables.table_5(evidence),
+        tables.table_2(evidence),
+        tables.table_3(evidence),
+        theorem_1(evidence),
+        figures.figure_4(evidence),
+        tables.figure_4_in_numbers(evidence),
+        figures.ablation_of_target(evidence),
+        figures.ablation_of_beta(evidence),
+        tables.other_metrics(evidence),
+    )
+    return [exhibit for exhibit in made if exhibit is not None]
+
+
+def _fill(folder: Path, evidence: Evidence, exhibits: Sequence[Exhibit]) -> None:
+    from prmcal.harness.report.figures import files_of
+
     for exhibit in exhibits:
         if isinstance(exhibit, Chart):
-            _draw(folder, exhibit)
+            for name, picture in zip(exhibit.files(), exhibit.pictures, strict=True):
+                for suffix, content in files_of(picture).items():
+                    (folder / f"{name}.{suffix}").write_bytes(content)
         else:
             write_text(folder / f"{exhibit.name}.csv", csv_text(exhibit))
             write_text(folder / f"{exhibit.name}.tex", latex(exhibit))
@@ -61,12 +109,75 @@ def _fill(folder: Path, evidence: Evidence, exhibits: list[Exhibit]) -> None:
     write_text(folder / "README.md", index(evidence, exhibits))
 
 
-def _draw(folder: Path, chart: Chart) -> None:
-    for name, picture in zip(picture_names(chart), chart.pictures, strict=True):
-        picture.draw_without_rendering()  # compute the layout once for both files
-        picture.set_layout_engine("none")
-        # Leave out the date and the version of matplotlib, so that equal pictures give equal files.
-        picture.savefig(folder / f"{name}.png", metadata={"Software": None})
-        picture.savefig(
-            folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None}
+def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the provenance of a report or site, from the row of the run in the table ``runs``."""
+    return {
+        "grid": run["grid_name"],
+        "grid_key": run["grid_key"],
+        "run": run["run_id"],
+        "status": run["status"],
+        "started": _moment(run["started_at"]),
+        "finished": _moment(run["finished_at"]),
+        "prmcal": run["prmcal_version"],
+        "packages": run["packages"],
+    }
+
+
+def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
+    """Return the README: the provenance of the report, and all tables and figures."""
+    about = provenance(evidence.run)
+    parts = [
+        f"# Calibration of the grid '{escape_markdown(about['grid'])}'",
+        _about(evidence, about),
+        _splits(evidence),
+        *(_chart(each) if isinstance(each, Chart) else _table(each) for each in exhibits),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _about(evidence: Evidence, about: dict[str, Any]) -> str:
+    finished = f", finished {about['finished']}" if about["finished"] else ""
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(about["packages"].items()))
+    kinds = {
+        "LLM": evidence.llms,
+        "PRM": evidence.prms,
+        "calibrator": evidence.calibrators,
+        "data set": evidence.datasets,
+    }
+    lines = [
+        f"- Run `{about['run']}` ({about['status']}): started {about['started']}{finished}, UTC.",
+        f"- Grid key `{about['grid_key']}`: equal grids have equal keys.",
+        f"- {' x '.join(counted(len(names), kind) for kind, names in kinds.items())}.",
+        f"- prmcal {escape_markdown(about['prmcal'])}; {escape_markdown(packages)}.",
+    ]
+    if about["status"] != "done":
+        lines.append(
+            "- **The run is not complete.** A missing value is shown as a dash, with the reason below the table."
         )
+    return "\n".join(lines)
+
+
+def _splits(evidence: Evidence) -> str:
+    columns = ["name", "split", "content_hash", "questions"]
+    rows = [
+        [escape_markdown(name), escape_markdown(split), f"`{content}`", f"{questions:,}"]
+        for name, split, content, questions in evidence.splits[columns].itertuples(index=False)
+    ]
+    return markdown_grid(["Data set", "Split", "Content hash", "Questions"], rows, left=3)
+
+
+def _table(table: Table | TextTable) -> str:
+    files = f"Files: [CSV]({table.name}.csv), [LaTeX]({table.name}.tex), [Markdown]({table.name}.md)."
+    return f"{markdown(table)}\n{files}"
+
+
+def _chart(chart: Chart) -> str:
+    names = chart.files()
+    pictures = [f"![{escape_markdown(chart.alternative)}]({name}.png)" for name in names]
+    files = ", ".join(f"[{name}.{suffix}]({name}.{suffix})" for name in names for suffix in ("pdf", "svg"))
+    parts = [f"## {escape_markdown(chart.title)}", *pictures, escape_markdown(chart.caption)]
+    return "\n\n".join([*parts, *markdown_notes(chart.notes), f"For print: {files}."])
+
+
+def _moment(moment: Any) -> str | None:
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if isinstance(moment, datetime) and moment == moment else None

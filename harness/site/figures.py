@@ -5,27 +5,16 @@ A figure is an SVG file with its own style: the browser applies the reader's col
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from prmcal.harness.report.contents import CONTENTS
-from prmcal.harness.report.evidence.read import read_evidence
-from prmcal.harness.report.exhibits.style import styled
-from prmcal.harness.report.exhibits.types import Chart
-from prmcal.harness.report.index import picture_names
+from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.writer import can_draw, exhibits_of
 from prmcal.harness.storage.written_folder import write_text
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 __all__ = ["Figure", "draw_figures", "without_tables"]
-
-# Colours of figures that are hard to see on a dark page, and what replaces them there.
-_ON_DARK = {"#000000": "#e8eaf0", "#31333f": "#e8eaf0", "#5f6b7a": "#9aa5b5"}
 
 # How captions of the report name its tables, which the site does not have.
 _TABLE_OF_REPORT = re.compile(r"\bTables? \d|\btable (?:above|below)\b")
@@ -53,30 +42,31 @@ class Figure:
 
 
 def draw_figures(published: Path, folder: Path, prefix: str) -> list[Figure]:
-    """Write the figures of the report to a folder. Without matplotlib there are none.
+    """Write the figures of the report to a folder. Without Altair and vl-convert there are none.
 
     Parameters
     ----------
     published : Path
         The published copy of the database.
     folder : Path
-        Where the files are written.
+        The folder of the files.
     prefix : str
         The beginning of their names.
     """
-    if not _has_matplotlib():
+    if not can_draw():
         return []
-    figures = []
-    with styled():
-        evidence = read_evidence(published)
-        for make in CONTENTS:
-            chart = make(evidence)
-            if isinstance(chart, Chart):
-                files = tuple(f"{prefix}{name}.svg" for name in picture_names(chart))
-                for file, picture in zip(files, chart.pictures, strict=True):
-                    write_text(folder / file, _svg(picture))
-                caption = without_tables(chart.caption)
-                figures.append(Figure(chart.title, caption, chart.alternative, files, chart.notes))
+    from prmcal.db.charts import style_sheet
+    from prmcal.harness.report.figures import svg_of
+
+    style, figures = f"<style>{style_sheet()}</style>", []
+    for chart in exhibits_of(read_evidence(published)):
+        if isinstance(chart, Chart):
+            files = tuple(f"{prefix}{name}.svg" for name in chart.files())
+            for file, picture in zip(files, chart.pictures, strict=True):
+                text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(picture), count=1)
+                write_text(folder / file, text)
+            caption = without_tables(chart.caption)
+            figures.append(Figure(chart.title, caption, chart.alternative, files, chart.notes))
     return figures
 
 
@@ -93,19 +83,3 @@ def without_tables(caption: str) -> str:
         for sentence in re.split(r"(?<=\.) ", caption)
     ]
     return " ".join("; ".join(clauses).removesuffix(".") + "." for clauses in sentences if clauses)
-
-
-def _has_matplotlib() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def _svg(picture: Picture) -> str:
-    import matplotlib
-
-    written = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "prmcal"}):  # the same names of elements in each file
-        picture.savefig(written, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = re.sub("|".join(_ON_DARK), lambda found: f"var(--c{found[0][1:]}, {found[0]})", written.getvalue())
-    dark = " ".join(f"--c{colour[1:]}: {other};" for colour, other in _ON_DARK.items())
-    style = f"<style>@media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}</style>"
-    return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)

@@ -31,7 +31,7 @@ from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS
 from prmcal.errors import PrmcalError
-from prmcal.harness.report.index import provenance
+from prmcal.harness.report.writer import provenance
 from prmcal.harness.site.figures import draw_figures
 from prmcal.harness.site.paper import paper_tables
 from prmcal.harness.site.submissions import SubmissionPage, read_submissions
@@ -80,7 +80,8 @@ def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
 
     The page of a merged leaderboard has an index of its submissions, each with a page of its own.
 
-    If matplotlib is installed, the site has the figures of the report. With several runs, the first page compares them.
+    If Altair and vl-convert are installed, the site has the figures of the report. With several runs, the first page
+    compares them.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prm
 
 
 @pytest.fixture
-def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prmcal.harness.site.figures.can_draw", lambda: False)
 
 
 def open_site(page: Page, site: Path, state: str = "", file: str = "index.html") -> None:
@@ -133,7 +133,7 @@ def test_it_fits_a_phone_in_light_and_dark(page: Page, site: Path, scheme: Liter
     expect(page.locator("#calibration td.coordinate").first).to_be_hidden()
 
 
-@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.usefixtures("without_figures")
 def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     run = report_database.build(tmp_path / "run", llms=(HOSTILE, "strong"), prms=("prm_a",))
     write_site([run], tmp_path / "site")
@@ -150,7 +150,7 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
 def merged_site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("merged-site") / "site"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
+        patched.setattr("prmcal.harness.site.figures.can_draw", lambda: False)
         write_site([merged], out)
     return out
 
@@ -190,7 +190,7 @@ def test_captions_name_no_table_that_the_site_lacks(page: Page, site: Path) -> N
     assert without_tables(f"{told} The table below has the numbers.") == kept
 
 
-@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.usefixtures("without_figures")
 def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -211,7 +211,7 @@ def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path
         write_site([tmp_path / "nothing"], tmp_path / "other")
 
 
-@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.usefixtures("without_figures")
 def test_several_runs_have_pages_and_their_differences(page: Page, run_folder: Path, tmp_path: Path) -> None:
     other = report_database.build(tmp_path / "index", llms=("weak",), prms=("qwen",))
     copied = tmp_path / "again" / run_folder.name

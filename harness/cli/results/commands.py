@@ -189,7 +189,7 @@ def report(
 ) -> None:
     """Write a report with tables and figures.
 
-    Tables are written as Markdown, CSV and LaTeX, and figures as PNG and PDF.
+    Tables are written as Markdown, CSV and LaTeX, and figures as PNG, PDF and SVG.
     """
     from prmcal.harness.report import write_report
 

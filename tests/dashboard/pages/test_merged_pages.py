@@ -31,7 +31,7 @@ from playwright.sync_api import Browser, Page, expect
 def site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "site"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("prmcal.harness.site.figures._has_matplotlib", lambda: False)
+        patched.setattr("prmcal.harness.site.figures.can_draw", lambda: False)
         write_site([merged], out)
     return out
 

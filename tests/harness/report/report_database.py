@@ -129,6 +129,8 @@ def _place(
     transaction.record(rows)
     for place, name in enumerate(done.values()):
         transaction.load("results", {name: [_results(folder / f"{number}-{place}.parquet", number, place)]})
+        bars = _written(folder / f"{number}-{place}-bars.parquet", _bars(number, place))
+        transaction.load("signed_error_bins", {name: [bars]})
     random = np.random.default_rng(number)
     prefixes = pd.DataFrame(
         list(itertools.product((f"q{i}" for i in range(QUESTIONS)), range(3), range(4))),
@@ -164,6 +166,13 @@ def _results(path: Path, number: int, place: int) -> Path:
             }
         ),
     )
+
+
+def _bars(number: int, place: int) -> pd.DataFrame:
+    """A histogram of 71 prefixes."""
+    edges = np.linspace(-1, 1, 21)
+    counts = np.random.default_rng([number, place]).multinomial(71, [1 / 20] * 20)
+    return pd.DataFrame({"bin": range(20), "lower": edges[:-1], "upper": edges[1:], "count": counts})
 
 
 def _written(path: Path, table: pd.DataFrame) -> Path:

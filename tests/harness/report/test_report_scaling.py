@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import yaml
-from matplotlib.patches import StepPatch
 
 from prmcal.db import catalog
 from prmcal.harness.report import write_report
-from prmcal.harness.report.contents.difficulty import figure_4
-from prmcal.harness.report.contents.histograms import figures_7_and_8
-from prmcal.harness.report.contents.scaling_figures import ablation_of_beta, ablation_of_target
-from prmcal.harness.report.evidence.read import read_evidence
-from prmcal.harness.report.evidence.values import Group
-from prmcal.harness.report.exhibits.style import styled
+from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.figures import ablation_of_beta, ablation_of_target, figure_4, figures_7_and_8
 from tests.conftest import PLUGINS, Prmcal
 
 WIDE = {"width": 2, "expansions": 2}
@@ -161,28 +157,22 @@ def test_theorem_1_is_set_beside_what_was_measured(run: Path, report: Path) -> N
         assert re.search(rf"{word} in {count}\b", text)
 
 
-def test_histograms_before_and_after_calibration_show_every_llm(run: Path) -> None:
-    with styled():
-        evidence = read_evidence(run / "leaderboard.duckdb")
-        chart = figures_7_and_8(evidence)
-    assert chart is not None and len(chart.pictures) == len(evidence.datasets)
-    for group, errors in evidence.errors.items():
-        assert evidence.histograms[group, "uncalibrated"] == errors.counts
-    for picture, dataset in zip(chart.pictures, evidence.datasets, strict=True):
-        for axes, (prm, calibrator) in zip(
-            picture.axes,
-            itertools.product(evidence.prms, ("uncalibrated", "spread")),
-            strict=True,
-        ):
-            drawn = [
-                patch.get_data()[0]
-                for patch in axes.patches
-                if isinstance(patch, StepPatch) and not patch.get_fill()
-            ]
-            expected = [evidence.histograms[Group(dataset, prm, llm), calibrator] for llm in evidence.llms]
-            assert len(drawn) == len(expected)
-            for shares, counts in zip(drawn, expected, strict=True):
-                np.testing.assert_allclose(shares, 100 * np.array(counts) / sum(counts))
+def drawn(chart: Chart | None) -> list[dict[str, Any]]:
+    """The rows of the data that the first picture of a figure shows."""
+    assert chart is not None
+    (rows,) = (rows for rows in chart.pictures[0].to_dict()["datasets"].values() if len(rows) > 1)
+    return list(rows)
+
+
+def test_histograms_before_and_after_calibration_show_every_cell(run: Path) -> None:
+    evidence = read_evidence(run / "leaderboard.duckdb")
+    rows = drawn(figures_7_and_8(evidence))
+    bars = [row for row in rows if row["kind"] == "bar"]
+    assert {row["calibrator"] for row in bars} == {"uncalibrated", "spread"}
+    assert len(bars) == len(evidence.histograms)
+    for calibrator in ("uncalibrated", "spread"):
+        shares = [row["share"] for row in bars if row["calibrator"] == calibrator]
+        assert sum(shares) == pytest.approx(100 * len(evidence.groups))
 
 
 def test_the_figures_are_in_the_report(report: Path) -> None:
@@ -193,24 +183,21 @@ def test_the_figures_are_in_the_report(report: Path) -> None:
 
 
 def test_the_figures_show_every_point(run: Path) -> None:
-    with styled():
-        evidence = read_evidence(run / "leaderboard.duckdb")
-        charts = [make(evidence) for make in (figure_4, ablation_of_target, ablation_of_beta)]
+    evidence = read_evidence(run / "leaderboard.duckdb")
+    charts = [drawn(make(evidence)) for make in (figure_4, ablation_of_target, ablation_of_beta)]
+    panel = {name: charts[0][0][name] for name in ("side", "head")}
     by_difficulty, by_target, by_level = (
-        [np.asarray(line.get_xdata()) for line in chart.pictures[0].axes[0].lines]
-        for chart in charts
-        if chart is not None
+        [row for row in rows if panel.items() <= row.items()] for rows in charts
     )
-    axes = charts[1].pictures[0].axes[0] if charts[1] else None
-    assert axes and [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "16"]
-    assert by_difficulty[0].tolist() == [1, 2, 3, 4, 5]
-    lines = charts[0].pictures[0].axes[0].lines if charts[0] else []
-    (stars,) = [line for line in lines if line.get_marker() == "*"]
-    assert np.asarray(stars.get_xdata()).tolist() == [1, 2, 3, 4, 5]
-    # A line of fixed n, then one of eight targets for each calibrator, or for each level.
-    assert [len(budgets) for budgets in by_target] == [5, 8, 8]
-    assert [len(budgets) for budgets in by_level] == [5, 8, 8, 8]
-    largest = [budgets[-1] for budgets in by_level[1:]]
+    stars = [row for row in by_difficulty if row["kind"] == "ias"]
+    assert [row["question_level"] for row in stars] == [1, 2, 3, 4, 5]
+    assert all(row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"] for row in stars)
+    assert {row["series"] for row in by_difficulty if row["kind"] == "fixed"} == {"n = 1", "n = 4", "n = 16"}
+    # A line of fixed n, and one of eight targets for each calibrator or for each level.
+    assert Counter(row["series"] for row in by_target) == {"fixed n": 5, "uncalibrated": 8, "spread": 8}
+    levels = ["beta = 0.1", "beta = 0.5", "beta = 0.9"]
+    assert Counter(row["series"] for row in by_level) == {"fixed n": 5, **dict.fromkeys(levels, 8)}
+    largest = [max(row["samples"] for row in by_level if row["series"] == level) for level in levels]
     assert largest == sorted(largest, reverse=True)  # a lower level asks for more
 
 

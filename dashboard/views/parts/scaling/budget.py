@@ -27,8 +27,8 @@ from prmcal.dashboard.data import ask, compute
 from prmcal.dashboard.formats import escaped, estimates, with_line_breaks
 from prmcal.dashboard.views.parts.scaling.equal_cost import choose_selection, show_gain, signals_of
 from prmcal.dashboard.views.parts.tables import show_areas, show_table
-from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.charts import series_of
+from prmcal.db.queries.curves import ExactCurves
 
 __all__ = ["show_budget"]
 

@@ -17,9 +17,9 @@ from prmcal.dashboard.controls.sliders import DEFAULT_TARGET, choose_level, choo
 from prmcal.dashboard.data import ask, compute
 from prmcal.dashboard.formats import escaped, names, numbers, settings
 from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
-from prmcal.db.charts import series_of
 
 __all__ = ["choose_selection", "show_equal_cost", "show_gain", "signals_of"]
 

@@ -16,8 +16,8 @@ from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.controls.sliders import choose_level
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.parts.tables import show_areas
-from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.charts import series_of
+from prmcal.db.queries.curves import ExactCurves
 
 __all__ = ["show_risk"]
 
