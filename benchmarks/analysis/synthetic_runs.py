@@ -22,8 +22,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import content_key
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import Store, content_key
 
 if TYPE_CHECKING:
     import pyarrow as pa

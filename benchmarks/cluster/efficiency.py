@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.many_shards import PLUGINS, grid
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.cluster.resources import Slot
-from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.cluster.nodes import Slot
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.execution.schedule import Outcome, Schedule

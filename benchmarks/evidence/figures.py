@@ -27,7 +27,7 @@ from prmcal.harness.cli.results.leaderboard.ranking import overview_text
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid, shipped_grids
 from prmcal.harness.recommending.recommend import recommend, wanted_of
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 
 __all__ = ["FIGURES", "Figures", "keys_of_the_nano_grid", "load", "recommendation_of", "record"]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.models.generate_peer import TransformersGenerate
-from prmcal.harness.jobs.beam_search import Searched, beam_search
+from prmcal.harness.jobs.search import Searched, beam_search
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.llms.transformers import TransformersLLM

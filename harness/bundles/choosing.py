@@ -14,7 +14,7 @@ from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Cell, Plan, part_of
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunRecord
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 
 __all__ = ["chosen_cells", "grid_of", "part_for", "plan_with_identities", "unfinished_cells"]
 

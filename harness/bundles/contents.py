@@ -18,8 +18,7 @@ from prmcal.harness.bundles.digests import HASHES, digest_of, table_digests, tex
 from prmcal.harness.bundles.format import BundledFile, TableDigest
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store, file_sha256
+from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, Manifest, Store, file_sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa

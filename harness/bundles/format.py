@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prmcal.errors import BundleError
-from prmcal.harness.storage.json_data import check_text
+from prmcal.harness.storage.folder import check_text
 from prmcal.registry.messages import reading, shown
 
 __all__ = [

@@ -16,8 +16,7 @@ from prmcal.harness.execution.failures import Failure
 from prmcal.harness.planning.columns import check_columns
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.json_data import one_problem
+from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest
 from prmcal.registry.messages import reading, shown
 

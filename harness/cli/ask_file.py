@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.formats import counted, number
 from prmcal.errors import DataError
-from prmcal.harness.storage.keys import content_key
-from prmcal.harness.storage.store import storage_errors, write_atomically
+from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM

@@ -22,8 +22,7 @@ from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.plugins import calibrators, prms
 
 __all__ = ["export_prm"]

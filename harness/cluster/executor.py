@@ -19,12 +19,8 @@ from typing import Any, Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
-from prmcal.harness.cluster.census import Census
-from prmcal.harness.cluster.connection import connected
-from prmcal.harness.cluster.files import FileServer
-from prmcal.harness.cluster.nodes import alive_nodes, cause_of, on_node
-from prmcal.harness.cluster.resources import Slot, check_gpus, slots_of
-from prmcal.harness.cluster.settings import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
+from prmcal.harness.cluster.nodes import Census, Slot, alive_nodes, cause_of, check_gpus, on_node, slots_of
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

@@ -1,16 +1,35 @@
-"""The nodes of a cluster: what each has, and whether it can compute the same bytes as the coordinator."""
+"""The nodes of a cluster: what each has, its workers, and whether it computes the same bytes as the coordinator.
+
+A worker has whole GPUs, or one core. Nodes join, leave or fail to start workers while a run goes on.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prmcal.harness.execution.machine import package_versions
+from prmcal.errors import ClusterError
+from prmcal.harness.execution.machine import gpus_of, package_versions
+from prmcal.harness.execution.schedule import MOST_TRIES, Notice
+from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.registry.models.checkpoints import SPREAD
 
-__all__ = ["Node", "alive_nodes", "cause_of", "inspect_nodes", "on_node"]
+__all__ = [
+    "Census",
+    "Node",
+    "Slot",
+    "alive_nodes",
+    "cause_of",
+    "check_gpus",
+    "inspect_nodes",
+    "on_node",
+    "slots_of",
+]
 
 _SECONDS_TO_ANSWER = 60.0
 
@@ -166,3 +185,210 @@ def _inspection() -> Callable[[list[str], list[str]], tuple[dict[str, str], list
         return found, [path for path in paths if not Path(path).exists()]
 
     return inspection
+
+
+_SMALLEST_ON_A_GPU = 0.5
+"""Billions of parameters above which a model is not run on a processor, unless the grid says so."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """The place of one worker.
+
+    Attributes
+    ----------
+    number : int
+        Its number among the slots of this kind on its node.
+    node : str
+        The id of the node.
+    gpus : int
+        The GPUs that it needs; 0 for a core.
+    models : bool or None
+        Whether it computes shards that need a model (True), those that need none (False), or both (None).
+    """
+
+    number: int
+    node: str
+    gpus: int
+    models: bool | None
+
+
+def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
+    """Return the places of all workers.
+
+    If a node has GPUs, models run on GPUs only: every worker with GPUs gets as many as the largest model of the grid is
+    spread over. Beside each of them one worker without GPUs computes what needs no model. Nodes without GPUs have a
+    worker on each core.
+
+    Parameters
+    ----------
+    grid : GridSpec
+    nodes : mapping of str to Node
+    workers : int, optional
+        The most workers that compute models, spread over the nodes. By default as many as there is room for.
+
+    Raises
+    ------
+    ClusterError
+        If there are fewer GPUs than `workers` need. Workers do not share GPUs.
+    """
+    on_gpus = any(node.gpus for node in nodes.values())
+    with_models, others = [], []
+    for node in nodes.values():
+        if not on_gpus:
+            with_models += [Slot(number, node.id, 0, None) for number in range(node.cpus)]
+            continue
+        needed = _gpus_needed(grid, node.gpus)
+        count = min(node.gpus // needed, node.cpus)
+        with_models += [Slot(number, node.id, needed, True) for number in range(count)]
+        left = node.cpus - count
+        others += [
+            Slot(number, node.id, 0, False) for number in range(min(left, count) if node.gpus else left)
+        ]
+    if workers is not None and on_gpus and workers > len(with_models):
+        raise ClusterError(
+            f"--workers {workers} is too many: the GPUs of the cluster are enough for {len(with_models)}. A worker has "
+            f"whole GPUs. Use --workers {len(with_models)}, or leave it out."
+        )
+    # Sorted by their numbers, so that the first workers are on different nodes.
+    return [*sorted(with_models)[:workers], *sorted(others)]
+
+
+def check_gpus(grid: GridSpec, nodes: Iterable[Node]) -> None:
+    """Check that the cluster has the GPUs that the models of a grid need.
+
+    Raises
+    ------
+    ClusterError
+        If a model is too large for the nodes. The message says what it needs.
+    """
+    most = max((node.gpus for node in nodes), default=0)
+    for kind, spec in [*(("llm", spec) for spec in grid.llms), *(("prm", spec) for spec in grid.prms)]:
+        device = str(spec.arguments.get("device", ""))
+        needed = 1 if device == SPREAD else gpus_of(spec)
+        size = billions(checkpoint_of(kind, spec.reference())) or 0.0
+        large = size >= _SMALLEST_ON_A_GPU and device != "cpu"
+        if not most and (large or needed > 1 or device.startswith(("cuda", SPREAD))):
+            told = f" has {size:g} billion parameters and" if size else ""
+            raise ClusterError(
+                f"{spec.name}{told} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "
+                "'device: cpu' among its arguments in the grid file."
+            )
+        if most and needed > most:
+            raise ClusterError(
+                f"{spec.name} is spread over {needed} GPUs, and the largest node of the cluster has {most}. A model "
+                "must fit on one node. Lower its 'tensor_parallel'."
+            )
+
+
+def _gpus_needed(grid: GridSpec, gpus: int) -> int:
+    specs = [*grid.llms, *grid.prms]
+    if any(spec.arguments.get("device") == SPREAD for spec in specs):
+        return max(1, gpus)
+    return max(gpus_of(spec) for spec in specs)
+
+
+_SECONDS_BETWEEN_COUNTS = 2.0
+_SECONDS_OF_REST = 10.0
+
+
+class Census:
+    """Counts the nodes of a cluster, and inspects those that join.
+
+    Parameters
+    ----------
+    ray : module
+    paths : sequence of Path
+        Files and folders that every node must have.
+
+    Attributes
+    ----------
+    usable : dict of str to Node
+        The nodes that the run uses, by their ids.
+
+    Raises
+    ------
+    ClusterError
+        If a node cannot be used at the beginning. Later, such a node is told and left out.
+    """
+
+    def __init__(self, ray: Any, paths: Sequence[Path]) -> None:
+        self._ray = ray
+        self._paths = paths
+        self._refused: set[str] = set()
+        self._failed_starts: Counter[str] = Counter()
+        self._resting: dict[str, float] = {}
+        self._next = 0.0
+        nodes = alive_nodes(ray)
+        found = inspect_nodes(ray, list(nodes.values()), paths)
+        refused = [why for why in found.values() if why]
+        if refused:
+            more = f" {len(refused) - 1} more nodes cannot be used either." if len(refused) > 1 else ""
+            raise ClusterError(refused[0] + more)
+        self.usable = {key: node for key, node in nodes.items() if key not in found}
+
+    def take(self) -> tuple[list[Node], list[Notice]]:
+        """Count the nodes again, every two seconds. Return those that have left, and what is to be told."""
+        if time.monotonic() < self._next:
+            return [], []
+        self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS
+        alive = alive_nodes(self._ray)
+        left = [node for key, node in self.usable.items() if key not in alive]
+        notices = [
+            Notice(f"The node {each.name} has left the cluster. Its shards are computed again.")
+            for each in left
+        ]
+        for node in left:
+            del self.usable[node.id]
+        joined = [node for key, node in alive.items() if key not in self.usable and key not in self._refused]
+        notices += self._inspect(joined) if joined else []
+        if left and not self.usable:
+            notices.append(Notice("No node is left. The run waits for nodes."))
+        return left, notices
+
+    def soon(self) -> None:
+        """Count the nodes at the next occasion, because a worker is gone."""
+        self._next = 0.0
+
+    def rests(self, node: str) -> bool:
+        """Return whether no worker is to be started on a node now, because the last one did not start."""
+        return time.monotonic() < self._resting.get(node, 0.0)
+
+    def started(self, node: str) -> None:
+        """Note that a worker of a node has computed a shard."""
+        self._failed_starts[node] = 0
+
+    def failed_start(self, node: str, name: str, reason: str) -> list[Notice]:
+        """Note that a worker could not start on a node. After three times the node is not used any more.
+
+        The pauses between them are long enough for Ray to find out that a node has left.
+
+        Raises
+        ------
+        ClusterError
+            If it was the only node.
+        """
+        self._failed_starts[node] += 1
+        self._resting[node] = time.monotonic() + _SECONDS_OF_REST
+        if self._failed_starts[node] < MOST_TRIES or node not in self.usable:
+            return []
+        del self.usable[node]
+        self._refused.add(node)
+        why = f"Workers cannot start on the node {name} ({reason}). The run does not use it."
+        if not self.usable:
+            raise ClusterError(why)
+        return [Notice(why)]
+
+    def _inspect(self, joined: Sequence[Node]) -> list[Notice]:
+        found = inspect_nodes(self._ray, joined, self._paths)
+        notices = []
+        for node in joined:
+            why = found.get(node.id)
+            if why is None:
+                self.usable[node.id] = node
+                told = f"The node {node.name} has joined the cluster ({node.cpus} cores, {node.gpus} GPUs)."
+                notices.append(Notice(told))
+            elif why:
+                self._refused.add(node.id)
+                notices.append(Notice(f"{why} The run does not use it."))
+        return notices

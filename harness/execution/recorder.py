@@ -26,8 +26,7 @@ from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
-from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import Manifest, Store
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
 __all__ = ["SECONDS_BETWEEN_WRITES", "SHARE_FOR_WRITING", "Recorder"]
 

@@ -30,8 +30,7 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest, Store
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
 
 __all__ = ["finished_shards", "rebuild_database", "run_further", "run_grid"]
 

@@ -18,8 +18,7 @@ from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 __all__ = ["MOST_TRIES", "Event", "Executor", "Notice", "Outcome", "Schedule", "after_death"]
 

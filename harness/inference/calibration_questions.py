@@ -18,12 +18,10 @@ from prmcal.errors import PluginFailedError
 from prmcal.harness.inference.results import Familiarity, Place
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
-from prmcal.harness.jobs.measurement.trajectories import tuning_trajectories
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
+from prmcal.harness.jobs.pools import pool_of, tables_from, tuning_trajectories
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.messages import reading

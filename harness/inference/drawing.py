@@ -14,7 +14,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.models import Models, each_or_error
 from prmcal.harness.inference.results import Spent, Step, Trajectory
 from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
-from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.grading import extract_answer

@@ -22,9 +22,8 @@ from prmcal.harness.inference.drawing import Draw, Drawn, Failed, OpenQuestion, 
 from prmcal.harness.inference.models import Models, each_or_error
 from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
 from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
-from prmcal.harness.jobs.beam_search import Searched, beam_search
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.jobs.search import calibrating
+from prmcal.harness.jobs.search import Searched, beam_search, calibrating
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy

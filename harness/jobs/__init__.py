@@ -1,7 +1,8 @@
 """The jobs: what a shard of each kind computes. When it is computed belongs in `prmcal.harness.execution`.
 
-Each kind of job has a class of parameters in ``parameters`` and a module of the same name with one function,
-``compute(shard, context) -> Output``: a pure function from keyed inputs to an artifact.
+Each kind of job has a class of parameters in ``parameters`` and a function ``compute_KIND(shard, context) -> Output``:
+a pure function from keyed inputs to an artifact. Jobs that measure compute results from artifacts and run no model.
+Their formulas belong in `prmcal.harness.metrics`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
+from prmcal.harness.jobs.parameters import Parameters
 
 if TYPE_CHECKING:
     from prmcal.harness.jobs.context import Context, Output
@@ -17,10 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["compute"]
 
+_MODULES = {
+    "success": "rollout",
+    "imported": "rollout",
+    "hidden": "score",
+    "fit": "calibrators",
+    "calibrated": "calibrators",
+    "search_results": "strategy",
+    "league": "curves",
+}
+"""The modules of the kinds of jobs that share one. The other modules have the names of their kinds."""
+
 
 def compute(shard: Shard[Parameters], context: Context) -> Output:
     """Compute a shard with the function for its kind. The module is imported when it is first needed."""
-    room = "measurement." if isinstance(shard.parameters, MeasuringParameters) else ""
-    module = importlib.import_module(f"prmcal.harness.jobs.{room}{shard.parameters.kind}")
-    output: Output = module.compute(shard, context)
+    kind = shard.parameters.kind
+    module = importlib.import_module(f"prmcal.harness.jobs.{_MODULES.get(kind, kind)}")
+    output: Output = getattr(module, f"compute_{kind}")(shard, context)
     return output

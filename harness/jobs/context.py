@@ -23,8 +23,7 @@ from prmcal.harness.jobs.plugin_calls import (
     require,
     whole_completions,
 )
-from prmcal.harness.storage.keys import content_key
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import (
     Completion,

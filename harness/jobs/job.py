@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
+from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
 
 __all__ = ["TUNING", "Job", "Labels", "Shard", "job_key", "of_other", "shard_key"]
 

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
-from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import (
     Completion,
     FinishReason,

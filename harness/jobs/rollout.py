@@ -1,22 +1,37 @@
-"""Rollout: sample whole trajectories of some questions and grade them."""
+"""Trajectories and their success rates: sampled and graded, followed up (Definition 1), or read from published data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from prmcal.errors import DataError, PluginFailedError
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import GeneratingParameters, RolloutParameters
+from prmcal.harness.jobs.parameters import (
+    GeneratingParameters,
+    ImportedParameters,
+    RolloutParameters,
+    SuccessParameters,
+)
 from prmcal.harness.jobs.plugin_calls import check_completions, in_steps, plugin_guard, require_length
 from prmcal.registry.contracts.data import Completion, Prefix
+from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
-from prmcal.steps import split_steps
+from prmcal.steps import join_steps, split_steps, text_so_far
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["COLUMNS", "compute", "draw", "typed"]
+__all__ = [
+    "COLUMNS",
+    "chosen_prefixes",
+    "compute_imported",
+    "compute_rollout",
+    "compute_success",
+    "counted",
+    "draw",
+    "typed",
+]
 
 COLUMNS = [
     "question_id",
@@ -32,7 +47,7 @@ COLUMNS = [
 ]
 
 
-def compute(shard: Shard[RolloutParameters], context: Context) -> Output:
+def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output:
     """Return the graded trajectories of a slice of questions."""
     import pandas as pd
 
@@ -84,3 +99,123 @@ def draw(
         for drawn in completions:
             check_completions(drawn, n)
         return [in_steps(llm, prefix, drawn) for prefix, drawn in zip(prefixes, completions, strict=True)]
+
+
+_Group = tuple[str, tuple[str, ...], int]
+"""Prefixes that share their follow-ups: the question, the steps, and the trajectory if it is the bare question."""
+
+
+def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output:
+    """Return the counts for the prefixes of the measured trajectories, all of them or as many as may be followed up.
+
+    The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. All other
+    equal prefixes are followed up once and share their counts. A terminal prefix, which contains the final
+    answer, needs no follow-up: either all of its follow-ups would be correct or none.
+    """
+    data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
+    questions = {question.id: question for question in context.questions(data)}
+    trajectories = context.table(shard, "rollout", "trajectories")
+    trajectories = trajectories[trajectories["trajectory"] < shard.parameters.trajectories.stop]
+
+    prefixes: list[tuple[str, int, int, _Group]] = []
+    counts: dict[_Group, tuple[int, bool]] = {}
+    for row in trajectories.itertuples():
+        steps = split_steps(row.text)
+        for step in chosen_prefixes(len(steps), shard.parameters.most_prefixes):
+            group = (row.question_id, steps[:step], 0 if step else row.trajectory)
+            prefixes.append((row.question_id, row.trajectory, step, group))
+            text = join_steps(steps[:step])
+            if extract_answer(text) is not None:
+                verdict, _ = context.grade(data.dataset, questions[row.question_id], text)
+                counts[group] = (follow_ups if verdict == "correct" else 0, True)
+
+    followed = sorted({group for *_, group in prefixes} - counts.keys())
+    drawn = draw(shard, context, [Prefix(questions[q].text, steps) for q, steps, _ in followed], follow_ups)
+    tokens = 0
+    for group, completions in zip(followed, drawn, strict=True):
+        question_id, steps, _ = group
+        head = text_so_far(steps)
+        question = questions[question_id]
+        verdicts = [context.grade(data.dataset, question, head + each.text)[0] for each in completions]
+        counts[group] = (verdicts.count("correct"), False)
+        tokens += sum(each.tokens for each in completions)
+
+    rows = [
+        (question, trajectory, step, counts[group][0], follow_ups, counts[group][1])
+        for question, trajectory, step, group in prefixes
+    ]
+    table = {"successes": counted(rows)}
+    return Output(table, samples=len(followed) * follow_ups, generated_tokens=tokens)
+
+
+def chosen_prefixes(steps: int, most: int | None) -> list[int]:
+    """Return which prefixes of a trajectory are followed up, by their numbers of steps t.
+
+    Parameters
+    ----------
+    steps : int
+        T, the number of steps of the trajectory.
+    most : int or None
+        The largest number of prefixes, at least 2: the bare question, the whole trajectory, and prefixes at equal
+        distances between them, rounded to whole steps. With None, all T+1 are followed up.
+    """
+    if most is None or most > steps:
+        return list(range(steps + 1))
+    gaps = most - 1
+    return [(2 * place * steps + gaps) // (2 * gaps) for place in range(most)]
+
+
+def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
+    """Return the table of success counts.
+
+    Each row has the question, the trajectory, the step, the successes, the follow-ups, and whether the prefix contains
+    the final answer (it is terminal).
+    """
+    import pandas as pd
+
+    columns = ["question_id", "trajectory", "step", "successes", "follow_ups", "terminal"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[1:5], "int32"))
+
+
+def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Output:
+    """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
+
+    The number of generated tokens is not known; it is stored as 0.
+    """
+    parameters = shard.parameters
+    dataset, llm = context.dataset(parameters.data.dataset), parameters.llm.name
+    if not isinstance(dataset, FollowedUpDataset):
+        raise PluginFailedError(f"The data set '{parameters.data.dataset.name}' has no success rates.")
+    published = dataset.trajectories(llm, parameters.follow_ups.stop)
+    drawn, counts = [], []
+    for question in context.questions(parameters.data):
+        if question.text not in published:
+            raise DataError(
+                f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
+                "of another LLM have. Give each LLM of the grid the same questions."
+            )
+        kept = published[question.text][: parameters.trajectories.stop]
+        for number, each in enumerate(kept):
+            text = join_steps(each.steps)
+            answer = extract_answer(text)
+            k, n = each.counts[len(each.steps)]
+            verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
+            drawn.append(
+                (
+                    question.id,
+                    number,
+                    text,
+                    len(each.steps),
+                    0,
+                    0,
+                    "end",
+                    answer,
+                    verdict,
+                    verdict == "correct",
+                )
+            )
+            counts += [
+                (question.id, number, step, k, n, answer is not None and step == len(each.steps))
+                for step, (k, n) in each.counts.items()
+            ]
+    return Output({"trajectories": typed(pd.DataFrame(drawn, columns=COLUMNS)), "successes": counted(counts)})

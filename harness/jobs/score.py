@@ -1,23 +1,25 @@
-"""Score: compute the PRM's logit and reward of every prefix of every trajectory."""
+"""What a PRM makes of trajectories: the logit and the reward of every prefix, and the hidden states at every token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
-from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
-from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.harness.jobs.parameters import HiddenParameters, QuestionSlice, ScoreParameters
+from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard, require, require_length
+from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
+from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compute", "scoring_requests"]
+__all__ = ["compute_hidden", "compute_score", "scoring_requests"]
 
 _Place = tuple[str, int, PrefixScores]
 """The id of a question, the index of one of its trajectories, and the scores of this trajectory."""
@@ -34,7 +36,7 @@ def scoring_requests(
     }
 
 
-def compute(shard: Shard[ScoreParameters], context: Context) -> Output:
+def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
     """Return the scores of a rollout shard. A prefix that is too long for the PRM has the score NaN and a flag."""
     prm = shard.parameters.prm
     trajectories = context.table(shard, "rollout", "trajectories")
@@ -81,3 +83,40 @@ def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
         {"trajectory": "int32", "tokens": "int32"}
     )
+
+
+def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
+    """Return the token trees with a state at every node, and the node at which each prefix ends.
+
+    States are stored in half precision, because they take most of a run's disk space.
+    """
+    parameters = shard.parameters
+    stop = parameters.trajectories.stop
+    trajectories = context.table(shard, "rollout", "trajectories")
+    requests = scoring_requests(context, parameters.data, trajectories[trajectories["trajectory"] < stop])
+    rewards = context.table(shard, "score", "rewards")
+    # The score job wrote them in the order of its requests, and these requests have the same order.
+    prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
+    with plugin_guard("prm", parameters.prm.name, "give hidden states"):
+        prm = context.prm(parameters.prm)
+        found = patiently(prm, lambda: prm.hidden_states(list(requests.values())))
+        require_length(found, len(requests), "forests of hidden states")
+        forest = HiddenStates.concatenate(found)
+        require_length(forest, len(prefixes), "prefixes with hidden states")
+        require(bool(np.isfinite(forest.states).all()), "it returned a hidden state that is not finite.")
+    table = prefixes[["question_id", "trajectory", "step"]].assign(
+        leaf=forest.leaves, logit=prefixes["logit"].to_numpy(np.float32)
+    )
+    return Output(
+        {"hidden_prefixes": table.astype({"leaf": "int64"})},
+        save=lambda folder: _save(forest, folder),
+        scored_tokens=len(forest.states),
+    )
+
+
+def _save(forest: HiddenStates, folder: Path) -> None:
+    from safetensors.numpy import save_file
+
+    largest = np.finfo(np.float16).max
+    states = np.clip(forest.states, -largest, largest).astype(np.float16)
+    save_file({"states": states, "parents": forest.parents.astype(np.int64)}, folder / "states.safetensors")

@@ -1,8 +1,15 @@
-"""Search: run a beam search over a slice of questions, with the LLM and the PRM loaded side by side."""
+"""Search for answers with the LLM and the PRM side by side, for many questions at once.
+
+In each round all live prefixes are extended in one call and scored in one. The result of a question does not depend on
+the other questions. Its random numbers follow from the seed, its own id, the step of the search and the position of the
+prefix. So a question that is searched alone has the same result, provided that the models give the same outputs in any
+batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,25 +17,285 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import PluginFailedError
-from prmcal.harness.jobs.beam_search import Calibrate, beam_search
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
+from prmcal.harness.jobs.plugin_calls import next_steps, plugin_guard, require
+from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
-from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
-from prmcal.registry.contracts.models import PRM
+from prmcal.registry.contracts.data import (
+    GenerationRequest,
+    HiddenStates,
+    Prefix,
+    Question,
+    Sampling,
+    ScoringRequest,
+)
+from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
-from prmcal.steps import join_steps
+from prmcal.steps import join_steps, split_steps
+from prmcal.thoughts import in_thought
 
-__all__ = ["calibrating", "compute"]
+__all__ = ["Beam", "Searched", "beam_search", "calibrating", "compute_search"]
+
+Calibrate = Callable[[Sequence[Prefix], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long."""
+
+
+@dataclass(frozen=True)
+class Beam:
+    """A prefix of the search.
+
+    Attributes
+    ----------
+    steps : tuple of str
+    drawn : int
+        Steps that were sampled for it, empty ones too.
+    tokens : int
+        Tokens that were generated for it, in all steps together.
+    finished : bool
+        Whether it is complete, so that it is not continued.
+    ranked_by : float
+        The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
+        the prefix is too long for the PRM.
+    reward : float
+        The reward that the strategy reads, also NaN if the prefix is too long.
+    logit : float
+        The PRM's own log-odds, which rank prefixes with equal rewards.
+    """
+
+    steps: tuple[str, ...] = ()
+    drawn: int = 0
+    tokens: int = 0
+    finished: bool = False
+    ranked_by: float = float("nan")
+    reward: float = float("nan")
+    logit: float = float("nan")
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Sort key: the best prefix is first; prefixes that are too long are last."""
+        reward, logit = (-np.inf if np.isnan(each) else each for each in (self.ranked_by, self.logit))
+        return -reward, -logit
+
+
+@dataclass
+class Searched:
+    """The search of one question.
+
+    Attributes
+    ----------
+    kept, finished : list of Beam
+        The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
+        begin with the best.
+    generations : int
+        Steps that were sampled.
+    rounds : int
+        How often the PRM scored candidates, not counting the bare question.
+    generated_tokens, prefill_tokens, scored_tokens : int
+        Tokens that the LLM generated; tokens that it read, where a prefix counts once for all of its continuations;
+        tokens that the PRM read.
+    """
+
+    question: Question
+    kept: list[Beam] = field(default_factory=list)
+    finished: list[Beam] = field(default_factory=list)
+    generations: int = 0
+    rounds: int = 0
+    generated_tokens: int = 0
+    prefill_tokens: int = 0
+    scored_tokens: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Tells whether one of the kept prefixes is unfinished."""
+        return not all(beam.finished for beam in self.kept)
+
+    @property
+    def answer(self) -> Beam:
+        """The best of the kept prefixes."""
+        return self.kept[0]
+
+
+@dataclass(frozen=True)
+class _Search:
+    llm: LLM
+    prm: PRM
+    strategy: SearchStrategy
+    calibrate: Calibrate
+    sampling: Sampling
+    target: float | None
+    seed: int
+
+
+def beam_search(
+    questions: Sequence[Question],
+    llm: LLM,
+    prm: PRM,
+    strategy: SearchStrategy,
+    calibrate: Calibrate,
+    sampling: Sampling,
+    target: float | None,
+    seed: int,
+) -> list[Searched]:
+    """Search all questions.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+    llm : LLM
+        Samples the steps.
+    prm : PRM
+        Scores the prefixes.
+    strategy : SearchStrategy
+        Decides how many prefixes are kept, and how many continuations each of them gets.
+    calibrate : callable
+        Maps the PRM's logits to rewards.
+    sampling : Sampling
+        How whole trajectories are sampled. A trajectory ends with the step in which it reaches `max_tokens`.
+    target : float or None
+        Target probability C, if the strategy has one.
+    seed : int
+        The same questions, plugins, sampling and seed give the same result.
+
+    Returns
+    -------
+    list of Searched
+        One for each question.
+    """
+    search = _Search(llm, prm, strategy, calibrate, sampling, target, seed)
+    found = [Searched(question) for question in questions]
+    going, candidates = found, _first(search, found)
+    while going:
+        for step in range(strategy.every):
+            _lengthen(search, going, candidates, step)
+        scored = _scored(search, going, candidates)
+        for each, beams in zip(going, scored, strict=True):
+            each.rounds += 1
+            _choose(search, each, beams)
+        going = [each for each in going if each.live]
+        candidates = _expanded(search, going)
+    return found
+
+
+def _first(search: _Search, found: Sequence[Searched]) -> list[list[Beam]]:
+    """Return the candidates of the first round: copies of the bare question."""
+    strategy = search.strategy
+    if strategy.first == "full":
+        return [[Beam()] * (strategy.width * strategy.expansions) for _ in found]
+    for each, (bare,) in zip(found, _scored(search, found, [[Beam()] for _ in found]), strict=True):
+        copies = [bare] * strategy.width
+        each.kept = copies[: _number_kept(search, copies)]
+    return _expanded(search, found)
+
+
+def _expanded(search: _Search, going: Sequence[Searched]) -> list[list[Beam]]:
+    """Return the candidates before their new step: each unfinished kept prefix, once for each continuation."""
+    candidates = []
+    for each in going:
+        rewards = np.array([beam.reward for beam in each.kept])
+        times = int(np.clip(search.strategy.expand(rewards, search.target), 1, search.strategy.expansions))
+        candidates.append([beam for beam in each.kept if not beam.finished for _ in range(times)])
+    return candidates
+
+
+def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
+    """Sample one more step of every unfinished candidate, in one call for all questions.
+
+    `step` counts the steps of this round.
+    """
+    places: list[tuple[int, list[int]]] = []
+    requests = []
+    for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
+        for number, (steps, members) in enumerate(_by_steps(beams)):
+            each.generations += len(members)
+            key = content_key([search.seed, each.question.id, each.rounds, step, number])
+            prefix = Prefix(each.question.text, steps)
+            requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
+            places.append((index, members))
+    drawn = next_steps(search.llm, requests, search.sampling)
+    for (index, members), completions in zip(places, drawn, strict=True):
+        each = going[index]
+        each.prefill_tokens += completions[0].prompt_tokens
+        for member, completion in zip(members, completions, strict=True):
+            each.generated_tokens += completion.tokens
+            beam = candidates[index][member]
+            added = split_steps(completion.text)
+            steps = beam.steps + added
+            tokens = beam.tokens + completion.tokens
+            sampled = beam.drawn + 1
+            ended = (
+                completion.finish_reason != "stop"
+                or tokens >= search.sampling.max_tokens
+                or sampled >= search.strategy.most_steps
+                or (extract_answer(join_steps(added)) is not None and not in_thought(join_steps(steps)))
+            )
+            candidates[index][member] = Beam(steps, sampled, tokens, ended)
+
+
+def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:
+    """Group the unfinished candidates by prefix: equal prefixes are one request."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index, beam in enumerate(beams):
+        if not beam.finished:
+            groups.setdefault(beam.steps, []).append(index)
+    return groups.items()
+
+
+def _scored(
+    search: _Search, going: Sequence[Searched], candidates: Sequence[Sequence[Beam]]
+) -> list[list[Beam]]:
+    """Score the candidates, in one call of the PRM and one call of the calibrator for all questions."""
+    distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
+    requests = [
+        ScoringRequest(each.question.text, steps, whole_only=True)
+        for each, steps in zip(going, distinct, strict=True)
+    ]
+    scores = patiently(search.prm, lambda: search.prm.score_batch(requests))
+    for each, of_question in zip(going, scores, strict=True):
+        each.scored_tokens += sum(score.tokens for score in of_question)
+    prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
+    logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
+    medians, rewards = search.calibrate(prefixes, logits)
+    ranked_by = medians if search.strategy.rank == "calibrated" else expit(logits)
+    values = iter(zip(ranked_by, rewards, logits, strict=True))
+    known = [{steps: next(values) for steps in of_question} for of_question in distinct]
+    return [
+        [
+            replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
+            for beam in beams
+            for by, reward, logit in [of_question[beam.steps]]
+        ]
+        for beams, of_question in zip(candidates, known, strict=True)
+    ]
+
+
+def _choose(search: _Search, each: Searched, scored: Sequence[Beam]) -> None:
+    """Rank the new candidates together with finished prefixes, and keep the best."""
+    again = (
+        each.finished if search.strategy.finished == "kept" else [old for old in each.kept if old.finished]
+    )
+    # Python's sort is stable: among equal candidates the earlier one is first.
+    ranked = sorted([*again, *scored], key=lambda beam: beam.rank)
+    each.finished = sorted(
+        [*each.finished, *(beam for beam in scored if beam.finished)], key=lambda beam: beam.rank
+    )
+    each.kept = ranked[: _number_kept(search, ranked)]
+
+
+def _number_kept(search: _Search, candidates: Sequence[Beam]) -> int:
+    rewards = np.array([beam.reward for beam in candidates])
+    highest = -np.sort(-rewards)[: search.strategy.width]  # NaN last
+    return int(np.clip(search.strategy.keep(highest, search.target), 1, search.strategy.width))
+
 
 _MEDIAN = 0.5
 
 
-def compute(shard: Shard[SearchParameters], context: Context) -> Output:
+def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
     """Return one row for each question, with the chosen answer and its costs."""
     import pandas as pd
 
@@ -105,7 +372,7 @@ def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) ->
         rewards = np.full((len(prefixes), 2), np.nan)
         readable = np.flatnonzero(~np.isnan(logits))
         if len(readable):
-            features = _features(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
+            features = _features_of_search(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
             predicted = np.asarray(calibrator.predict_at(features, levels), dtype=np.float64)
             require(not np.isnan(predicted).any(), "its calibrator returned NaN.")
             rewards[readable] = predicted[:, columns]
@@ -114,7 +381,7 @@ def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) ->
     return calibrate
 
 
-def _features(
+def _features_of_search(
     calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: NDArray[np.float64]
 ) -> Any:
     """Return the features that a calibrator reads of prefixes that were just scored."""

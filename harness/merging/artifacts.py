@@ -11,8 +11,7 @@ from pathlib import Path
 
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.merging.submissions.folder import verifications_root
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, Store, link_or_copy
+from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, Manifest, Store, link_or_copy
 
 __all__ = ["add_artifact", "recover"]
 

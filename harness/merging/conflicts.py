@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from prmcal.harness.merging.submissions.places import suffixed
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.merging.union import Union
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from prmcal.harness.merging.outdated import outdated
 from prmcal.harness.merging.submissions.verifications import Recorded, tier_of, verification_row
 from prmcal.harness.merging.union import MergedCell, Union
 from prmcal.harness.storage.folder import grid_text
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 
 __all__ = ["cell_columns", "run_rows", "submission_rows"]
 

@@ -17,8 +17,7 @@ from prmcal.harness.merging.union import Union
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import Manifest, Store, storage_errors
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key, storage_errors
 
 __all__ = ["write_leaderboard"]
 

@@ -16,7 +16,7 @@ from prmcal.harness.merging.naming.namespaces import Namespace
 from prmcal.harness.merging.submissions.places import conflicts_of, stored
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.harness.storage.store import ArtifactRef, content_key
 from prmcal.registry.messages import shown
 
 __all__ = ["MergedCell", "Union", "union_of"]

@@ -24,7 +24,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.models import LLM, PRM

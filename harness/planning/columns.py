@@ -11,7 +11,7 @@ from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Labels
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.json_data import one_problem
+from prmcal.harness.storage.folder import one_problem
 from prmcal.registry.messages import reading
 
 __all__ = ["check_columns"]

@@ -27,8 +27,7 @@ from prmcal.harness.planning.gpu_hours import (
     seconds_without_model,
 )
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 __all__ = ["CostModel", "Work", "model_seconds", "remaining_work", "seconds_left"]
 

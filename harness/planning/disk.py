@@ -16,7 +16,7 @@ from prmcal.harness.planning.gpu_hours import (
     trajectory_tokens,
 )
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint
 
 __all__ = ["EXPLANATION", "Space", "space_needed"]

@@ -22,7 +22,7 @@ from prmcal.harness.jobs.parameters import (
     SuccessParameters,
 )
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import KINDS, calibrators, strategies
 

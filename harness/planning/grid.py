@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import FinitePositive, Share, ShareOrOne
 

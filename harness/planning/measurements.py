@@ -23,7 +23,7 @@ from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.parts import Calibrated, Scored, StrategyInputs, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions, build_plugin
-from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Strategy

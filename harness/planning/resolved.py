@@ -17,7 +17,7 @@ from prmcal.harness.jobs.parameters import QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash

@@ -21,10 +21,8 @@ from prmcal.errors import RunError
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.json_data import check_text, one_problem
-from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import write_atomically
+from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
+from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import excerpt, message_of, shown
 from prmcal.registry.plugins import load_plugin_file

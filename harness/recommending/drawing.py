@@ -20,7 +20,7 @@ from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.places import Further, RunArtifacts
 from prmcal.harness.recommending.types import MoreDraws
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.plugins import llms
 

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.harness.jobs.calibrated import predicted_rewards
+from prmcal.harness.jobs.calibrators import (
+    PREFIX,
+    calibration_rows,
+    features_of,
+    fit_to,
+    predicted_rewards,
+    scored_prefixes,
+)
 from prmcal.harness.jobs.context import Context
-from prmcal.harness.jobs.features import PREFIX, features_of, scored_prefixes
-from prmcal.harness.jobs.fit import calibration_rows, fit_to
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
-from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.pools import GradedTrajectories, pool_of, tables_from
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.pool import Pool
 

@@ -15,11 +15,10 @@ from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.budgets import against_fixed
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import InvalidArgumentsError, PrmcalError
-from prmcal.harness.jobs.measurement.pools import pool_of, tables_from
-from prmcal.harness.jobs.measurement.strategy import check_answered
-from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories, scores_of_whole
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.pools import GradedTrajectories, pool_of, scores_of_whole, tables_from
+from prmcal.harness.jobs.strategy import check_answered
 from prmcal.harness.recommending.folds import KnownPools
 from prmcal.harness.recommending.types import Choice, Known, Tested
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool

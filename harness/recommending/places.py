@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from prmcal.errors import PluginFailedError, RunError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories, trajectories_of
 from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, Parameters, PluginReference
+from prmcal.harness.jobs.pools import GradedTrajectories, trajectories_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
@@ -23,8 +23,7 @@ from prmcal.harness.recommending.folds import FoldRewards, KnownPools, folds_of,
 from prmcal.harness.recommending.measured import Candidate, Measured, TestPool, measured
 from prmcal.harness.recommending.types import Choice, LeftOut
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,9 @@
-"""The artifact store: one folder for each finished shard.
+"""The artifact store: one folder for each finished shard, and the content keys that address it.
 
-A folder holds the shard's Parquet files or a saved calibrator, and ``artifact.json``: the sizes and hashes of these
-files, seconds and tokens. A shard is written to a temporary folder, which is renamed when it is complete. An artifact
-whose files no longer match the hashes (for example after a disk error) counts as absent and is computed again.
+A key is a hash of everything that determines the output of a job. It also determines its seed. A folder holds the
+shard's Parquet files or a saved calibrator, and ``artifact.json``: the sizes and hashes of these files, seconds and
+tokens. A shard is written to a temporary folder, which is renamed when it is complete. An artifact whose files no
+longer match the hashes (for example after a disk error) counts as absent and is computed again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from prmcal.db.run_folder import (
     finished_artifacts,
 )
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.storage.keys import ArtifactRef
 from prmcal.registry.messages import message_of, reading
 
 if TYPE_CHECKING:
@@ -39,14 +39,37 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST_FILE",
+    "ArtifactRef",
     "Manifest",
     "Store",
+    "content_key",
     "file_sha256",
     "link_or_copy",
     "replacing",
+    "seed_from_key",
     "storage_errors",
     "write_atomically",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """The address of an artifact: the kind of its job and the key of its shard."""
+
+    kind: str
+    key: str
+
+
+def content_key(data: Any) -> str:
+    """Return the first 24 hexadecimal digits of the SHA-256 of canonical JSON. Equal data have equal keys anywhere."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def seed_from_key(key: str) -> int:
+    """Return a seed in [0, 2**63) that depends only on the key."""
+    return int(key[:16], 16) >> 1
+
 
 MANIFEST_FILE = "artifact.json"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}

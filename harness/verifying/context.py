@@ -11,8 +11,7 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, QuestionSlice
 from prmcal.harness.planning.plan import PlannedQuestions
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.contracts.data import Question
 
 if TYPE_CHECKING:

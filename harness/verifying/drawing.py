@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prmcal.harness.storage.keys import content_key, seed_from_key
+from prmcal.harness.storage.store import content_key, seed_from_key
 
 __all__ = ["drawing"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.messages import excerpt

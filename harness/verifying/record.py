@@ -10,7 +10,7 @@ from typing import Any
 
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.errors import DataError
-from prmcal.harness.storage.json_data import check_text
+from prmcal.harness.storage.folder import check_text
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, reading, shown
 

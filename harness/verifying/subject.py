@@ -17,8 +17,7 @@ from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest, Store
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
 
 __all__ = ["Subject", "opened", "read_subject"]
 

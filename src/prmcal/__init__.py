@@ -36,7 +36,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prmcal.harness.cluster.settings import ClusterSettings
+    from prmcal.harness.cluster.connection import ClusterSettings
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.loading import load
     from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
@@ -131,7 +131,7 @@ _HOME = {
     "CalibratedPRM": "prmcal.harness.inference.calibrated_prm",
     "Calibrator": "prmcal.registry.contracts.calibrator",
     "Choice": "prmcal.registry.contracts.strategy",
-    "ClusterSettings": "prmcal.harness.cluster.settings",
+    "ClusterSettings": "prmcal.harness.cluster.connection",
     "Completion": "prmcal.registry.contracts.data",
     "Dataset": "prmcal.registry.contracts.dataset",
     "Familiarity": "prmcal.harness.inference.results",

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from prmcal.harness.cluster.cache import CACHE_VARIABLE
+from prmcal.harness.cluster.actor import CACHE_VARIABLE
 
 
 class Nodes:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid import GridSpec

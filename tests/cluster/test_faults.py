@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
 from prmcal.registry.plugins import load_plugin_file

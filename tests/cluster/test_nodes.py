@@ -11,8 +11,8 @@ import pytest
 
 from prmcal.errors import ClusterError
 from prmcal.harness.cli.status import read_status
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.cluster.settings import ClusterSettings
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import SYNTHETIC, artifacts, during, grid, local, run, slow

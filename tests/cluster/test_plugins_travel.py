@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cluster.actor import ActorSettings, NodeWorker
-from prmcal.harness.cluster.cache import CACHE_VARIABLE
+from prmcal.harness.cluster.actor import CACHE_VARIABLE, ActorSettings, NodeWorker
 from prmcal.harness.cluster.executor import modules_of
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.planner import build_plan

@@ -12,7 +12,7 @@ import typer
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.storage.json_data import check_text
+from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
 from prmcal.harness.verifying.record import Check, Verification, write_verification

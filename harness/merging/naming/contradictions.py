@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.storage.keys import ArtifactRef, content_key
+from prmcal.harness.storage.store import ArtifactRef, content_key
 
 __all__ = ["Contradictions"]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 
 __all__ = ["words_apart"]
 

@@ -13,7 +13,7 @@ from prmcal.harness.merging.naming.words import named, words_of_variants
 from prmcal.harness.merging.submissions.conditions import EVERY_LEADERBOARD
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 
 __all__ = ["Names"]
 

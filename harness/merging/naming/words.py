@@ -16,7 +16,7 @@ from prmcal.harness.merging.naming.differences import words_apart
 from prmcal.harness.merging.submissions.conditions import flat
 from prmcal.harness.merging.submissions.submitted import Submitted
 from prmcal.harness.planning.plan import Cell, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 
 __all__ = ["Words", "named", "words_of_variants"]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from prmcal.errors import BundleError
 from prmcal.harness.bundles import BundledFile, Submission, table_digests
-from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import MANIFEST_FILE, file_sha256
+from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, content_key, file_sha256
 
 __all__ = ["Listed", "check_files", "contents_of", "listed_files"]
 

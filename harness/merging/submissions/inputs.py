@@ -25,8 +25,7 @@ from prmcal.harness.merging.submissions.submitted import FilesOf, Submitted, rea
 from prmcal.harness.planning.columns import check_columns
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store, storage_errors
+from prmcal.harness.storage.store import ArtifactRef, Store, storage_errors
 
 __all__ = ["Given", "merged_submissions", "read_inputs"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 
 __all__ = ["conflicts_of", "stored", "suffixed"]
 

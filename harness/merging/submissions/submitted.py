@@ -23,7 +23,7 @@ from prmcal.harness.merging.submissions.contents import contents_of
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.messages import reading
 
 __all__ = ["FilesOf", "Submitted", "read_submitted"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.harness.jobs.features import PREFIX
+from prmcal.harness.jobs.calibrators import PREFIX
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
@@ -21,7 +21,7 @@ from prmcal.harness.jobs.parameters import (
     SearchParameters,
     SuccessParameters,
 )
-from prmcal.harness.jobs.success import chosen_prefixes
+from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.registry.contracts.data import FinishReason
 from prmcal.registry.grading.symbolic import Verdict

@@ -17,8 +17,7 @@ from prmcal.harness.execution.worker import ONE_THREAD, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import PlannedQuestions
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verifying.consistent.again import RELATIVE, computed_again, is_recomputed
 from prmcal.harness.verifying.consistent.contents import check_contents
 from prmcal.harness.verifying.consistent.neighbours import neighbours, orphans

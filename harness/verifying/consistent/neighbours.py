@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import LeagueParameters, Parameters, StrategyParameters
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.consistent.again import is_recomputed
 from prmcal.harness.verifying.subject import Subject
 

@@ -12,7 +12,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, HiddenParameters, Parameters
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.consistent.again import unlike_here
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
 from prmcal.harness.verifying.record import Check

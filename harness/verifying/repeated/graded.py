@@ -12,8 +12,7 @@ from prmcal.harness.bundles.digests import HASHES, text_hashes
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, RolloutParameters, SearchParameters
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
 from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import Texts

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
-from prmcal.harness.storage.keys import ArtifactRef, content_key
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store, content_key
 from prmcal.harness.verifying.consistent.questions import Place
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.harness.verifying.subject import Subject

@@ -19,7 +19,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import RolloutParameters, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import check_completions, in_steps, plugin_guard
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
 from prmcal.harness.verifying.record import Check

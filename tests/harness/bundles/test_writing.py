@@ -30,8 +30,7 @@ from prmcal.harness.jobs.parameters import (
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from tests.conftest import Prmcal
 from tests.harness.bundles.conftest import ABOUT
 

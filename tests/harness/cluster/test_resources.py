@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.connection import connected
-from prmcal.harness.cluster.nodes import Node
-from prmcal.harness.cluster.resources import check_gpus, slots_of
+from prmcal.harness.cluster.nodes import Node, check_gpus, slots_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS

@@ -16,8 +16,7 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 RECORDED = Path(__file__).with_name("nano_seconds.json")
 WORKERS = 2

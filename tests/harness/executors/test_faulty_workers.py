@@ -12,8 +12,7 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.execution.worker import MessageError, read_message, write_message
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 

@@ -12,7 +12,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import with_terminal
 from prmcal.db.queries.two_runs import common_prefixes
 from prmcal.errors import DataError
-from prmcal.harness.jobs.features import without_terminal
+from prmcal.harness.jobs.calibrators import without_terminal
 from tests.conftest import PLUGINS, Prmcal
 
 SKILL, TRAJECTORIES, FOLLOW_UPS = 0.7, 4, 8

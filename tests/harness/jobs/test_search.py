@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from prmcal.db.queries.curves import frontier, searches
 from prmcal.db.queries.leaderboard import costs
-from prmcal.harness.jobs.beam_search import Searched, beam_search
+from prmcal.harness.jobs.search import Searched, beam_search
 from prmcal.registry.contracts.data import (
     Completion,
     FinishReason,

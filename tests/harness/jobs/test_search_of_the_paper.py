@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from prmcal import LLM, PRM, Completion, Prefix, PrefixScores, Question, Sampling
-from prmcal.harness.jobs.beam_search import Searched, beam_search
+from prmcal.harness.jobs.search import Searched, beam_search
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.steps import STEP_SEPARATOR

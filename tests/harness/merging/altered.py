@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from prmcal.harness.execution.failures import Failure, write_failures
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 
 
 def with_other_rewards(run: Path, out: Path, rows: int, shift: float) -> Path:

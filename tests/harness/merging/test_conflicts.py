@@ -12,7 +12,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.harness.merging.merge import merge, rebuild_merged
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 from tests.conftest import Prmcal
 from tests.harness.merging.altered import measured_at, with_other_rewards, with_other_values, without
 from tests.harness.merging.small_runs import GRID, WEAK, Part, leaderboards, run

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prmcal.harness.merging.naming.differences import words_apart
 from prmcal.harness.merging.naming.order import merged_order
-from prmcal.harness.storage.keys import content_key
+from prmcal.harness.storage.store import content_key
 
 ORDERS = st.lists(st.permutations("abcde").flatmap(lambda names: st.integers(1, 5).map(lambda n: names[:n])))
 

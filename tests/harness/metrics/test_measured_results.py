@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prmcal.harness.jobs import strategy
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.measurement import search_results, strategy
-from prmcal.harness.jobs.measurement.pools import success_rates
-from prmcal.harness.jobs.measurement.trajectories import QuestionAxis
 from prmcal.harness.jobs.parameters import (
     PluginReference,
     QuestionSlice,
@@ -22,8 +20,8 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.jobs.pools import QuestionAxis, success_rates
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import load_plugin_file, strategies
@@ -81,7 +79,7 @@ def searched(store: Store, own: np.ndarray, baseline: np.ndarray) -> Output:
         "search": {"searches": searches(own, random)},
         "fixed": {"searches": searches(baseline, random)},
     }
-    return search_results.compute(
+    return strategy.compute_search_results(
         shard(store, SearchResultsParameters(RESAMPLING, DATA), tables), Context(store)
     )
 
@@ -143,7 +141,7 @@ def answered(store: Store, name: str, targeted: bool = True) -> Output:
         "score": {"rewards": rewards, "scored_tokens": every.assign(tokens=50)},
         "calibrated": {"calibrated_rewards": bare},
     }
-    return strategy.compute(shard(store, parameters, tables), Context(store))
+    return strategy.compute_strategy(shard(store, parameters, tables), Context(store))
 
 
 @pytest.mark.parametrize("name", ["fixed n of equal cost", "random budget"])

@@ -11,11 +11,12 @@ from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.budgets import Curve
 from prmcal.harness.metrics.curves import (
     TARGETS,
+    RiskCoverageArea,
     adaptive_curve,
     area_under,
     fixed_curve,
+    risk_at,
 )
-from prmcal.harness.metrics.selective import RiskCoverageArea, risk_at
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies

@@ -10,7 +10,7 @@ import yaml
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.storage.keys import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 

@@ -14,13 +14,12 @@ from prmcal.errors import GridError
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import HiddenParameters
-from prmcal.harness.jobs.success import chosen_prefixes
+from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import ROOT
 from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from prmcal.harness.jobs.measurement.trajectories import GradedTrajectories
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.pools import GradedTrajectories
 from prmcal.harness.recommending.folds import FOLDS, FoldRewards, KnownPools, folds_of
 from prmcal.harness.recommending.measured import Candidate, Measured, known_of, measured
 from prmcal.harness.recommending.recommend import ordered, reaches

@@ -22,8 +22,7 @@ from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.recommending.types import Recommendation, ask_command, recommendation_frame
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments

@@ -15,8 +15,7 @@ from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 from tests.harness.scheduling.bare_plans import calls, planned, ref
 
 MODELS = ("llm:a", "llm:b", "prm:a", "search:a+a")

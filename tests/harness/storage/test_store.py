@@ -10,8 +10,7 @@ import pytest
 
 from prmcal.errors import StorageError
 from prmcal.harness.storage import store as store_module
-from prmcal.harness.storage.keys import ArtifactRef
-from prmcal.harness.storage.store import Manifest, Store, write_atomically
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, write_atomically
 
 FIGURES = {"seconds": 1.5, "samples": 3}
 

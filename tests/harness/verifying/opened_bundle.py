@@ -20,8 +20,7 @@ from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.keys import ArtifactRef, content_key, seed_from_key
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
 from prmcal.harness.verifying.consistent.again import is_recomputed
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.registry.contracts.data import Question

@@ -1,9 +1,10 @@
-"""Strategy: compute the expected results of a strategy on the pool, for each question."""
+"""The accuracy and the budget of a strategy over the pool, and of a search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +12,29 @@ from numpy.typing import NDArray
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
+from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard, of_other
-from prmcal.harness.jobs.measurement.pools import test_pool, tuning_pool
-from prmcal.harness.jobs.measurement.results import MetricOf, mean_of, question_output
-from prmcal.harness.jobs.measurement.trajectories import (
+from prmcal.harness.jobs.parameters import Parameters, SearchResultsParameters, StrategyParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require
+from prmcal.harness.jobs.pools import (
     GradedTrajectories,
     QuestionAxis,
     graded_trajectories,
     scored_tokens,
+    test_pool,
+    tuning_pool,
 )
-from prmcal.harness.jobs.parameters import Parameters, StrategyParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
-__all__ = ["budgets", "check_answered", "compute"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["budgets", "check_answered", "compute_search_results", "compute_strategy"]
 
 
-def compute(shard: Shard[StrategyParameters], context: Context) -> Output:
+def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Output:
     """Return accuracy, samples, budget ratio and costs, and pass@n if the strategy reports it."""
     trajectories = graded_trajectories(shard, context)
     parameters = shard.parameters
@@ -216,3 +221,38 @@ def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, s
             raise PluginFailedError(f"its '{name}' contains {outside[:1]}, outside [0, {upper}].")
     budget_flaw = answered.budget_flaw()
     require(budget_flaw is None, f"{budget_flaw}")
+
+
+def compute_search_results(shard: Shard[SearchResultsParameters], context: Context) -> Output:
+    """Return the metrics of a search. Each question is searched once, so its answer is either right or wrong.
+
+    The budget ratio is the sum of the generations over all questions, divided by that of the search of fixed width over
+    the same questions. Both are estimates: a question that is long for one search is long for the other.
+    """
+    searches = _by_question(context.table(shard, "search", "searches"))
+    fixed = _by_question(context.table(shard, "fixed", "searches")).loc[searches.index]
+    axis = QuestionAxis.of(context.questions(shard.parameters.data), searches.index.to_numpy())
+
+    def mean(column: str, interval: IntervalRule = skewed_interval) -> MetricOf:
+        return mean_of(axis, searches[column].to_numpy(np.float64), interval)
+
+    def budget_ratio(chosen: NDArray[np.bool_]) -> Ratio:
+        own, others = (table["generations"].to_numpy(np.float64)[chosen] for table in (searches, fixed))
+        return Ratio(own, others, axis.question_ids[chosen], skewed_interval)
+
+    metrics = {
+        "accuracy": mean("correct", bounded_interval),
+        "budget_ratio": budget_ratio,
+        "samples": mean("generations"),
+        "pass_at_n": mean("any_correct", bounded_interval),
+        "generated_tokens": mean("generated_tokens"),
+        "prefill_tokens": mean("prefill_tokens"),
+        "prm_tokens": mean("scored_tokens"),
+    }
+    if not searches["prefill_tokens"].all():
+        del metrics["prefill_tokens"]  # The LLM does not report them.
+    return question_output(shard, axis, metrics, 1)
+
+
+def _by_question(table: pd.DataFrame) -> pd.DataFrame:
+    return table.set_index("question_id").sort_index()
