@@ -1,10 +1,10 @@
 """Accuracy against budget for many settings at once, and selective answering.
 
-A model that answers selectively says "I don't know" to questions with low calibrated rewards. Questions are answered in
-descending order of reward. The coverage c is the share of questions that are answered, and the risk is the share of
-wrong answers among them. The area under risk against coverage is the mean risk over all coverages (Geifman and El-Yaniv,
-2017). If rewards are uninformative, it is the risk of answering all questions; it is smaller the better the rewards
-order the questions. The area depends only on the order of the rewards and not on their values.
+A model that answers selectively says "I don't know" to questions with low calibrated rewards. Questions are answered
+in descending order of reward. The coverage c is the share of questions that are answered, and the risk is the share
+of wrong answers among them. The area under risk against coverage is the mean risk over all coverages (Geifman and El-
+Yaniv, 2017). If rewards are uninformative, it is the risk of answering all questions; it is smaller the better the
+rewards order the questions. The area depends only on the order of the rewards and not on their values.
 """
 
 from __future__ import annotations
