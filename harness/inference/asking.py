@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.models import Models
+from prmcal.harness.inference.models import Answerer
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
@@ -76,7 +76,7 @@ class Asking:
     seed: int
 
 
-def asking_of(models: Models, defaults: Defaults, settings: Settings) -> Asking:
+def asking_of(models: Answerer, defaults: Defaults, settings: Settings) -> Asking:
     """Check what is asked, and tune the strategy.
 
     Raises
@@ -159,7 +159,7 @@ def _check_usable(strategy: Strategy, name: str) -> None:
         )
 
 
-def reward_level(models: Models, level: float | None) -> float:
+def reward_level(models: Answerer, level: float | None) -> float:
     """Return the level beta of the rewards that are read, the lowest one by default.
 
     Raises
@@ -178,7 +178,7 @@ def reward_level(models: Models, level: float | None) -> float:
     return level
 
 
-def _tune(models: Models, asking: Asking) -> None:
+def _tune(models: Answerer, asking: Asking) -> None:
     strategy = asking.strategy
     if isinstance(strategy, SearchStrategy) or not isinstance(strategy, PoolStrategy) or not strategy.tuned:
         return

@@ -24,7 +24,7 @@ from prmcal.harness.inference.asking import (
 )
 from prmcal.harness.inference.calibration_questions import familiarity_of
 from prmcal.harness.inference.drawing import draw_by_steps
-from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.solving import search, solve
 from prmcal.registry.contracts.search import SearchStrategy
@@ -118,7 +118,7 @@ class CalibratedPRM:
 
     def __init__(
         self,
-        models: Models,
+        models: Answerer,
         defaults: Defaults,
         *,
         name: str,
@@ -391,7 +391,7 @@ class CalibratedPRM:
 
     def close(self) -> None:
         """Unload the models and free their memory. They are loaded again at the next use."""
-        self._models.close()
+        self._models.models.close()
 
     def __enter__(self) -> Self:
         return self

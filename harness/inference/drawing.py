@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Spent, Step, Trajectory
 from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
 from prmcal.harness.storage.store import content_key, seed_from_key
@@ -170,7 +170,7 @@ def pool_of(
 Failed = dict[int, PrmcalError]
 """What went wrong, by the number of the question."""
 
-Draw = Callable[[Models, Sequence[tuple[OpenQuestion, int]], int, bool, Failed], Iterator[Step]]
+Draw = Callable[[Answerer, Sequence[tuple[OpenQuestion, int]], int, bool, Failed], Iterator[Step]]
 """Draw some more trajectories of each question: the models, the questions with their counts, the seed, whether all
 trajectories need calibrated rewards, and where to note failures."""
 
@@ -178,7 +178,7 @@ _MOST_STEPS = 1000
 
 
 def draw_whole(
-    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
+    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
 ) -> Iterator[Step]:
     """Draw whole trajectories of all questions in one batch, and score them in another. It gives no steps."""
     generated = each_or_error(lambda part: _generated(models, part, seed), wanted)
@@ -199,7 +199,7 @@ def draw_whole(
 
 
 def _generated(
-    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int
+    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int
 ) -> list[list[Completion]]:
     requests = [
         GenerationRequest(Prefix(question.text), 1, question.seed(seed, len(question.drawn) + place))
@@ -210,7 +210,7 @@ def _generated(
     return [[next(completions)[0] for _ in range(count)] for _, count in wanted]
 
 
-def _score(models: Models, questions: Sequence[OpenQuestion], calibrated: bool) -> list[None]:
+def _score(models: Answerer, questions: Sequence[OpenQuestion], calibrated: bool) -> list[None]:
     """Score the trajectories that have no scores yet."""
     new = [
         (question, drawn) for question in questions for drawn in question.drawn if not len(drawn.step_scores)
@@ -221,7 +221,7 @@ def _score(models: Models, questions: Sequence[OpenQuestion], calibrated: bool) 
             drawn.rewarded, drawn.step_scores = rewarded, rewarded.logit
             question.prm_tokens += rewarded.tokens
     else:
-        for (question, drawn), scores in zip(new, models.scores(items), strict=True):
+        for (question, drawn), scores in zip(new, models.rewarder.scores(items), strict=True):
             drawn.step_scores = np.asarray(scores.logit, dtype=np.float64)
             question.prm_tokens += scores.tokens
     return [None] * len(questions)
@@ -255,7 +255,7 @@ class _Growing:
 
 
 def draw_by_steps(
-    models: Models, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
+    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
 ) -> Iterator[Step]:
     """Draw trajectories step by step, and give each step with its rewards. All of them have calibrated rewards.
 

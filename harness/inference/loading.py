@@ -29,8 +29,9 @@ from prmcal.harness.inference.asking import Defaults
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.inference.choosing import RULE, best_fit, fit_of
-from prmcal.harness.inference.models import Models
+from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.rewarding import Rewarder
+from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -40,7 +41,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.messages import reading
-from prmcal.registry.plugins import calibrators, llms, prms
+from prmcal.registry.plugins import calibrators, llms
 
 __all__ = ["load"]
 
@@ -204,16 +205,18 @@ class _Card:
         fitted: Path,
         calibration: CalibrationQuestions,
         question_rewards: NDArray[np.float64] | None = None,
-    ) -> Models:
+    ) -> Answerer:
         """Return the models with the calibrator that was fitted in a folder."""
+        models = Models()
+        models.llm(self.llm, beside=True)
+        models.prm(self.prm, beside=True)
         with plugin_guard("calibrator", self.calibrator.name, "load"):
-            loaded = self.calibrator.build(calibrators).load(fitted)
-        rewarder = Rewarder(self.prm.build(prms), self.prm.name, loaded, self.calibrator.name, self.levels)
-        built = self.llm.build(llms)
-        return Models(built, self.llm.name, rewarder, self.sampling, calibration, question_rewards)
+            loaded = models.calibrator(self.calibrator, fitted)
+        rewarder = Rewarder(models, self.prm, loaded, self.calibrator.name, self.levels)
+        return Answerer(models, self.llm, rewarder, self.sampling, calibration, question_rewards)
 
 
-def _save(folder: Path, card: _Card, fitted: Path, models: Models) -> None:
+def _save(folder: Path, card: _Card, fitted: Path, models: Answerer) -> None:
     """Write a folder. The rewards of the calibration questions are computed if they are not known yet."""
     from safetensors.numpy import save_file
 
@@ -273,31 +276,31 @@ def _of_checkpoint(folder: Path, llm: str | None) -> CalibratedPRM:
         raise PrmcalError(
             f"{folder} is a checkpoint without quantiles. Give one that `prmcal export-prm` wrote, or a run."
         )
-    prm = prms.create("qwen", checkpoint=str(folder))
-    return _without_run(
-        Rewarder(prm, folder.name, None, "export-prm"), llm, str(folder), "qwen", "export-prm"
-    )
+    models, prm = Models(), PluginReference(folder.name, "qwen", {"checkpoint": str(folder)})
+    return _without_run(models, Rewarder(models, prm, None, "export-prm"), llm, str(folder), "qwen")
 
 
 def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
     from prmcal.registry.calibrators.lora.adapter import QuantileAdapter
 
-    prm = prms.create("qwen", checkpoint=base)
+    models, prm = Models(), PluginReference(base, "qwen", {"checkpoint": base})
     calibrator = calibrators.create("quantile-adapter", adapter=str(folder))
     assert isinstance(calibrator, QuantileAdapter)
     with plugin_guard("calibrator", "quantile-adapter", "load"):
-        calibrator.restore(prm)
-    rewarder = Rewarder(prm, base, calibrator, "quantile-adapter")
-    return _without_run(rewarder, llm, str(folder), base, "quantile-adapter")
+        calibrator.restore(models.prm(prm))
+    rewarder = Rewarder(models, prm, calibrator, "quantile-adapter")
+    return _without_run(models, rewarder, llm, str(folder), base)
 
 
-def _without_run(rewarder: Rewarder, llm: str | None, name: str, prm: str, calibrator: str) -> CalibratedPRM:
+def _without_run(models: Models, rewarder: Rewarder, llm: str | None, name: str, prm: str) -> CalibratedPRM:
     """Without calibration questions nothing is tuned, so the strategy is the paper's."""
-    built = None if llm is None else llms.create("transformers", checkpoint=llm)
+    reference = None if llm is None else PluginReference(llm, "transformers", {"checkpoint": llm})
+    if reference is not None:
+        models.llm(reference, beside=True)
     strategy = PluginReference("best-of-n + IAS", "best-of-n + IAS", {})
-    models = Models(built, llm or "", rewarder, Sampling(max_tokens=2048), None)
+    answerer = Answerer(models, reference, rewarder, Sampling(max_tokens=2048), None)
     defaults = Defaults(strategy, 0.99, rewarder.levels[0], _SAMPLES, {})
-    return CalibratedPRM(models, defaults, name=name, prm=prm, calibrator=calibrator)
+    return CalibratedPRM(answerer, defaults, name=name, prm=prm, calibrator=rewarder.name)
 
 
 def _may_be_on_hub(source: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeVar
@@ -13,31 +12,26 @@ from numpy.typing import NDArray
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
 from prmcal.harness.inference.rewarding import Item, Rewarded, Rewarder
-from prmcal.harness.jobs.plugin_calls import (
-    check_completions,
-    in_steps,
-    next_steps,
-    plugin_guard,
-    require_length,
-)
-from prmcal.registry.contracts.data import Completion, GenerationRequest, PrefixScores, Sampling
+from prmcal.harness.jobs.context import Models
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Sampling
 from prmcal.registry.contracts.models import LLM
 
-__all__ = ["Models", "each_or_error"]
+__all__ = ["Answerer", "each_or_error"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Models:
-    """What answers new questions. One call of a model runs at a time, so that several threads may share it.
+class Answerer:
+    """The models that answer new questions, with all that the calibration questions say. Several threads may share it.
 
     Parameters
     ----------
-    llm : LLM or None
-        None if there is no LLM: then there are rewards, but no answers.
-    llm_name : str
-        The name of the LLM in messages.
+    models : Models
+        It holds the LLM and the PRM.
+    reference : PluginReference or None
+        The LLM. None if there is none: then there are rewards, but no answers.
     rewarder : Rewarder
     sampling : Sampling
         How trajectories are sampled, as for the calibration.
@@ -49,20 +43,29 @@ class Models:
 
     def __init__(
         self,
-        llm: LLM | None,
-        llm_name: str,
+        models: Models,
+        reference: PluginReference | None,
         rewarder: Rewarder,
         sampling: Sampling,
         calibration: CalibrationQuestions | None,
         question_rewards: NDArray[np.float64] | None = None,
     ) -> None:
-        self.llm = llm
-        self.llm_name = llm_name
+        self.models = models
         self.rewarder = rewarder
         self.sampling = sampling
         self.calibration = calibration
+        self._reference = reference
         self._question_rewards = question_rewards
-        self._lock = threading.RLock()
+
+    @property
+    def llm_name(self) -> str:
+        """The name of the LLM in messages; empty if there is none."""
+        return "" if self._reference is None else self._reference.name
+
+    @property
+    def llm(self) -> LLM:
+        """The LLM, which is loaded beside the PRM. Raise PrmcalError if there is none."""
+        return self.models.llm(self._asked(), beside=True)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """Sample completions, in the steps of the LLM's own splitting.
@@ -72,41 +75,21 @@ class Models:
         PrmcalError
             If there is no LLM, or it fails.
         """
-        llm = self._asked()
-        with self._lock, plugin_guard("llm", self.llm_name, "generate"):
-            found = llm.generate_batch(requests, self.sampling)
-            require_length(found, len(requests), "lists of completions")
-            for request, drawn in zip(requests, found, strict=True):
-                check_completions(drawn, request.n)
-            return [
-                in_steps(llm, request.prefix, drawn) for request, drawn in zip(requests, found, strict=True)
-            ]
+        return self.models.completions(self._asked(), requests, self.sampling)
 
     def next_steps(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """Continue prefixes by one step each, as a search does. It raises the same errors."""
-        llm = self._asked()
-        with self._lock, plugin_guard("llm", self.llm_name, "generate"):
-            return next_steps(llm, requests, self.sampling)
-
-    def _asked(self) -> LLM:
-        if self.llm is None:
-            raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
-        return self.llm
-
-    def scores(self, items: Sequence[Item]) -> list[PrefixScores]:
-        """Return the PRM's own scores; see :meth:`Rewarder.scores`."""
-        with self._lock:
-            return self.rewarder.scores(items)
+        return self.models.next_steps(self._asked(), requests, self.sampling)
 
     def rewards(self, items: Sequence[Item]) -> list[Rewarded]:
         """Return uncalibrated and calibrated rewards; see :meth:`Rewarder.rewards`."""
-        with self._lock:
+        with self.models.lock:
             return self.rewarder.rewards(items)
 
-    def alone(self, call: Callable[[], T]) -> T:
-        """Call something that uses both models, while nothing else does."""
-        with self._lock:
-            return call()
+    def _asked(self) -> PluginReference:
+        if self._reference is None:
+            raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
+        return self._reference
 
     @cached_property
     def chances(self) -> AnswerChances | None:
@@ -127,13 +110,6 @@ class Models:
             return None
         found = self.rewards([(text, ()) for text in self.calibration.texts])
         return np.stack([each.quantiles[0] for each in found])
-
-    def close(self) -> None:
-        """Unload the models."""
-        with self._lock:
-            self.rewarder.prm.close()
-            if self.llm is not None:
-                self.llm.close()
 
 
 def each_or_error(call: Callable[[list[T]], list[R]], items: Sequence[T]) -> list[R | PrmcalError]:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.harness.inference.results import PrefixRewards
-from prmcal.harness.jobs.plugin_calls import check_scores, plugin_guard, require, require_length
+from prmcal.harness.jobs.context import Models
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require, require_length
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
@@ -101,9 +103,10 @@ class Rewarder:
 
     Parameters
     ----------
-    prm : PRM
-    prm_name : str
-        The name of the PRM in messages.
+    models : Models
+        It holds the PRM.
+    reference : PluginReference
+        The PRM, with its name in messages.
     calibrator : Calibrator or None
         None for an exported calibrated PRM, whose own outputs are the quantiles.
     name : str
@@ -119,21 +122,26 @@ class Rewarder:
 
     def __init__(
         self,
-        prm: PRM,
-        prm_name: str,
+        models: Models,
+        reference: PluginReference,
         calibrator: Calibrator | None,
         name: str,
         more_levels: Sequence[float] = (),
     ) -> None:
-        self.prm = prm
-        self.prm_name = prm_name
+        self.reference = reference
         self.calibrator = calibrator
         self.name = name
+        self._models = models
         if calibrator is None:
-            self.levels = _levels_of(prm)
+            self.levels = _levels_of(self.prm)
         else:
             more = more_levels if calibrator.any_level and calibrator.reads != "prm" else ()
             self.levels = tuple(sorted({*calibrator.levels, *more}))
+
+    @property
+    def prm(self) -> PRM:
+        """The PRM, which is loaded beside the LLM."""
+        return self._models.prm(self.reference, beside=True)
 
     def scores(self, items: Sequence[Item]) -> list[PrefixScores]:
         """Return the PRM's own scores of all prefixes of some trajectories.
@@ -144,13 +152,7 @@ class Rewarder:
             If the PRM fails, or returns something outside its contract, such as NaN.
         """
         requests, places = _by_question(items)
-        with plugin_guard("prm", self.prm_name, "score"):
-            found = patiently(self.prm, lambda: self.prm.score_batch(requests))
-            require_length(found, len(requests), "lists of scores")
-            for request, scores in zip(requests, found, strict=True):
-                require_length(scores, len(request.trajectories), "scored trajectories")
-                for steps, each in zip(request.trajectories, scores, strict=True):
-                    check_scores(each, len(steps))
+        found = self._models.scores(self.reference, requests)
         return [found[request][trajectory] for request, trajectory in places]
 
     def rewards(self, items: Sequence[Item]) -> list[Rewarded]:
@@ -230,7 +232,7 @@ class Rewarder:
         self._check(predicted, len(readable))
         require(
             bool(np.isfinite(own).all()),
-            f"The PRM '{self.prm_name}' returned NaN, or another value that is not finite.",
+            f"The PRM '{self.reference.name}' returned NaN, or another value that is not finite.",
         )
         scores = iter(own)
         logits = [np.array([np.nan if one is None else next(scores) for one in known]) for known in ids]
@@ -238,7 +240,7 @@ class Rewarder:
         return self._filled(logits, predicted, tokens)
 
     def _hidden(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
-        with plugin_guard("prm", self.prm_name, "give hidden states"):
+        with plugin_guard("prm", self.reference.name, "give hidden states"):
             found = patiently(self.prm, lambda: _hidden_states(self.prm, requests))
             require_length(found, len(requests), "forests of hidden states")
             for each in found:

@@ -19,7 +19,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.asking import Asking, check_question
 from prmcal.harness.inference.calibration_questions import familiarity_of
 from prmcal.harness.inference.drawing import Draw, Drawn, Failed, OpenQuestion, draw_whole, pool_of, step_of
-from prmcal.harness.inference.models import Models, each_or_error
+from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Familiarity, Solution, Spent, Step, Stopped
 from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
@@ -123,13 +123,13 @@ IN_FLIGHT = 128
 
 
 def solve(
-    models: Models, asking: Asking, questions: Sequence[str], draw: Draw = draw_whole
+    models: Answerer, asking: Asking, questions: Sequence[str], draw: Draw = draw_whole
 ) -> Iterator[Step | tuple[int, Solution]]:
     """Answer questions.
 
     Parameters
     ----------
-    models : Models
+    models : Answerer
     asking : Asking
         With a strategy that draws whole trajectories.
     questions : sequence of str
@@ -173,7 +173,9 @@ def solve(
         going = [each for each, _ in wanted if each.number not in failed]
 
 
-def open_questions(models: Models, admitted: Sequence[tuple[int, str]], failed: Failed) -> list[OpenQuestion]:
+def open_questions(
+    models: Answerer, admitted: Sequence[tuple[int, str]], failed: Failed
+) -> list[OpenQuestion]:
     """Check questions and score them as they are."""
     started = time.monotonic()
     checked = []
@@ -187,7 +189,7 @@ def open_questions(models: Models, admitted: Sequence[tuple[int, str]], failed: 
     for (number, text), bare in zip(checked, found, strict=True):
         if isinstance(bare, Rewarded) and np.isnan(bare.logit[0]):
             bare = PrmcalError(
-                f"The question is too long for the PRM '{models.rewarder.prm_name}', which reads at most "
+                f"The question is too long for the PRM '{models.rewarder.reference.name}', which reads at most "
                 f"{getattr(models.rewarder.prm, 'max_tokens', 'fewer')} tokens. It has {len(text):,} characters."
             )
         if isinstance(bare, PrmcalError):
@@ -201,7 +203,7 @@ def _reads_calibrated(asking: Asking) -> bool:
     return bool({"trajectory_rewards", "step_rewards"}.intersection(asking.strategy.reads))
 
 
-def _needed(models: Models, asking: Asking, going: Sequence[OpenQuestion], failed: Failed) -> list[int]:
+def _needed(models: Answerer, asking: Asking, going: Sequence[OpenQuestion], failed: Failed) -> list[int]:
     """How many trajectories each question needs before the next decision."""
     if not going:
         return []
@@ -223,7 +225,7 @@ def _needed(models: Models, asking: Asking, going: Sequence[OpenQuestion], faile
 
 
 def _solutions(
-    models: Models, asking: Asking, done: Sequence[OpenQuestion]
+    models: Answerer, asking: Asking, done: Sequence[OpenQuestion]
 ) -> Iterator[tuple[int, Solution]]:
     """Choose the answers of finished questions, and compute the rewards of the trajectories that give them."""
     choices: list[tuple[OpenQuestion, Choice]] = []
@@ -256,7 +258,7 @@ def _solutions(
             yield each.number, _solution(models, asking, each, choice)
 
 
-def _choice(models: Models, asking: Asking, question: OpenQuestion) -> Choice:
+def _choice(models: Answerer, asking: Asking, question: OpenQuestion) -> Choice:
     strategy = asking.strategy
     assert isinstance(strategy, PoolStrategy)
     with plugin_guard("strategy", asking.name, "choose an answer"):
@@ -269,7 +271,7 @@ def _choice(models: Models, asking: Asking, question: OpenQuestion) -> Choice:
     return choice
 
 
-def _solution(models: Models, asking: Asking, each: OpenQuestion, choice: Choice) -> Solution:
+def _solution(models: Answerer, asking: Asking, each: OpenQuestion, choice: Choice) -> Solution:
     drawn = each.drawn[choice.trajectory]
     rewarded = drawn.rewarded
     assert rewarded is not None
@@ -313,7 +315,7 @@ def _why(asking: Asking, drawn: int) -> tuple[Stopped, str]:
     return "sure", f"The strategy '{asking.name}' needed no more than {samples}{aim}."
 
 
-def search(models: Models, asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Solution]]:
+def search(models: Answerer, asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Solution]]:
     """Answer questions by the search of `asking`, some of them together.
 
     Yields
@@ -338,33 +340,31 @@ def search(models: Models, asking: Asking, questions: Sequence[str]) -> Iterator
                 yield question.number, _solution_of_search(models, asking, question, result)
 
 
-def _searched(models: Models, asking: Asking, questions: Sequence[OpenQuestion]) -> list[Searched]:
+def _searched(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) -> list[Searched]:
     strategy, llm = asking.strategy, models.llm
     assert isinstance(strategy, SearchStrategy)
-    if llm is None:
-        raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
     calibrate = calibrating(models.rewarder.calibrator, models.rewarder.prm, asking.level)
     asked = [
         # The seeds of a search follow from the id. So the answer does not depend on the other questions.
         Question(hashlib.sha256(each.text.encode()).hexdigest(), each.text, "")
         for each in questions
     ]
-    with plugin_guard("strategy", asking.name, "search"):
-        return models.alone(
-            lambda: beam_search(
-                asked,
-                llm,
-                models.rewarder.prm,
-                strategy,
-                calibrate,
-                models.sampling,
-                asking.setting.target,
-                asking.seed,
-            )
+    with plugin_guard("strategy", asking.name, "search"), models.models.lock:
+        return beam_search(
+            asked,
+            llm,
+            models.rewarder.prm,
+            strategy,
+            calibrate,
+            models.sampling,
+            asking.setting.target,
+            asking.seed,
         )
 
 
-def _solution_of_search(models: Models, asking: Asking, question: OpenQuestion, found: Searched) -> Solution:
+def _solution_of_search(
+    models: Answerer, asking: Asking, question: OpenQuestion, found: Searched
+) -> Solution:
     kept = [
         Drawn(beam.steps, beam.tokens, "end" if beam.finished else "length", np.array([beam.logit]))
         for beam in found.kept
