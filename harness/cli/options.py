@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from prmcal.db.metrics import Tier
-    from prmcal.harness.planning.costs import Work
     from prmcal.harness.planning.grid import GridSpec
     from prmcal.harness.terminal.tables import Column
 
@@ -282,8 +281,8 @@ def hidden_note(hidden: Sequence[Column], *others: str) -> str:
     return f"Hidden at this width: {names}. To see them: {options}."
 
 
-def time_left(work: Work) -> str:
-    """Return the worker time that one kind of job still needs, in words."""
-    if work.reused == work.shards:
+def time_left(shards: int, seconds: float | None) -> str:
+    """Return the worker time that the unfinished shards of one kind of job still need, in words."""
+    if not shards:
         return "none"
-    return "not known yet" if work.seconds is None else duration(work.seconds)
+    return "not known yet" if seconds is None else duration(seconds)

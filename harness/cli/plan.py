@@ -71,7 +71,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             str(each.reused),
             f"{each.samples:,}" if each.samples else "",
             f"{each.tokens:,}" if each.tokens else "",
-            time_left(each),
+            time_left(each.shards - each.reused, each.seconds),
         ]
         for each in work
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from prmcal.harness.execution.failures import FailureGroup, failed_cells, groupe
 from prmcal.harness.execution.machine import visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.merging.submissions.folder import is_merged
-from prmcal.harness.planning.costs import CostModel, Work, remaining_work, seconds_left
+from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.plan import asked_part
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
@@ -27,7 +28,7 @@ from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
 
-__all__ = ["Status", "read_status", "status"]
+__all__ = ["read_status", "status"]
 
 
 def status(
@@ -40,77 +41,20 @@ def status(
 
     It also works during the run.
     """
-    found = read_status(directory)
     one_of("--format", output_format, ("table", "json"))
-    typer.echo(json.dumps(_plain(found), indent=1) if output_format == "json" else _text(found))
-    raise typer.Exit(ExitCode.FAILED_CELLS if found.failures else ExitCode.DONE)
+    found, failures = read_status(directory)
+    typer.echo(json.dumps(found, indent=1) if output_format == "json" else _text(found, failures))
+    raise typer.Exit(ExitCode.FAILED_CELLS if failures else ExitCode.DONE)
 
 
-@dataclass(frozen=True)
-class Status:
-    """The state of a run.
+def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ...]]:
+    """Return the state of the run in a folder as JSON data, whose keys are stable, and why cells failed.
 
-    Attributes
-    ----------
-    directory : Path
-    grid : str
-        The name of the grid.
-    running : bool
-        Whether a run holds the folder's lock now.
-    started_at : str
-        Start of the latest run in UTC, in ISO format.
-    workers : int
-        Worker processes of the latest run.
-    work : list of Work
-        One entry for each kind of job.
-    shards, done, failed : int
-        All shards, the finished ones, and those that failed in the latest run, also because of another shard.
-    cells, done_cells, failed_cells : int
-        All lines of the leaderboards, the finished ones, and the failed ones.
-    part : bool
-        Whether the latest run was asked for a part of the cells, and all of them are finished.
-    failures : tuple of FailureGroup
-        Why cells failed, those with the same reason together.
-    seconds_left : float or None
-        Seconds until the end with this number of workers; None if it is not known.
-    log : Path
-        The log of the latest run.
-    crew : tuple of WorkerNow
-        What each worker of a running run does now.
-    """
-
-    directory: Path
-    grid: str
-    running: bool
-    started_at: str
-    workers: int
-    work: list[Work]
-    shards: int
-    done: int
-    failed: int
-    cells: int
-    done_cells: int
-    failed_cells: int
-    part: bool
-    failures: tuple[FailureGroup, ...]
-    seconds_left: float | None
-    log: Path
-    crew: tuple[WorkerNow, ...] = ()
-
-    @property
-    def state(self) -> str:
-        """``running``, ``done``, ``failed`` (it ended, but cells failed), ``partial`` or ``interrupted``."""
-        if self.running:
-            return "running"
-        if self.done == self.shards:
-            return "done"
-        if self.failures:
-            return "failed"
-        return "partial" if self.part else "interrupted"
-
-
-def read_status(directory: Path) -> Status:
-    """Read the state of the run in a folder.
+    The keys are grid, directory, state (running; done; failed: it ended, but cells failed; partial: what it was asked
+    for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
+    log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
+    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a list with worker,
+    job, seconds, tries, note; empty unless the state is "running").
 
     Raises
     ------
@@ -125,64 +69,48 @@ def read_status(directory: Path) -> Status:
     cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
     failures = read_failures(directory)
     unfinished = [shard for shard in plan.shards() if shard.ref not in done]
-    failed = [shard for shard in unfinished if shard.ref.key in failures]
-    cells = failed_cells(plan, failures)
+    failed = sum(shard.ref.key in failures for shard in unfinished)
+    failed_now = failed_cells(plan, failures)
+    groups = grouped(failed_now)
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
     part = asked_part(plan, record)
     asked = {shard.ref for shard in part.shards()}
-    return Status(
-        directory=directory,
-        grid=record.grid["name"],
-        running=folder.running(),
-        started_at=record.started_at,
-        workers=record.workers,
-        work=remaining_work(plan, done, cost),
-        shards=len(plan.shards()),
-        done=len(done),
-        failed=len(failed),
-        cells=len(plan.cells),
-        done_cells=len(finished),
-        failed_cells=len(cells),
-        part=part is not plan and all(cell.cell_id in finished for cell in part.cells),
-        failures=grouped(cells),
-        seconds_left=seconds_left(
-            [shard for shard in unfinished if shard.ref in asked and shard.ref.key not in failures],
-            cost,
-            record.workers,
-        ),
-        log=directory / (record.log or LOG_FILE),
-        crew=tuple(read_crew(directory)) if folder.running() else (),
+    left = seconds_left(
+        [shard for shard in unfinished if shard.ref in asked and shard.ref.key not in failures],
+        cost,
+        record.workers,
     )
-
-
-def _plain(status: Status) -> dict[str, Any]:
-    """Return the state of a run as JSON data, whose keys are stable.
-
-    They are grid, directory, state, started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
-    log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs, shards,
-    done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a list with worker, job,
-    seconds, tries, note; empty unless the state is "running").
-    """
-    return {
-        "grid": status.grid,
-        "directory": str(status.directory),
-        "state": status.state,
-        "started_at": status.started_at,
-        "running_since": status.started_at if status.running else None,
-        "workers": status.workers,
-        "seconds_left": None if status.seconds_left is None else round(status.seconds_left, 1),
-        "log": str(status.log),
+    log = directory / (record.log or LOG_FILE)
+    running = folder.running()
+    if running:
+        state = "running"
+    elif not unfinished:
+        state = "done"
+    elif groups:
+        state = "failed"
+    else:
+        is_part = part is not plan and all(cell.cell_id in finished for cell in part.cells)
+        state = "partial" if is_part else "interrupted"
+    found = {
+        "grid": record.grid["name"],
+        "directory": str(directory),
+        "state": state,
+        "started_at": record.started_at,
+        "running_since": record.started_at if running else None,
+        "workers": record.workers,
+        "seconds_left": None if left is None else round(left, 1),
+        "log": str(log),
         "shards": {
-            "total": status.shards,
-            "done": status.done,
-            "failed": status.failed,
-            "left": status.shards - status.done - status.failed,
+            "total": len(done) + len(unfinished),
+            "done": len(done),
+            "failed": failed,
+            "left": len(unfinished) - failed,
         },
         "cells": {
-            "total": status.cells,
-            "done": status.done_cells,
-            "failed": status.failed_cells,
-            "pending": status.cells - status.done_cells - status.failed_cells,
+            "total": len(plan.cells),
+            "done": len(finished),
+            "failed": len(failed_now),
+            "pending": len(plan.cells) - len(finished) - len(failed_now),
         },
         "jobs": [
             {
@@ -192,37 +120,45 @@ def _plain(status: Status) -> dict[str, Any]:
                 "done": each.reused,
                 "worker_seconds_left": None if each.seconds is None else round(each.seconds, 1),
             }
-            for each in status.work
+            for each in remaining_work(plan, done, cost)
         ],
         "failures": [
             {
                 "reason": group.failure.reason,
                 "cause": group.failure.cause,
                 "cells": list(group.cells),
-                "advice": group.advice(status.log),
+                "advice": group.advice(log),
             }
-            for group in status.failures
+            for group in groups
         ],
-        "crew": [asdict(each) for each in status.crew],
+        "crew": [asdict(each) for each in read_crew(directory)] if running else [],
     }
+    return found, groups
 
 
-def _text(status: Status) -> str:
-    began = datetime.fromisoformat(status.started_at)
-    head = f"Grid '{status.grid}' in {status.directory}: {status.state}"
-    if status.running:
+def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
+    directory, shards, cells, state = (
+        Path(found["directory"]),
+        found["shards"],
+        found["cells"],
+        found["state"],
+    )
+    head = f"Grid '{found['grid']}' in {directory}: {state}"
+    if state == "running":
+        began = datetime.fromisoformat(found["started_at"])
         head += f" for {duration((datetime.now(UTC) - began).total_seconds())}"
-    head += f", {_percent(status.done, status.shards)} ({status.done:,} of {counted(status.shards, 'shard')})"
-    if status.running and status.seconds_left is not None:
-        head += f", about {duration(status.seconds_left)} left"
+    head += f", {_percent(shards['done'], shards['total'])} "
+    head += f"({shards['done']:,} of {counted(shards['total'], 'shard')})"
+    if state == "running" and found["seconds_left"] is not None:
+        head += f", about {duration(found['seconds_left'])} left"
     rows = [
         [
-            each.kind.replace("_", " "),
-            f"{each.reused}/{each.shards}",
-            _percent(each.reused, each.shards),
-            time_left(each),
+            each["kind"].replace("_", " "),
+            f"{each['done']}/{each['shards']}",
+            _percent(each["done"], each["shards"]),
+            time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
         ]
-        for each in status.work
+        for each in found["jobs"]
     ]
     lines = [
         wrapped(f"{head}."),
@@ -230,27 +166,29 @@ def _text(status: Status) -> str:
         text_table(["jobs", "shards", "done", "worker time left"], rows),
         "",
         wrapped(
-            f"{status.done_cells:,} of {counted(status.cells, 'cell')} done, {status.failed_cells:,} failed. "
-            f"{_more(status)}"
+            f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. "
+            f"{_more(directory, found)}"
         ),
     ]
-    if status.crew:
-        lines += ["", *(wrapped(str(each), hanging="  ") for each in status.crew)]
-    if status.state == "interrupted":
+    if found["crew"]:
+        lines += ["", *(wrapped(str(WorkerNow(**each)), hanging="  ") for each in found["crew"])]
+    if state == "interrupted":
         lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
-    if status.state == "partial":
+    if state == "partial":
         lines.append(
             wrapped(
                 "The part that was asked for is finished. For the rest, leave out --only and --retry-failed."
             )
         )
-    return "\n".join([*lines, *lines_on_failures(status.failures, status.log)])
+    return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])
 
 
-def _more(status: Status) -> str:
-    if is_merged(status.directory):
-        return f"`prmcal leaderboard {status.directory}` shows which of them are not current or failed a verification."
-    return f"Latest run started {status.started_at}. Log: {status.log}"
+def _more(directory: Path, found: dict[str, Any]) -> str:
+    if is_merged(directory):
+        return (
+            f"`prmcal leaderboard {directory}` shows which of them are not current or failed a verification."
+        )
+    return f"Latest run started {found['started_at']}. Log: {found['log']}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -13,6 +13,7 @@ from prmcal.errors import ClusterError
 from prmcal.harness.cli.status import read_status
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.execution.progress import WorkerNow
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_cluster_run import SYNTHETIC, artifacts, during, grid, local, run, slow
@@ -118,12 +119,12 @@ def test_the_status_names_nodes_and_workers(nodes: Nodes, tmp_path: Path) -> Non
     def act() -> None:
         end = time.monotonic() + 60
         while not told and time.monotonic() < end:
-            told.extend(f"{each}" for each in read_status(out).crew if each.job)
+            told.extend(str(WorkerNow(**each)) for each in read_status(out)[0]["crew"] if each["job"])
             time.sleep(0.2)
 
     assert during(slow(1.0), out, nodes, act).failed_cells == 0
     assert any(line.startswith("127.0.0.") and ", worker 1: " in line and " of weak" in line for line in told)
-    assert read_status(out).crew == ()
+    assert read_status(out)[0]["crew"] == []
 
 
 def test_every_worker_has_whole_gpus_of_its_own(
