@@ -83,7 +83,7 @@ First example, without a GPU and without a download:
 
 
 class ExitCode(IntEnum):
-    """How a command ended.
+    """The end of a command.
 
     Python itself ends with 1 after an error that prmcal does not expect.
     """

@@ -81,13 +81,13 @@ class _Asked:
 
     @property
     def key(self) -> str:
-        """What identifies it when the command continues."""
+        """Its name when the command continues."""
         return content_key([self.line, self.question])
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of the questions.
+    """The outcome of the questions.
 
     Attributes
     ----------

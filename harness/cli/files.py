@@ -19,7 +19,7 @@ from scipy.special import logit
 
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.formats import counted, file_size
-from prmcal.errors import DataError, PrmcalError, RunError, StorageError
+from prmcal.errors import DataError, PrmcalError, StorageError
 from prmcal.harness.cli.options import RunArgument
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
@@ -28,7 +28,7 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.merging.merge import rebuild_merged
 from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.planning.saved import existing_plan, read_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped
@@ -170,18 +170,12 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
     folder = RunFolder(directory)
     folder.record()  # It raises if there is no run: the lock would create the folder.
     with folder.lock():
-        record = folder.record()
-        plan = read_plan(directory, record.grid)
-        if plan is None:
-            raise RunError(
-                f"The grid in {directory} was run by an earlier version of prmcal, which did not save what the grid "
-                "needs. Run the grid again, which keeps finished work. Then use this command."
-            )
+        name, plan = folder.record().grid["name"], existing_plan(folder)
         found = list(_unneeded(directory, plan))
         if not found:
-            tell(wrapped(f"The grid '{record.grid['name']}' needs everything in {directory}."))
+            tell(wrapped(f"The grid '{name}' needs everything in {directory}."))
             return 0
-        tell(_listed(found, record.grid["name"]))
+        tell(_listed(found, name))
         if agreed is None:
             again = f"prmcal gc {shlex.quote(str(directory))} --yes"
             tell(wrapped(f"Nothing was deleted. To delete these folders: {again}"))

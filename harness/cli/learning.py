@@ -170,7 +170,7 @@ def _calibrators() -> str:
 
 
 def _described(name: str) -> tuple[str, str, str, str]:
-    """What a calibrator reads, its levels, how often it trains the PRM, and its source. No model is loaded."""
+    """Return the features of a calibrator, its levels, its training passes and its source. No model is loaded."""
     try:
         cls = calibrators.get(name)
     except PluginError as error:

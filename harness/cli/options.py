@@ -1,4 +1,4 @@
-"""What the commands share: arguments and options, what the shell completes, and formats of the output."""
+"""The common parts of the commands: arguments and options, what the shell completes, and formats of the output."""
 
 from __future__ import annotations
 

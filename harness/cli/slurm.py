@@ -65,7 +65,7 @@ def slurm(
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a script asks Slurm for.
+    """The resources that a script asks Slurm for.
 
     Attributes
     ----------

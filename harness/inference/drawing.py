@@ -168,7 +168,7 @@ def pool_of(
 
 
 Failed = dict[int, PrmcalError]
-"""What went wrong, by the number of the question."""
+"""Errors by the number of the question."""
 
 Draw = Callable[[Answerer, Sequence[tuple[OpenQuestion, int]], int, bool, Failed], Iterator[Step]]
 """Draw some more trajectories of each question: the models, the questions with their counts, the seed, whether all

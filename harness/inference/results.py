@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Familiarity:
-    """How a question compares with those that the calibrator was fitted to.
+    """The comparison of a question with those that the calibrator was fitted to.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a question cost.
+    """The cost of a question.
 
     Attributes
     ----------

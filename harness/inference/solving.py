@@ -204,7 +204,7 @@ def _reads_calibrated(asking: Asking) -> bool:
 
 
 def _needed(models: Answerer, asking: Asking, going: Sequence[OpenQuestion], failed: Failed) -> list[int]:
-    """How many trajectories each question needs before the next decision."""
+    """Return the number of trajectories that each question needs before the next decision."""
     if not going:
         return []
     strategy = asking.strategy

@@ -1,4 +1,4 @@
-"""What to use for a wanted accuracy or a budget: chosen on calibration questions, reported on test questions.
+"""Recommendations for a wanted accuracy or a budget: chosen on calibration questions, reported on test questions.
 
 recommend  the whole recommendation, and the order of the choices
 types      the wish and the recommendation, also as a table

@@ -27,7 +27,7 @@ from prmcal.registry.plugins import llms
 __all__ = ["Started", "draw", "more_draws"]
 
 Started = Callable[[int, float | None], None]
-"""Is told before the drawing how many trajectories are sampled, and the estimated seconds."""
+"""It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
 
 
 def draw(

@@ -1,4 +1,4 @@
-"""What can be compared: every LLM of a run with its PRMs and calibrators, and what each strategy reaches there."""
+"""The places of a comparison: every LLM of a run with its PRMs and calibrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wanted and what is recommended, also as a table, and the command that uses a choice."""
+"""The wish and the recommendation, also as a table, and the command that uses a choice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WantedKind = Literal["accuracy", "samples", "tokens"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is wanted: an accuracy in (0, 1), or the most samples or generated tokens of a question on average."""
+    """The wish: an accuracy in (0, 1), or the most samples or generated tokens of a question on average."""
 
     kind: WantedKind
     value: float
@@ -47,7 +47,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Choice:
-    """What can be used for new questions.
+    """A strategy with its setting and its models, for new questions.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class MoreDraws:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to use.
+    """The recommended choice, with others to compare it with.
 
     Attributes
     ----------

@@ -53,14 +53,14 @@ class EndingError(Exception):
 
 
 class Ending:
-    """Whether the server ends now. Requests wait for their work through it."""
+    """The end of the server. Requests wait for their work through it, so that all of them get a reply."""
 
     def __init__(self) -> None:
         self._begun = asyncio.Event()
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun."""
+        """True when it has begun."""
         return self._begun.is_set()
 
     def begin(self) -> None:
@@ -91,7 +91,7 @@ _RETRY_SECONDS = 1
 
 @dataclass
 class Inside:
-    """How many requests are answered now."""
+    """The number of requests that are answered now."""
 
     requests: int = 0
 
@@ -289,7 +289,7 @@ def create_app(
     add_handlers(app)
 
     @app.exception_handler(EndingError)
-    async def told(_: Any, error: Exception) -> Response:
+    async def ending_reply(_: Any, error: Exception) -> Response:
         return refusal(503, ENDING)
 
     async def checked(question: str) -> None:

@@ -215,7 +215,7 @@ class Limits:
     body_seconds : float
         Within this time the body of a request must have arrived.
     grace_seconds : float
-        Time for running requests when the server is told to end.
+        Time for running requests after the signal that ends the server.
 
     Raises
     ------

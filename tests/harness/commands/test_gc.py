@@ -103,7 +103,7 @@ def test_a_running_grid_is_left_alone(changed: tuple[Path, list[Path], list[Path
 def test_without_a_saved_plan_nothing_is_deleted(changed: tuple[Path, list[Path], list[Path]]) -> None:
     out, _, unneeded = changed
     (out / "plan.json").unlink()
-    with pytest.raises(RunError, match="Run the grid again, which keeps finished work"):
+    with pytest.raises(RunError, match="Run the grid again: finished work is kept"):
         collected(out, lambda: True)
     assert all(path.is_dir() for path in unneeded)
 
