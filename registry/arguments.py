@@ -20,8 +20,6 @@ from pydantic.fields import FieldInfo
 from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.messages import shown
 
-__all__ = ["arguments_model", "documented_arguments", "validate_arguments"]
-
 _TYPES = {int: "an int", float: "a float", str: "a string", bool: "a bool", NoneType: "None"}
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from prmcal.errors import DataError, PrmcalError
 
-__all__ = ["excerpt", "file_hash", "is_file", "message_of", "one_line", "printable", "reading", "shown"]
-
 _LONGEST_TEXT = 300
 _LONGEST_VALUE = 80
 

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     import httpx2
     from tenacity import RetryCallState
 
-__all__ = [
-    "DEFAULT_PATIENCE",
-    "LOGGER",
-    "Address",
-    "IncompleteReplyError",
-    "NetworkFailure",
-    "Patience",
-    "ServerClient",
-    "patiently",
-    "temporary",
-]
-
 T = TypeVar("T")
 
 DEFAULT_PATIENCE = 300.0

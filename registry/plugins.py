@@ -39,24 +39,6 @@ from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.messages import message_of
 from prmcal.registry.sources import local_files
 
-__all__ = [
-    "KINDS",
-    "Registry",
-    "calibrator",
-    "calibrators",
-    "dataset",
-    "datasets",
-    "llm",
-    "llms",
-    "load_plugin_file",
-    "metric",
-    "metrics",
-    "prm",
-    "prms",
-    "strategies",
-    "strategy",
-]
-
 # mypy: disable-error-code="type-abstract"
 # The contracts are abstract classes, and the registries take the classes themselves.
 

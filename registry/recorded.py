@@ -19,16 +19,6 @@ from prmcal.registry.datasets.jsonl import read_records
 from prmcal.registry.messages import file_hash, is_file, shown
 from prmcal.steps import join_steps, split_steps
 
-__all__ = [
-    "RecordedLLM",
-    "RecordedPRM",
-    "RecordedQuestion",
-    "as_one_step",
-    "check_recording",
-    "read_recording",
-    "recording_identity",
-]
-
 _MOST_TOKENS = 2**31 - 1
 _FINISH_REASONS = ("end", "stop", "length")
 

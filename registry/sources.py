@@ -24,8 +24,6 @@ from typing import NamedTuple
 
 from prmcal.errors import InvalidPluginError
 
-__all__ = ["local_files", "source_hash"]
-
 _INSTALLED = {"site-packages", "dist-packages"}
 _IMPORTERS = {"__import__", "import_module"}
 

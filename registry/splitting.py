@@ -12,8 +12,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from prmcal.steps import split_steps
 from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS
 
-__all__ = ["BLANK_LINE", "MARKERS", "Splitting", "StepSplitting", "split_text"]
-
 BLANK_LINE = "blank-line"
 
 _Count = Annotated[int, Field(ge=1)]

@@ -19,9 +19,6 @@ from prmcal.registry.prms.token_tree import batch_by_size
 if TYPE_CHECKING:
     from prmcal.registry.calibrators.ats_network import QuestionTree, TemperatureHead
 
-__all__ = ["AdaptiveTemperatureScaling"]
-
-
 _TREE_NODES = 1024
 """Largest number of nodes in a tree. Attention costs the square of it. Smaller trees repeat more of a question."""
 

@@ -17,17 +17,6 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
 
-__all__ = [
-    "LARGEST_TEMPERATURE",
-    "QuestionTree",
-    "TemperatureHead",
-    "TrainingSettings",
-    "cut_trees",
-    "log_temperatures_of_rows",
-    "make_head",
-    "train",
-]
-
 
 @dataclass(frozen=True)
 class QuestionTree:

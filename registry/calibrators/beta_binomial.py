@@ -12,8 +12,6 @@ from prmcal.registry.calibrators.heads import HeadCalibrator, folds
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed
 
-__all__ = ["BetaBinomial", "BetaLaw", "beta_quantiles", "fit_beta_law", "negative_log_likelihood"]
-
 _LEAST = 1e-6
 """Added to both parameters of the Beta distribution, as in the code of BetaPRM."""
 

@@ -14,8 +14,6 @@ from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Seed, Share
 from prmcal.registry.plugins import calibrators
 
-__all__ = ["ConformalBound"]
-
 _WRAPPED = "wrapped"
 # Rounding errors of sums of weights, which are whole numbers.
 _TOLERANCE = 1e-9

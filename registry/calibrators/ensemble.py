@@ -22,8 +22,6 @@ from prmcal.registry.contracts.plugin import (
 if TYPE_CHECKING:
     from prmcal.registry.calibrators.networks import BeliefNetwork, Heads
 
-__all__ = ["Ensemble", "beta_mixture_quantiles", "fit_mixture_size", "weighted_quantiles"]
-
 _HALVINGS = 40
 _SIZES = (0.1, 1e4)
 _ROWS = 1024

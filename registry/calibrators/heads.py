@@ -13,8 +13,6 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
 
-__all__ = ["HeadCalibrator", "folds", "held_out_rows"]
-
 _LEAST_SCALE = 1e-6
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.calibrator import Calibrator
 
-__all__ = ["BetaCalibration", "PlattScaling", "TemperatureScaling", "fit_logistic"]
-
 _PENALTY = 1e-6
 _MOST_STEPS = 200
 _MOST_HALVINGS = 60

@@ -14,8 +14,6 @@ from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositi
 if TYPE_CHECKING:
     from prmcal.registry.calibrators.networks import MonotoneNetwork
 
-__all__ = ["MonotoneQuantile"]
-
 
 class MonotoneQuantile(HeadCalibrator):
     """Learn a quantile function Q(level | hidden state) of the success probability that cannot cross, at all levels.

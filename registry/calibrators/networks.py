@@ -13,16 +13,6 @@ from torch.nn import functional
 
 from prmcal.registry.calibrators.training import TrainingSettings, train
 
-__all__ = [
-    "INTERVALS",
-    "BeliefNetwork",
-    "Heads",
-    "MonotoneNetwork",
-    "train_beliefs",
-    "train_heads",
-    "train_quantiles",
-]
-
 
 class Heads(nn.Module):
     """Heads LayerNorm, Linear, GELU, Linear with weights of their own, computed together.

@@ -11,8 +11,6 @@ from pydantic import Field
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Count
 
-__all__ = ["HistogramBinning", "IsotonicCalibrator", "SplineCalibration", "Uncalibrated"]
-
 
 class Uncalibrated(Calibrator):
     """Return the PRM's reward unchanged. ``fit`` only checks the data."""

@@ -15,8 +15,6 @@ from torch import nn
 
 from prmcal.errors import PluginFailedError
 
-__all__ = ["TrainingSettings", "flat_weights", "one_thread", "set_flat_weights", "train"]
-
 _LARGEST_GRADIENT = 1.0
 
 

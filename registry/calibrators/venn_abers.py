@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.calibrator import Calibrator
 
-__all__ = ["VennAbers", "values_with_one_more"]
-
 _Point = tuple[float, float]
 
 

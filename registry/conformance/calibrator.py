@@ -29,8 +29,6 @@ from prmcal.registry.conformance.fitting import (
 from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.calibrator import Calibrator
 
-__all__ = ["CHECKS", "DECLARATIONS", "check_any_level", "check_quantiles_are_ordered"]
-
 
 def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     """A higher level never has a lower reward, and the levels are used."""

@@ -10,8 +10,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading import Grading
 
-__all__ = ["CHECKS", "DECLARATIONS"]
-
 _MOST = 200
 _MORE_THAN_ANY = 10**9
 _NO_SPLIT = "no such split"

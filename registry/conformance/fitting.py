@@ -19,19 +19,6 @@ from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
 
-__all__ = [
-    "CalibrationData",
-    "calibration_data",
-    "extremes",
-    "fit_to",
-    "fitted_to",
-    "joined",
-    "predicted_by",
-    "predicted_twice_by",
-    "scores_of",
-    "tied",
-]
-
 _ROWS = {"reward": 400, "logit": 400, "hidden": 120, "prm": 60}
 _PREFIXES_PER_QUESTION = 4
 _FOLLOW_UPS = 8

@@ -12,8 +12,6 @@ from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.contracts.models import LLM
 from prmcal.steps import join_steps, split_steps
 
-__all__ = ["CHECKS", "DECLARATIONS"]
-
 _QUESTIONS = (
     "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3.",
     "Begin at 05, keeping two digits. a) subtract 6, b) add 12, c) add 4, d) multiply by 2.",

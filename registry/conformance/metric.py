@@ -20,8 +20,6 @@ from prmcal.registry.contracts.metric import (
     UnderWeights,
 )
 
-__all__ = ["CHECKS", "DECLARATIONS"]
-
 _QUESTIONS, _FOLLOW_UPS = 20, 8
 _ROUNDING = 1e-9
 _FORMS = "an array with one value per prefix, a QuestionRatio, AbsoluteSum, UnderWeights, Known or None"

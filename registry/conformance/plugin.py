@@ -19,8 +19,6 @@ from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
 
-__all__ = ["CHECKS", "DECLARATIONS", "expect", "expect_array", "explained", "heavy_imports", "place_in"]
-
 _HEAVY = frozenset(
     {
         "accelerate",

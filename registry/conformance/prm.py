@@ -14,8 +14,6 @@ from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 
-__all__ = ["CHECKS", "DECLARATIONS"]
-
 _TOLERANCE = 1e-5
 """The allowed difference of two rewards that should be equal, for a PRM in float32."""
 _BROADER_TYPE = " In bfloat16, rounding depends on the batch. Check the PRM with dtype=float32."

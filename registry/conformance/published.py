@@ -12,8 +12,6 @@ from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import prms
 
-__all__ = ["PUBLISHED", "PublishedRewards", "check_published_rewards"]
-
 _TOLERANCE = 0.03
 """The allowed difference of a reward. bfloat16 rounds differently on every machine, and some numbers are rounded."""
 

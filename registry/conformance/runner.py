@@ -23,16 +23,6 @@ from prmcal.registry.contracts.strategy import PoolStrategy
 if TYPE_CHECKING:
     import pytest
 
-__all__ = [
-    "NOT_RUN",
-    "CheckResult",
-    "check_build",
-    "checks_of",
-    "compare_with_published",
-    "parametrize_with_checks",
-    "run_checks",
-]
-
 Check = Callable[[Any], None]
 
 # Of each kind: the checks of what the class declares, and those of what it does.

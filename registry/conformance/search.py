@@ -8,8 +8,6 @@ from prmcal.registry.conformance.plugin import expect
 from prmcal.registry.conformance.strategy import check_reads_are_known
 from prmcal.registry.contracts.search import SearchStrategy
 
-__all__ = ["CHECKS", "DECLARATIONS"]
-
 _TARGET = 0.9
 
 

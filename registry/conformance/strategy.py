@@ -16,8 +16,6 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.strategies.best_of import pass_at_n
 
-__all__ = ["CHECKS", "DECLARATIONS", "check_reads_are_known"]
-
 _QUESTIONS, _SIZE, _STEPS, _TARGET = 30, 16, 4, 0.9
 _CALIBRATION_SIZE = 4
 _LEVELS = (0.1, 0.5, 0.9)

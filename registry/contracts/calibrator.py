@@ -18,8 +18,6 @@ from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import reading
 
-__all__ = ["Calibrator", "FitSupport", "ScoredPrefixes"]
-
 
 def _ignore(_: str) -> None:
     """Say nothing."""

@@ -9,19 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Completion",
-    "FinishReason",
-    "GenerationRequest",
-    "HiddenStates",
-    "Prefix",
-    "PrefixScores",
-    "Question",
-    "Sampling",
-    "ScoringRequest",
-]
-
-
 FinishReason = Literal["end", "stop", "length", "thought"]
 """Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
 

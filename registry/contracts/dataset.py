@@ -13,8 +13,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.grading import Grading, Verdict, extract_answer, grade_answer, grader_version
 
-__all__ = ["Dataset", "FollowedUp", "FollowedUpDataset", "content_hash"]
-
 
 class Dataset(Plugin, ABC):
     """A source of questions. Job keys contain the hash of its questions and not its name.

@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.plugin import Plugin
 
-__all__ = [
-    "AbsoluteSum",
-    "Better",
-    "Known",
-    "Measured",
-    "Metric",
-    "PrefixRows",
-    "QuestionRatio",
-    "UnderWeights",
-]
-
 _MEDIAN = 0.5
 
 

@@ -21,8 +21,6 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.network import DEFAULT_PATIENCE, patiently
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
 
-__all__ = ["LLM", "PRM"]
-
 
 class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once.

@@ -9,18 +9,6 @@ from pydantic import Field
 
 from prmcal.registry.sources import source_hash
 
-__all__ = [
-    "Count",
-    "FiniteFromZero",
-    "FinitePositive",
-    "Plugin",
-    "Positive",
-    "Seed",
-    "Share",
-    "ShareOrOne",
-    "ShareOrZero",
-]
-
 
 class Plugin:
     """The base of LLM, PRM, Calibrator, Dataset, Strategy and Metric.

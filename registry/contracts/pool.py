@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from prmcal.errors import PluginFailedError
 
-__all__ = ["PER_CALIBRATOR", "PER_TRAJECTORY", "READS", "Pool", "Reads"]
-
 Reads = Literal[
     "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
 ]

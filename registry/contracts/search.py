@@ -11,8 +11,6 @@ from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Reads
 from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
-__all__ = ["Finished", "First", "Rank", "SearchStrategy"]
-
 First = Literal["full", "adaptive"]
 Rank = Literal["original", "calibrated"]
 Finished = Literal["kept", "pruned"]

@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
-__all__ = [
-    "SWEPT_TARGETS",
-    "Answered",
-    "Asked",
-    "Choice",
-    "OnceFor",
-    "PoolStrategy",
-    "Setting",
-    "Strategy",
-    "most_probable",
-]
-
 OnceFor = Literal["data", "prm", "calibrator", "level"]
 
 SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))

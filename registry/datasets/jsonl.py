@@ -18,8 +18,6 @@ from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.grading import Grading, extract_answer
 from prmcal.registry.messages import excerpt, reading, shown
 
-__all__ = ["JsonlDataset", "first_questions", "questions_of", "read_records"]
-
 Record = tuple[str, Any]
 """The place of a record ("line 3"), and its content."""
 

@@ -16,8 +16,6 @@ from prmcal.registry.datasets.jsonl import Record, first_questions, questions_of
 from prmcal.registry.grading import Grading
 from prmcal.registry.messages import excerpt, shown
 
-__all__ = ["AIME24", "AIME25", "AIME2425", "GSM8K", "MATH500", "MathCalibration"]
-
 _TRAINING_PROBLEMS = 7500
 _EVERY = 15
 _AIME_ANSWER = re.compile(r"0{0,9}[0-9]{1,3}")

@@ -16,8 +16,6 @@ from prmcal.registry.datasets.jsonl import first_questions, read_records
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
 from prmcal.steps import split_steps
 
-__all__ = ["SuccessRates"]
-
 _PREFIX_FIELDS = ("reasoning_prefix", "first_pass_prefix")
 _RATE_FIELDS = ("success_prob", "accuracy")
 _TRAJECTORY_FIELDS = ("trajectory", "response_id")

@@ -6,6 +6,7 @@ separate process with limits on time and memory. The grading process never evalu
 """
 
 from prmcal.registry.grading.latex import extract_answer
-from prmcal.registry.grading.rules import Grading, Verdict, grade_answer, grader_version
+from prmcal.registry.grading.rules import Grading, grade_answer, grader_version
+from prmcal.registry.grading.symbolic import Verdict
 
 __all__ = ["Grading", "Verdict", "extract_answer", "grade_answer", "grader_version"]

@@ -7,15 +7,6 @@ from fractions import Fraction
 
 from prmcal.thoughts import behind_thought
 
-__all__ = [
-    "equal_in_plain_spelling",
-    "exact_number",
-    "extract_answer",
-    "is_word",
-    "spelled",
-    "without_spaces",
-]
-
 _SYMBOLS = str.maketrans(
     {
         "\u2212": "-",

@@ -10,8 +10,6 @@ from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number,
 from prmcal.registry.grading.structure import compare
 from prmcal.registry.grading.symbolic import Verdict, symbolic_verdict
 
-__all__ = ["Grading", "Verdict", "grade_answer", "grader_version"]
-
 Grading = Literal["plain", "integer", "symbolic"]
 
 LONGEST_ANSWER = 400

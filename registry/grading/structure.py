@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from prmcal.registry.grading.latex import exact_number, is_word, without_spaces
 
-__all__ = ["Every", "Found", "Matching", "Pair", "Question", "compare"]
-
 _OPENING = ("(", "[", "{")
 _CLOSING = (")", "]", "}")
 _BRACKETS = ("()", "[]", "(]", "[)")

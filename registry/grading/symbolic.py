@@ -16,8 +16,6 @@ from typing import IO, Literal
 from prmcal.errors import DataError
 from prmcal.registry.grading.structure import Question
 
-__all__ = ["SymbolicComparer", "Verdict", "symbolic_verdict"]
-
 Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
 """``unparsed``: no final answer was found. ``timed out``: the comparison exceeded its limits of time or memory."""
 

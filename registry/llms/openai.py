@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import httpx2
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["OpenAILLM", "ServedLLM"]
-
 _STOPPED_BY = ("stop_reason", "matched_stop")
 """The fields in which vLLM and SGLang return a stop string. They are null or a token's id at an end token."""
 

@@ -15,8 +15,6 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import text_so_far
 from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
 
-__all__ = ["Continues", "OpenAIChatLLM", "chat_request", "reply_text"]
-
 Continues = Literal["vllm", "prefix", "none"]
 """How a server is told to continue the assistant's last message instead of answering it."""
 

@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from transformers import PreTrainedTokenizerBase
 
-__all__ = [
-    "NATIVE",
-    "StopStrings",
-    "chat_tokenizer",
-    "check_chat_template",
-    "check_prompt",
-    "completion_seed",
-    "messages_of",
-    "prompt_identity",
-    "prompt_ids",
-    "prompt_text",
-    "render",
-    "room_for_completion",
-    "shipped_templates",
-    "token_count",
-]
-
 NATIVE = "native"
 """The name of the template that comes with the model's tokenizer."""
 

@@ -18,8 +18,6 @@ from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, growin
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Row", "batches_of_rows", "sample_rows", "sample_tokens"]
-
 _COMPACT_BELOW = 0.8
 """Finished rows are dropped once fewer than this share of the rows is unfinished. Dropping copies the cache."""
 

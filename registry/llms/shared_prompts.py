@@ -10,8 +10,6 @@ import torch
 from transformers import AttentionInterface, DynamicCache, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-__all__ = ["SharedPrompts", "can_share", "growing_cache", "sharing"]
-
 _ROOM = 64
 """Number of additional tokens that a new buffer has space for."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from prmcal.registry.llms.sampling import Row
 
-__all__ = ["TransformersLLM"]
-
 _SEED_RANGE = 2**64
 
 

@@ -26,8 +26,6 @@ from prmcal.thoughts import opens_thought
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["VLLM"]
-
 
 class VLLM(LLM):
     """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.

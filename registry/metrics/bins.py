@@ -16,20 +16,6 @@ from prmcal.registry.contracts.plugin import Count
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
-__all__ = [
-    "ECE",
-    "AdaptiveCE",
-    "AverageCE",
-    "BinErrors",
-    "BinTotals",
-    "CorrectedAdaptiveCE",
-    "CorrectedAverageCE",
-    "CorrectedECE",
-    "EqualMass",
-    "bin_totals",
-    "equal_width",
-]
-
 # Rewards that are computed have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin from .3.
 _ROUNDING = 1e-12
 

@@ -21,8 +21,6 @@ from prmcal.registry.contracts.metric import Metric, PrefixRows, UnderWeights
 from prmcal.remembered import Memory, content_digest, kept
 from prmcal.resamples import weighted_totals
 
-__all__ = ["Discrimination", "Miscalibration", "Uncertainty"]
-
 _CITATION = "Dimitriadis, Gneiting and Jordan (2021), PNAS 118"
 # Rewards of calibrators that keep the order are recalibrated to the same, so the results are remembered.
 _remembered, _digest_of = Memory(8 * 2**20), kept(content_digest)

@@ -11,18 +11,6 @@ from scipy.special import comb, gammaln, xlog1py, xlogy
 
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
-__all__ = [
-    "GRID",
-    "Coverage",
-    "LawScore",
-    "Mixing",
-    "binomial",
-    "divided_point",
-    "every_outcome",
-    "fit_mixing",
-    "implied_law",
-]
-
 _MOST_POWERS = 1000
 """The n up to which the numbers of combinations are not too large for a float."""
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
-__all__ = ["AUROCWithin", "Brier", "CorrectedBrier", "LogLoss", "PositiveBrier", "SignedError"]
-
 
 class Brier(Metric):
     """The Brier score, the mean of (r - y)^2, in [0, 1].

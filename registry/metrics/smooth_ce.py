@@ -15,8 +15,6 @@ from prmcal.registry.metrics.bins import BinTotals, bin_totals
 from prmcal.registry.metrics.laws import binomial
 from prmcal.resamples import weighted_totals
 
-__all__ = ["SmoothCE", "SmoothCENull", "SquaredCE"]
-
 _CITATION = "Blasiok and Nakkiran (2023), arXiv:2309.12236"
 _POINTS = 256
 """Points of the grid over [0, 1], at which residuals are added up."""

@@ -17,16 +17,6 @@ from transformers import (
     Qwen2PreTrainedModel,
 )
 
-__all__ = [
-    "QUANTILE_ARCHITECTURE",
-    "REASONEVAL_OUTPUTS",
-    "REWARD_MODELS",
-    "QwenRewardModel",
-    "ReasonEvalModel",
-    "SkyworkRewardModel",
-    "score_outputs",
-]
-
 OUTPUTS = 2
 QUANTILE_ARCHITECTURE = "Qwen2ForQuantileRewardModel"
 """The architecture of an exported calibrated PRM in its configuration."""

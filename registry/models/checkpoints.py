@@ -19,21 +19,6 @@ from prmcal.registry.messages import reading
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = [
-    "SPREAD",
-    "Device",
-    "Dtype",
-    "Message",
-    "SpreadableDevice",
-    "chat_text",
-    "check_checkpoint",
-    "checkpoint_identity",
-    "is_on_this_machine",
-    "pinned_date",
-    "read_config",
-    "resolve_checkpoint",
-]
-
 NANO_FOLDER = Path(__file__).parents[1] / "nano" / "models"
 NANO_PREFIX = "nano:"
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")

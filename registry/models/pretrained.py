@@ -13,14 +13,6 @@ from transformers.utils import logging
 from prmcal.errors import PluginFailedError
 from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
 
-__all__ = [
-    "choose_device",
-    "load_pretrained",
-    "load_tokenizer",
-    "move_to",
-    "unload",
-]
-
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
 _UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model head of their base model.

@@ -11,8 +11,6 @@ from typing import Any
 from prmcal.errors import PluginFailedError
 from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 
-__all__ = ["register", "start_engine", "start_pooling_engine", "stop_engine"]
-
 
 def register() -> None:
     """Register the model. vLLM calls it in each of its processes."""

@@ -7,8 +7,6 @@ from vllm.model_executor.layers.pooler.tokwise import pooler_for_token_classify
 from vllm.model_executor.models.interfaces_base import default_pooling_type
 from vllm.model_executor.models.qwen2_rm import Qwen2RewardBaseModel
 
-__all__ = ["Qwen2ForQuantileRewardModel"]
-
 
 @default_pooling_type(tok_pooling_type="ALL")
 class Qwen2ForQuantileRewardModel(Qwen2RewardBaseModel):  # type: ignore[misc]

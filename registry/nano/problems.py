@@ -34,23 +34,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.grading import Grading
 
-__all__ = [
-    "AIME_LENGTHS",
-    "DATASETS",
-    "LENGTHS",
-    "MODULUS",
-    "SPLITS",
-    "NanoAIME",
-    "NanoMath",
-    "Operation",
-    "Problem",
-    "draw_problem",
-    "generate_split",
-    "longest",
-    "solution_steps",
-    "split_of",
-]
-
 MODULUS = 100
 LABELS = "abcdefghijklmnopqrstuvwxyz"
 LENGTHS = {1: 2, 2: 3, 3: 5, 4: 7, 5: 9}

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["AnswerPRM", "RLHFlowPRM", "ShepherdPRM", "answer_head", "answer_token"]
-
 CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 """Configuration fields of models that transform the output of the head before it becomes the logits."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from prmcal.registry.llms.sampling import Row
 
-__all__ = ["WILL_IT_BE_RIGHT", "GenerativePRM", "asked", "check_template"]
-
 WILL_IT_BE_RIGHT = """\
 Here is a problem, and the beginning of a solution to it.
 

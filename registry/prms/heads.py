@@ -15,8 +15,6 @@ from prmcal.steps import join_steps
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["QwenPRM", "ReasonEvalPRM", "SkyworkPRM"]
-
 
 class QwenPRM(TransformersPRM):
     r"""Qwen2.5-Math-PRM: the prefix is the assistant's turn of a chat, and a marker follows it.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from prmcal.registry.prms.token_tree import TokenizedTrajectory
     from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = ["PooledRows", "PoolingHTTPPRM", "QwenVLLMPRM", "check_logits"]
-
 _SUM_TOLERANCE = 1e-5
 """How far rounding in float32 moves the sum of a few probabilities from 1."""
 

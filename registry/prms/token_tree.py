@@ -22,19 +22,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "TokenTree",
-    "TokenizedTrajectory",
-    "ancestor_mask",
-    "batch_by_size",
-    "build_token_tree",
-    "collate_token_trees",
-    "pack_trajectories",
-    "shared_length",
-    "token_tree_size",
-    "whole_sequences",
-]
-
 ROOT = -1
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["TokenPRM", "TransformersPRM"]
-
 
 class TokenPRM(PRM):
     """A PRM whose score is read at the last token of a prefix.

@@ -14,8 +14,6 @@ from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import highest_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, first_reached
 
-__all__ = ["AdaptiveConsistency", "CertifiedSelfConsistency", "EarlyStoppingSelfConsistency", "log_evidence"]
-
 _ERRORS = tuple(float(each) for each in np.geomspace(0.6, 1e-12, 24))
 _RISKS = tuple(float(each) for each in np.geomspace(0.9, 1e-9, 24))
 _MIXED = 41

@@ -19,25 +19,6 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting, most_probable
 from prmcal.remembered import remembered
 
-__all__ = [
-    "Aggregate",
-    "BestOfN",
-    "FixedBudget",
-    "PassAt1",
-    "PassAtN",
-    "RanksByScore",
-    "aggregated",
-    "best_of_each",
-    "best_of_n",
-    "count_of",
-    "curve_counts",
-    "pass_at_1",
-    "pass_at_each",
-    "pass_at_n",
-    "rank_chances",
-    "ranked",
-]
-
 
 def best_of_n(
     scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike

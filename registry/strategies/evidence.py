@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-__all__ = ["LARGEST_LOG_RATIO", "Places", "ScoreEvidence"]
-
 LARGEST_LOG_RATIO = 30.0
 _NEWTON_STEPS = 100
 _OTHER_BITS = 41

@@ -18,8 +18,6 @@ from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, first_reached
 from prmcal.remembered import remembered
 
-__all__ = ["Beacon", "Pandora", "one_step_gain", "reservation_costs"]
-
 _LARGE = 100.0
 _DRAWS_TOGETHER = 16
 """Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""

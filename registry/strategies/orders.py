@@ -21,16 +21,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ORDERS",
-    "Orders",
-    "block_means",
-    "highest_so_far",
-    "mean_of_blocks",
-    "orders_of",
-    "sum_so_far",
-]
-
 ORDERS = 256
 """The smallest number of orders."""
 

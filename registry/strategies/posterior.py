@@ -18,17 +18,6 @@ from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
 from prmcal.remembered import LIMIT, remembered
 
-__all__ = [
-    "GRID",
-    "Bayesian",
-    "Beliefs",
-    "MarginalValue",
-    "SequentialIAS",
-    "SuccessPrior",
-    "believe",
-    "beta_of",
-]
-
 _CELLS = 24
 _EDGES: NDArray[np.float64] = np.sin(np.linspace(0, np.pi / 2, _CELLS + 1)) ** 2
 GRID: NDArray[np.float64] = np.sin((np.arange(_CELLS) + 0.5) * np.pi / (2 * _CELLS)) ** 2

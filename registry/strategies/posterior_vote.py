@@ -20,8 +20,6 @@ from prmcal.registry.strategies.sequential import Drawn, Outcome, TargetedRule, 
 from prmcal.registry.strategies.votes import numbered, places_of, right_if_best, right_of_answers
 from prmcal.remembered import remembered
 
-__all__ = ["PosteriorVote", "diversity_of"]
-
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NEGLIGIBLE = -700.0
 """A logarithm that adds nothing to a sum of at least 1. The exponential function is slow below it."""

@@ -18,23 +18,6 @@ from prmcal.registry.strategies.best_of import (
     pass_at_n,
 )
 
-__all__ = [
-    "BeamSearch",
-    "BeamSearchWithIASOfK",
-    "BeamSearchWithIASOfM",
-    "BestOfNWithIAS",
-    "FixedOfEqualCost",
-    "MarginalGains",
-    "OracleIAS",
-    "RandomBudget",
-    "adaptive_samples",
-    "allocated",
-    "beams_needed",
-    "expansions_needed",
-    "samples_needed",
-    "target_of",
-]
-
 _SMALLEST_CHANCE = 1e-4
 # N_IAS(.006, .011964) is 2, but the logarithms give 2.0000000000000004, whose ceiling is 3.
 _CEILING_TOLERANCE = 1e-9

@@ -26,16 +26,6 @@ from prmcal.registry.strategies.orders import Orders, block_means, highest_so_fa
 from prmcal.registry.strategies.scaling import target_of
 from prmcal.registry.strategies.votes import Votes, count_votes, numbered, right_if_best
 
-__all__ = [
-    "Drawn",
-    "FirstGoodEnough",
-    "Outcome",
-    "SequentialRule",
-    "TargetedRule",
-    "first_at_least",
-    "first_reached",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Drawn:

@@ -23,8 +23,6 @@ from prmcal.registry.strategies.best_of import (
 )
 from prmcal.registry.strategies.evidence import ScoreEvidence
 
-__all__ = ["AbstainingBestOfN", "Escalation", "risk_bound"]
-
 
 class AbstainingBestOfN(RanksByScore):
     """Answer with the best-scored of n samples if its score is above a bound, and give no answer otherwise.

@@ -21,19 +21,6 @@ from prmcal.registry.strategies.best_of import Aggregate, FixedBudget, RanksBySc
 from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks, sum_so_far
 from prmcal.remembered import remembered
 
-__all__ = [
-    "MajorityVote",
-    "Votes",
-    "WeightedBestOfN",
-    "count_votes",
-    "majority_of_n",
-    "numbered",
-    "places_of",
-    "right_if_best",
-    "right_if_most_votes",
-    "right_of_answers",
-]
-
 _UNITS = 2.0**40
 
 

@@ -15,8 +15,6 @@ from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.prms.heads import QwenPRM
 
-__all__ = ["QuantileAdapter"]
-
 _WHAT = "A LoRA adapter for quantiles of the success probability that was trained elsewhere"
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 

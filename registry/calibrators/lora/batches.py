@@ -21,17 +21,6 @@ from prmcal.registry.prms.token_tree import (
 )
 from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = [
-    "Packing",
-    "TreeBatch",
-    "collate",
-    "pack",
-    "plan_batches",
-    "predict_log_odds",
-    "token_ids",
-    "trajectories_of",
-]
-
 _LEAST_SHARE = 0.75
 """A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
 

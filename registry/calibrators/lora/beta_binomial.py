@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from prmcal.registry.calibrators.lora.model import QuantileRewardModel
     from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = ["BetaBinomialLora"]
-
 _FIRST_SIZE = 4.0
 _SHIFT = float(np.log(np.expm1(_FIRST_SIZE)))
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from prmcal.registry.calibrators.lora.model import QuantileRewardModel
 
-__all__ = ["Layers", "QuantileLora", "Quantiles", "TargetModules", "transformers_prm"]
-
 
 def _distinct(layers: str | tuple[int, ...]) -> str | tuple[int, ...]:
     if len(set(layers)) < len(layers) and not isinstance(layers, str):

@@ -18,8 +18,6 @@ from prmcal.registry.contracts.models import PRM
 from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.heads import QwenPRM
 
-__all__ = ["check_head", "export_checkpoint", "exportable"]
-
 _HEAD = "score.layers."
 _CARD = """\
 ---

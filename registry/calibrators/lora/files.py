@@ -17,16 +17,6 @@ from safetensors.torch import load_file, save_file
 from prmcal.errors import PluginFailedError
 from prmcal.registry.messages import reading
 
-__all__ = [
-    "ADAPTER_FILES",
-    "file_hash",
-    "newest_whole",
-    "read_adapter",
-    "read_published_adapter",
-    "seal",
-    "write_adapter",
-]
-
 _WEIGHTS, _CONFIG = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
 
 _LORA_WEIGHT = re.compile(r"base_model\.model\.(.+)\.lora_[AB]\.weight")

@@ -31,16 +31,6 @@ from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = [
-    "batch_parts",
-    "beta_binomial_loss",
-    "fit_adapter",
-    "mean_loss",
-    "quantile_loss",
-    "row_loss",
-    "squared_loss",
-]
-
 
 def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
     """Return the weighted quantile loss (wQL, section 3.2 of the paper) of each row.

@@ -15,17 +15,6 @@ from transformers import PreTrainedModel
 from prmcal.errors import PluginFailedError
 from prmcal.registry.prms.transformers import TransformersPRM
 
-__all__ = [
-    "ADAPTER",
-    "QuantileHead",
-    "QuantileRewardModel",
-    "adapted",
-    "linear_form",
-    "lora_config",
-    "quantile_model",
-    "recompute_if_large",
-]
-
 LogOdds = Callable[[torch.Tensor], torch.Tensor]
 
 _PROBES = 32

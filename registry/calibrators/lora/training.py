@@ -29,8 +29,6 @@ from prmcal.registry.calibrators.lora.files import newest_whole, read_adapter, s
 from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
 from prmcal.registry.contracts.calibrator import FitSupport
 
-__all__ = ["Parts", "Schedule", "isolated", "train"]
-
 Parts = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
 
