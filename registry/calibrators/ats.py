@@ -142,9 +142,8 @@ class AdaptiveTemperatureScaling(Calibrator):
         PluginFailedError
             If the loss becomes NaN.
         """
-        import torch
-
-        from prmcal.registry.calibrators.ats_network import TrainingSettings, cut_trees, make_head, train
+        from prmcal.registry.calibrators.ats_network import cut_trees, make_head, train_head
+        from prmcal.registry.calibrators.training import TrainingSettings, flat_weights
 
         self.check_calibration_data(features, k, n)
         trees = cut_trees(features, _TREE_NODES)
@@ -152,10 +151,12 @@ class AdaptiveTemperatureScaling(Calibrator):
         head = make_head(mean, scale, self.width, self.layers, self.heads, self.seed)
         head.set_temperature(TemperatureScaling().fit(features.logit, k, n).temperature_)
         settings = TrainingSettings(
-            self.epochs, self.learning_rate, self.batch_size, self.weight_decay, self.held_out, self.seed
+            self.epochs, self.batch_size, self.learning_rate, self.weight_decay, "temperature head"
         )
-        self.epoch_ = train(head, features, trees, k, n, settings, self.support.report)
-        self.weights_ = torch.nn.utils.parameters_to_vector(head.parameters()).detach().numpy()
+        self.epoch_ = train_head(
+            head, features, trees, k, n, settings, self.held_out, self.seed, self.support.report
+        )
+        self.weights_ = flat_weights(head)
         self.shape_ = [self.layers, self.heads, self.width]
         self.mean_, self.scale_ = mean, scale
         self.root_ = _common_root(features.states[sorted({each.root for each in trees})])
@@ -221,12 +222,11 @@ class AdaptiveTemperatureScaling(Calibrator):
         return self
 
     def _head(self) -> TemperatureHead:
-        import torch
-
         from prmcal.registry.calibrators.ats_network import make_head
+        from prmcal.registry.calibrators.training import set_flat_weights
 
         head = make_head(self.mean_, self.scale_, self.width, self.layers, self.heads, self.seed)
-        torch.nn.utils.vector_to_parameters(torch.tensor(self.weights_), head.parameters())
+        set_flat_weights(head, self.weights_)
         return head
 
     def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:

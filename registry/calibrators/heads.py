@@ -179,6 +179,9 @@ def held_out_rows(questions: NDArray[np.int64], share: float, seed: int) -> NDAr
 
 
 def folds(questions: NDArray[np.int64], count: int, seed: int) -> list[NDArray[np.bool_]]:
-    """Return `count` selections of rows that contain every question once, or fewer if there are fewer questions."""
+    """Return `count` selections of rows that contain every question once, or fewer if there are fewer questions.
+
+    scikit-learn's GroupKFold evens out the rows of the folds, and would give other fits for the same arguments.
+    """
     numbers = np.random.default_rng(seed).permutation(np.unique(questions))
     return [np.isin(questions, part) for part in np.array_split(numbers, min(count, len(numbers)))]

@@ -24,6 +24,8 @@ def fit_logistic(
 ) -> tuple[NDArray[np.float64], float]:
     r"""Maximise the likelihood of k successes of n with success probability sigmoid(inputs . weights).
 
+    scikit-learn's LogisticRegression cannot do it: its penalty pulls towards 0, and it ends at other last digits.
+
     The loss is the negative log-likelihood in nats plus 1e-6 times the squared distance of the weights from `centre`.
     The second term decides where the likelihood has no single maximum, for instance if all follow-ups are right, or if
     there is only one prefix. Otherwise it changes the weights by about 1e-6 over the number of follow-ups.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from prmcal.registry.calibrators.training import TrainingSettings, train
+from prmcal.registry.calibrators.training import TrainingSettings, train_rows
 
 
 class Heads(nn.Module):
@@ -87,7 +87,7 @@ def train_heads(
         # The sum over heads, so that the steps of a head do not depend on the number of heads.
         return (loss.sum(0) / (seen[batch] * n[batch, None]).sum(0).clamp(min=1)).sum()
 
-    train(heads, loss_of, rows, settings, None, report)
+    train_rows(heads, loss_of, rows, settings, None, report)
 
 
 def train_beliefs(
@@ -114,7 +114,7 @@ def train_beliefs(
         whole: torch.Tensor = (loss + divergence * ((weights * logarithms).sum(1) + equal)).mean()
         return whole
 
-    train(beliefs, loss_of, rows, settings, None, report)
+    train_rows(beliefs, loss_of, rows, settings, None, report)
 
 
 def _cross_entropy(log_odds: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -215,7 +215,7 @@ def train_quantiles(
             return float(_pinball(knots, rates, levels.expand(len(held), -1)))
 
     rows = np.flatnonzero(~held_out)
-    return train(network, random_loss, rows, settings, held_out_loss if len(held) else None, report)
+    return train_rows(network, random_loss, rows, settings, held_out_loss if len(held) else None, report)
 
 
 def _negative_log_likelihood(knots: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

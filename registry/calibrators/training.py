@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ class TrainingSettings:
     Attributes
     ----------
     epochs, batch_size : int
-        Passes over the prefixes, and prefixes per step.
+        Passes over the data, and prefixes or questions per step.
     learning_rate, weight_decay : float
         Of AdamW. The learning rate decays to 0 along a cosine. Only matrices have weight decay.
     what : str
@@ -55,23 +56,29 @@ def one_thread(seed: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+Batch = TypeVar("Batch")
+
+
 def train(
     module: nn.Module,
-    loss_of: Callable[[torch.Tensor], torch.Tensor],
-    rows: NDArray[np.int64],
+    loss_of: Callable[[Batch], torch.Tensor],
+    batches: Callable[[], Iterable[tuple[Batch, float]]],
+    count: int,
     settings: TrainingSettings,
     held_out_loss: Callable[[], float] | None,
     report: Callable[[str], None],
 ) -> int:
-    """Minimise a mean loss over rows with AdamW, in batches in random order.
+    """Minimise a loss with AdamW.
 
     Parameters
     ----------
     module : Module
     loss_of : callable
-        Maps the numbers of some rows, int64, to their mean loss.
-    rows : ndarray of int64
-        The numbers of the rows to train on.
+        Maps a batch to its loss.
+    batches : callable
+        Returns the batches of an epoch in random order, each with its share in the mean loss that is reported.
+    count : int
+        The number of batches in an epoch.
     settings : TrainingSettings
     held_out_loss : callable or None
         The loss on held-out questions, without gradients. The epoch with the lowest one is kept. With None, the last
@@ -89,30 +96,26 @@ def train(
     PluginFailedError
         If the loss becomes NaN or infinite.
     """
-    matrices = [each for each in module.parameters() if each.ndim > 1]
-    others = [each for each in module.parameters() if each.ndim <= 1]
     groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [each for each in module.parameters() if (each.ndim > 1) == matrix], "weight_decay": decay}
+        for matrix, decay in ((True, settings.weight_decay), (False, 0.0))
     ]
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
-    batches = math.ceil(len(rows) / settings.batch_size)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=settings.epochs * batches)
-    numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=settings.epochs * count)
     lowest = math.inf if held_out_loss is None else held_out_loss()
     kept, weights = 0, flat_weights(module)
     started = time.monotonic()
     for epoch in range(1, settings.epochs + 1):
         module.train()
         total = 0.0
-        for batch in numbers[torch.randperm(len(numbers))].split(settings.batch_size):
+        for batch, share in batches():
             loss = loss_of(batch)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(module.parameters(), _LARGEST_GRADIENT)
             optimizer.step()
             schedule.step()
-            total += loss.item() * len(batch) / len(numbers)
+            total += loss.item() * share
         module.eval()
         if not math.isfinite(total) or not all(bool(each.isfinite().all()) for each in module.parameters()):
             raise PluginFailedError(
@@ -126,6 +129,25 @@ def train(
         report(f"{settings.what}, epoch {epoch} of {settings.epochs}, loss {total:.4f}, {left:.0f} s left")
     set_flat_weights(module, weights)
     return kept
+
+
+def train_rows(
+    module: nn.Module,
+    loss_of: Callable[[torch.Tensor], torch.Tensor],
+    rows: NDArray[np.int64],
+    settings: TrainingSettings,
+    held_out_loss: Callable[[], float] | None,
+    report: Callable[[str], None],
+) -> int:
+    """Do the same as :func:`train` with batches of rows, of which `loss_of` returns the mean loss."""
+    numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+
+    def batches() -> Iterator[tuple[torch.Tensor, float]]:
+        for batch in numbers[torch.randperm(len(numbers))].split(settings.batch_size):
+            yield batch, len(batch) / len(numbers)
+
+    count = math.ceil(len(rows) / settings.batch_size)
+    return train(module, loss_of, batches, count, settings, held_out_loss, report)
 
 
 def flat_weights(module: nn.Module) -> NDArray[np.float32]:

@@ -11,8 +11,6 @@ from scipy.special import expit, logit
 
 LARGEST_LOG_RATIO = 30.0
 _NEWTON_STEPS = 100
-_OTHER_BITS = 41
-"""All bits of a number but its sign, its exponent and 11 bits of its fraction."""
 _SMALLEST_SPREAD = 1e-9
 
 
@@ -90,62 +88,21 @@ class ScoreEvidence:
         ndarray of the same shape, float64
             In [0, 1].
         """
-        right, wrong, places = self._of_known
+        right, wrong, ratios = self._of_known
         gained, lost = success * (1 - best), best * (1 - success)
         # A term is positive where f1(s) / f0(s) exceeds the odds of c over those of p. Scores ascend, and so do terms.
         with np.errstate(divide="ignore", invalid="ignore"):
-            first = places.after(lost / gained)
+            first = np.searchsorted(ratios, lost / gained, side="right")
         gained *= right.take(first)
         lost *= wrong.take(first)
         gained -= lost
         return np.asarray(np.maximum(gained, 0.0), dtype=np.float64)
 
     @cached_property
-    def _of_known(self) -> tuple[NDArray[np.float64], NDArray[np.float64], Places]:
-        """The shares of right and of wrong trajectories from each known score on, and the places of L among theirs."""
+    def _of_known(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """The shares of right and of wrong trajectories from each known score on, and their L, ascending."""
         chance = self.chance(self.known)
-        places = Places.among(np.exp(self.log_ratio(self.known)))
-        return _shares_from(chance), _shares_from(1 - chance), places
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """The places of values among positive numbers, as `numpy.searchsorted` finds them, but faster for many values.
-
-    Most values differ from all of the numbers in their leading bits, and for these there is a table.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (numbers,), float64
-        They ascend.
-    lowest : int
-        The leading bits of the table's first entry, which are below those of all numbers.
-    table : ndarray of int64
-        How many numbers have lower leading bits; -1 where a number has the same, so that the other bits count.
-    """
-
-    numbers: NDArray[np.float64]
-    lowest: int
-    table: NDArray[np.int64]
-
-    @classmethod
-    def among(cls, numbers: NDArray[np.float64]) -> Places:
-        """Make the table for these numbers, which ascend."""
-        bits = numbers.view(np.int64) >> _OTHER_BITS
-        lowest, highest = (int(bits[0]) - 1, int(bits[-1]) + 1) if len(bits) else (0, 0)
-        table = np.searchsorted(bits, np.arange(lowest, highest + 1))
-        table[bits - lowest] = -1
-        return cls(numbers, lowest, table)
-
-    def after(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many numbers are at most each value. For NaN, it is none or all of them."""
-        # The bits of positive values ascend like the values. Those of negative ones are below.
-        bits = values.view(np.int64) >> _OTHER_BITS
-        bits -= self.lowest
-        found = self.table.take(bits, mode="clip")
-        unsure = np.flatnonzero(found < 0)
-        found.flat[unsure] = np.searchsorted(self.numbers, values.take(unsure), side="right")
-        return found
+        return _shares_from(chance), _shares_from(1 - chance), np.exp(self.log_ratio(self.known))
 
 
 def _shares_from(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,10 +160,3 @@ class BetaBinomialLora(QuantileLora):
         from scipy.special import expit
 
         return expit(outputs[:, 0]), np.logaddexp(0, outputs[:, 1] + _SHIFT) + self.kappa_min
-
-    def _settings(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        others = {
-            name: value for name, value in super()._settings().items() if name not in ("quantiles", "loss")
-        }
-        return {**others, "lam": self.lam, "kappa_min": self.kappa_min}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -378,22 +379,7 @@ class QuantileLora(Calibrator):
 
     def _settings(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        names = (
-            "rank",
-            "alpha",
-            "dropout",
-            "layers",
-            "target_modules",
-            "quantiles",
-            "epochs",
-            "learning_rate",
-            "batch_size",
-            "seed",
-            "loss",
-            "head",
-            "batches",
-        )
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
 
 def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:

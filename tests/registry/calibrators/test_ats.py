@@ -215,7 +215,7 @@ def test_progress_is_reported() -> None:
     calibrator = ats(**SMALL)
     calibrator.support = FitSupport(report=lines.append)
     calibrator.fit(*world(10, 16))
-    assert [line.split(",")[0] for line in lines] == [f"epoch {epoch} of 4" for epoch in range(1, 5)]
+    assert [line.split(", ")[1] for line in lines] == [f"epoch {epoch} of 4" for epoch in range(1, 5)]
     assert "loss 0." in lines[0] and lines[-1].endswith("0 s left")
 
 

@@ -18,7 +18,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
-from prmcal.registry.strategies.evidence import Places, ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.posterior import (
     GRID,
@@ -163,18 +163,6 @@ def test_beliefs_after_many_far_scores_are_those_of_logarithms(log_ratio: Floats
     assert success == pytest.approx((seen * GRID).sum(axis=1), abs=1e-12)
     assert best == pytest.approx((seen * right).sum(axis=1), abs=1e-12)
     assert none == pytest.approx(np.exp(missed), rel=1e-9, abs=1e-300)
-
-
-@pytest.mark.parametrize("known", [0, 1, 5, 3000])
-@pytest.mark.parametrize("digits", [0, 12])
-def test_places_are_those_of_a_binary_search(known: int, digits: int) -> None:
-    random = np.random.default_rng(known)
-    numbers = np.sort(np.exp(np.round(random.normal(0, 4, known), digits)))
-    near = [numbers, np.nextafter(numbers, 0), np.nextafter(numbers, np.inf), numbers * 1.0001]
-    far = [np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1e-30, 1e300, np.inf])]
-    values = np.concatenate([*near, *far, np.exp(random.normal(0, 6, 500))])
-    found = Places.among(numbers).after(values)
-    assert np.array_equal(found, np.searchsorted(numbers, values, side="right"))
 
 
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
