@@ -105,8 +105,8 @@ class AUROCWithin(Metric):
     larger reward than a follow-up of j that fails. Questions in which all follow-ups have the same outcome are left
     out. Rewards that are the same for all prefixes of a question have 1/2.
 
-    scikit-learn's roc_auc_score takes labels of 0 and 1. With k and n - k as weights of each prefix, it would count pairs
-    of a prefix with itself.
+    scikit-learn's roc_auc_score takes labels of 0 and 1. With k and n - k as weights, it would count pairs of a prefix
+    with itself.
 
     Numerator and denominator have the expectations that they would have with p in place of y. A perfect predictor does
     not reach 1 unless p is 0 or 1 everywhere, so compare calibrators with each other. A calibrator that maps the reward
