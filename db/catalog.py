@@ -14,7 +14,6 @@ from prmcal.db.queries.cells import (
     cell,
     cell_numbers,
     metrics,
-    other_names,
     with_role,
 )
 from prmcal.db.queries.curves import (
@@ -76,7 +75,6 @@ __all__ = [
     "league_points",
     "measurements",
     "metrics",
-    "other_names",
     "overview",
     "planned_shards",
     "plugins",

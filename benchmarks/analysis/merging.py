@@ -29,10 +29,12 @@ from benchmarks.analysis.synthetic_runs import write_synthetic_run
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Base, Cell
-from prmcal.harness.bundles import About, unpack, write_bundle
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import find_grid, read_grid
+from prmcal.harness.share.bundle import About
+from prmcal.harness.share.checks import unpack
+from prmcal.harness.share.writing import write_bundle
 
 _GRID = "paper"
 

@@ -30,8 +30,8 @@ from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.merging.merge import merge
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
+from prmcal.harness.share.merge import merge
 
 __all__ = ["differences", "parts"]
 

@@ -21,7 +21,6 @@ from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_ke
 from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
 from prmcal.db.metrics import Leaderboard
-from prmcal.db.queries.cells import names_among
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
@@ -139,12 +138,12 @@ def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, 
 def names_here(
     path: Path, cells: pd.DataFrame, names: Mapping[str, Sequence[str]]
 ) -> dict[str, Sequence[str]]:
-    """Return names with those that LLMs have on the leaderboard of these cells, which can be others elsewhere."""
-    found = dict(names)
-    if "llm" in found:
-        here, others = set(cells["llm"]), ask(path, "other_names")
-        found["llm"] = names_among(here, found["llm"], others)
-    return found
+    """Return names without those of LLMs that these cells lack."""
+    here = set(cells["llm"])
+    return {
+        kind: [name for name in chosen if name in here] if kind == "llm" else chosen
+        for kind, chosen in names.items()
+    }
 
 
 def _note_unknown_cell(path: Path) -> None:

@@ -142,7 +142,8 @@ def _cells(found: pd.DataFrame, row: dict[str, Any]) -> None:
         "number": "Cell",
         "leaderboard": "Leaderboard",
         **COORDINATE_TITLES,
-        "variant": "Variant",
+        "conditions": "Conditions",
+        "version": "Version",
         "verified": VERIFIED,
         "outdated": "Not current",
         "job_key": "Key",
@@ -187,7 +188,10 @@ def _history(path: Path) -> None:
         return
     rows = found.assign(
         day=[_day(each) for each in found["measured_at"]],
-        variant=[each or "as in the grid" for each in found["variant"].fillna("")],
+        variant=[
+            "; ".join(filter(None, each)) or "as in the grid"
+            for each in zip(found["conditions"], found["version"], strict=True)
+        ],
         place=found.groupby(found["measured_at"].dt.date, dropna=False).cumcount(),
         state=[CURRENT if pd.isna(each) else NOT_CURRENT for each in found["outdated"]],
     )

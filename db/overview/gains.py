@@ -88,8 +88,13 @@ def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.Da
     """Return the finished cells of the strategies with a role at these places."""
     names = with_role(connection, role)
     query = (
-        sa.select(Cell.cell_id, Cell.dataset, Cell.llm, Cell.prm, Cell.calibrator, Cell.target, Cell.level)
-        .where(Cell.leaderboard == "scaling", Cell.status == "done", Cell.strategy.in_(names))
+        sa.select(Cell.cell_id, *(getattr(Cell, name) for name in (*PLACE, "calibrator", "target", "level")))
+        .where(
+            Cell.leaderboard == "scaling",
+            Cell.status == "done",
+            Cell.strategy.in_(names),
+            Cell.version == "",
+        )
         .order_by(Cell.cell_id)
     )
     return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
@@ -178,7 +183,7 @@ def _accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame
     """Return the accuracy of best-of-n on each question for every n."""
     keys = frame(
         connection,
-        sa.select(Job.job_key, Job.dataset, Job.llm, Job.prm).where(
+        sa.select(Job.job_key, *(getattr(Job, name) for name in PLACE)).where(
             Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
         ),
     ).merge(places[PLACE].drop_duplicates(), on=PLACE)

@@ -115,8 +115,10 @@ def league(
     )
 
 
-def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFrame:
-    """Return the curves of all strategies at a place.
+def league_points(
+    source: Source, dataset: str, llm: str, prm: str, conditions: str | None = None
+) -> pd.DataFrame:
+    """Return the curves of all strategies at a place; with the first conditions of the place for None.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
     """
     columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
     query = (
-        sa.select(Cell.cell_id, Cell.strategy, Cell.calibrator, Cell.level, *columns)
+        sa.select(Cell.cell_id, Cell.conditions, Cell.strategy, Cell.calibrator, Cell.level, *columns)
         .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
         .where(
             Cell.leaderboard == "league",
@@ -134,11 +136,14 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
             Cell.dataset == dataset,
             Cell.llm == llm,
             Cell.prm == prm,
+            Cell.version == "",
         )
         .order_by(Cell.cell_id, LeaguePoint.point)
     )
     with connection_of(source) as connection:
-        return frame(connection, query)
+        found = frame(connection, query)
+    chosen = found["conditions"].min() if conditions is None else conditions
+    return found[found["conditions"] == chosen].drop(columns="conditions").reset_index(drop=True)
 
 
 def _cells(
@@ -154,7 +159,7 @@ def _cells(
     columns = [
         getattr(Cell, name) for name in ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
     ]
-    query = sa.select(*columns).where(Cell.leaderboard == "league").order_by(Cell.cell_id)
+    query = sa.select(*columns).where(Cell.leaderboard == "league", Cell.version == "").order_by(Cell.cell_id)
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
     found = frame(connection, query)

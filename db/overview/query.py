@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC, Metrics
 from prmcal.db.overview.gains import read_gains
 from prmcal.db.overview.ranking import PLACE, mean_of_ends, mean_over_places, rank_by_means, relative_cut
 from prmcal.db.overview.types import UNKNOWN, Gain, Overview, Quantity, Standing
-from prmcal.db.queries.cells import base_names, cell_numbers, metrics, names_among, other_names, with_role
+from prmcal.db.queries.cells import cell_numbers, metrics, with_role
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import SIGNIFICANCE, standings
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, Run
@@ -45,28 +45,20 @@ def overview(
     """
     with connection_of(source) as connection:
         cells, described = _cells(connection, tier), metrics(connection)
-        others = other_names(connection)
-        if llm is not None:
-            boards = cells.groupby("leaderboard")["llm"]
-            kept = {board: names_among(set(names), llm, others) for board, names in boards}
-            cells = cells.loc[
-                [name in kept[board] for board, name in zip(cells["leaderboard"], cells["llm"], strict=True)]
-            ]
-        for name, values in (("prm", prm), ("dataset", dataset)):
+        for name, values in (("llm", llm), ("prm", prm), ("dataset", dataset)):
             if values is not None:
                 cells = cells[cells[name].isin(list(values)) | cells[name].isna()]
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         baseline = next(iter(with_role(connection, "baseline")), None)
         results = _results(connection, calibration)
         compared = _comparisons(connection, calibration)
-        gains = read_gains(connection, _scaling_places(cells, others))
+        gains = read_gains(connection, _scaling_places(cells))
         values = _question_values(connection, calibration)
         plugins = frame(
             connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "calibrator")
         )
         fits = _fit_seconds(connection, llm, prm)
         tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
-        bases = base_names(connection)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, results, compared, baseline, described)
     done = shown[shown["status"] == "done"]
@@ -103,7 +95,6 @@ def overview(
         counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
         running=status == "running",
         outdated=int((cells["outdated"].notna() & (cells["status"] == "done")).sum()),
-        base_names=bases,
         llms=tuple(calibration["llm"].unique()),
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),
@@ -122,22 +113,17 @@ def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
         getattr(Cell, name) for name in ("cell_id", "leaderboard", *PLACE, "calibrator", "status", "outdated")
     ]
     query = sa.select(*columns, numbers.c.number).join(numbers, numbers.c.cell_id == Cell.cell_id)
+    query = query.where(Cell.version == "")
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
     return frame(connection, query.order_by(numbers.c.number))
 
 
-def _scaling_places(cells: pd.DataFrame, others: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return the places on the scaling leaderboard that have calibration cells, under any name of their LLMs."""
-    calibration = cells[cells["leaderboard"] == "calibration"]
-    measured = set(calibration[PLACE].itertuples(index=False, name=None))
-    scaling = cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates()
-    return scaling.loc[
-        [
-            any((dataset, name, prm) in measured for name in (llm, *others.get(llm, ())))
-            for dataset, llm, prm in scaling.itertuples(index=False)
-        ]
-    ]
+def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the places on the scaling leaderboard whose data set, LLM and PRM have calibration cells."""
+    named = ["dataset", "llm", "prm"]
+    calibration = cells.loc[cells["leaderboard"] == "calibration", named].drop_duplicates()
+    return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=named)
 
 
 def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
@@ -234,7 +220,7 @@ def _fit_seconds(
     conditions += [
         column.in_(list(names)) for column, names in ((Job.llm, llm), (Job.prm, prm)) if names is not None
     ]
-    # On a merged leaderboard, a fit can have a row for each name of its LLM. Its seed follows from its key.
+    # On a merged leaderboard, a fit can have a row for each name in the grids. Its seed follows from its key.
     found = frame(connection, sa.select(Job.calibrator, Job.seed, Job.seconds).where(*conditions).distinct())
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
@@ -310,7 +296,10 @@ def ranking_order(source: Source) -> list[str]:
         )
         .join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
         .where(
-            Cell.leaderboard == "calibration", Cell.status == "done", QuestionResult.metric == RANKING_METRIC
+            Cell.leaderboard == "calibration",
+            Cell.status == "done",
+            Cell.version == "",
+            QuestionResult.metric == RANKING_METRIC,
         )
         .group_by(*places, Cell.calibrator)
     )

@@ -26,7 +26,7 @@ __all__ = [
     "relative_cut",
 ]
 
-PLACE = ["dataset", "llm", "prm"]
+PLACE = ["dataset", "llm", "prm", "conditions"]
 """The columns that identify a place."""
 
 

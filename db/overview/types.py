@@ -148,8 +148,6 @@ class Overview:
         Whether the run is in progress, so that all numbers are provisional.
     outdated : int
         Number of finished cells of both leaderboards with versions behind them that are no longer current.
-    base_names : mapping of (str, str) to str
-        The names in the grids of all variants, by their kinds and names; see :mod:`prmcal.db.queries.cells`.
     llms, prms, datasets : tuple of str
         The names that the places consist of, in the order of the grid.
     baseline : str or None
@@ -173,7 +171,6 @@ class Overview:
     counts: Mapping[str, int]
     running: bool
     outdated: int
-    base_names: Mapping[tuple[str, str], str]
     llms: tuple[str, ...]
     prms: tuple[str, ...]
     datasets: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,7 +14,6 @@ from prmcal.db.metrics import Leaderboard, Metric, Metrics, cell_number
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import (
     Cell,
-    CellSubmission,
     Comparison,
     Dataset,
     DescribedMetric,
@@ -34,7 +33,6 @@ __all__ = [
     "CellDetail",
     "CellJobs",
     "Role",
-    "base_names",
     "calibration_cell",
     "calibration_cells",
     "cell",
@@ -43,9 +41,7 @@ __all__ = [
     "find_cell",
     "jobs_of",
     "metrics",
-    "names_among",
     "numbered",
-    "other_names",
     "sampled",
     "unknown_cell",
     "with_role",
@@ -64,10 +60,13 @@ def cell_numbers() -> sa.Subquery:
     """
     order = [
         sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
-        *(place for kind in ("dataset", "llm", "prm", "strategy") for place in _places(kind)),
+        *(place for kind in ("dataset", "llm", "prm") for place in _places(kind)),
+        Cell.conditions,
+        *_places("strategy"),
         Cell.target.nulls_first(),
         Cell.level.nulls_first(),
         *_places("calibrator"),
+        Cell.version,
         Cell.cell_id,
     ]
     return sa.select(Cell.cell_id, sa.func.row_number().over(order_by=order).label("number")).subquery()
@@ -343,50 +342,6 @@ def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
     )
 
 
-def base_names(source: Source) -> dict[tuple[str, str], str]:
-    """Return the names in the grids of all variants, by their kinds and their names on the leaderboard."""
-    query = sa.select(Plugin.kind, Plugin.name, Plugin.base_name).where(Plugin.base_name.is_not(None))
-    found = frame(source, query)
-    keys = zip(found["kind"], found["name"], strict=True)
-    return dict(zip(keys, found["base_name"], strict=True))
-
-
-def other_names(source: Source) -> dict[str, tuple[str, ...]]:
-    """Return for each LLM the other names that it has in its submissions, sorted.
-
-    A submission can have two names of one LLM: ``weak`` on the calibration leaderboard and ``weak (samples 64)`` on the
-    scaling leaderboard, if only the size of the pool differs from other submissions.
-    """
-    base = sa.func.coalesce(Plugin.base_name, Plugin.name).label("base")
-    query = (
-        sa.select(Cell.llm, base, CellSubmission.submission_id)
-        .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
-        .join(Plugin, sa.and_(Plugin.kind == "llm", Plugin.name == Cell.llm))
-        .distinct()
-    )
-    found: dict[str, set[str]] = {}
-    for _, names in frame(source, query).groupby(["base", "submission_id"])["llm"]:
-        for name in names:
-            found.setdefault(name, set()).update(set(names) - {name})
-    return {name: tuple(sorted(others)) for name, others in found.items() if others}
-
-
-def names_among(
-    there: Collection[str], wanted: Iterable[str], others: Mapping[str, Sequence[str]]
-) -> list[str]:
-    """Return the wanted names of LLMs that are there. For one that is not, return the others that it has.
-
-    Parameters
-    ----------
-    there : collection of str
-        The names on a leaderboard.
-    wanted : iterable of str
-    others : mapping of str to sequence of str
-        See :func:`other_names`.
-    """
-    return [each for name in wanted for each in ([name] if name in there else others.get(name, ()))]
-
-
 @dataclass(frozen=True)
 class CellJobs:
     """The keys of the jobs behind a calibration cell.
@@ -485,13 +440,13 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
         return row
     named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
     numbers = cell_numbers()
-    llms = [row["llm"], *other_names(connection).get(row["llm"], ())]
+    other_seed = Cell.seed.is_distinct_from(row["seed"])
     query = (
         sa.select(Cell.__table__)
         .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == "calibration", Cell.llm.in_(llms), Cell.dataset == row["dataset"])
+        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
         .where(*named)
-        .order_by(Cell.llm != row["llm"], numbers.c.number)
+        .order_by(other_seed, Cell.conditions != row["conditions"], Cell.version != "", numbers.c.number)
         .limit(1)
     )
     found = connection.execute(query).mappings().one_or_none()

@@ -142,7 +142,9 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
     import pandas as pd
 
     with connection_of(source) as connection:
-        table = leaderboard(connection, "scaling")[["cell_id", *COORDINATES, "accuracy", cost]]
+        table = leaderboard(connection, "scaling")
+        place = ["dataset", "llm", *(["conditions"] if "conditions" in table else []), "prm"]
+        table = table[["cell_id", *COORDINATES, *place[2:-1], "accuracy", cost]]
         out = references(connection)
         if cost == "samples":
             out += searches(connection) + asking_others(connection)
@@ -150,9 +152,9 @@ def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
         values = question_accuracies(connection, list(table["cell_id"]))
     table = table[table["cell_id"].isin(values.columns)]
     parts = []
-    for keys, group in table[table["prm"].notna()].groupby(["dataset", "llm", "prm"], sort=False):
-        alone = table[table["prm"].isna() & (table["dataset"] == keys[0]) & (table["llm"] == keys[1])]
-        both = pd.concat([alone.assign(prm=keys[2]), group], ignore_index=True)
+    for keys, group in table[table["prm"].notna()].groupby(place, sort=False):
+        alone = table[table["prm"].isna() & (table[place[:-1]] == list(keys[:-1])).all(axis=1)]
+        both = pd.concat([alone.assign(prm=keys[-1]), group], ignore_index=True)
         paired = values[list(both["cell_id"])].dropna().to_numpy(np.float64)
         marks = pareto.frontier(both[cost], both["accuracy"], pareto.more_accurate(paired))
         parts.append(both.assign(on_frontier=marks))
@@ -265,16 +267,24 @@ class ExactCurves:
         return Curve(cost[kept], accuracy, skewed_interval if tokens else rule)
 
 
-def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
-    """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
-    here = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
+def exact_curves(
+    source: Source, dataset: str, llm: str, prm: str, conditions: str | None = None
+) -> ExactCurves | None:
+    """Read the curves of one data set, LLM and PRM; None if the run has not computed them.
+
+    On a merged leaderboard, `conditions` are those of scaling cells; the first ones if they are None.
+    """
+    place = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
     with connection_of(source) as connection:
-        found = connection.execute(
-            sa.select(Job.job_key).where(*here, Job.calibrator.is_(None), Job.status == "done")
-        ).first()
+        query = sa.select(Job.job_key, Job.conditions).where(
+            *place, Job.calibrator.is_(None), Job.status == "done"
+        )
+        if conditions is not None:
+            query = query.where(Job.conditions == conditions)
+        found = connection.execute(query.order_by(Job.conditions)).first()
         if found is None:
             return None
-        (key,) = found
+        key, here = found.job_key, (*place, Job.conditions == found.conditions)
         table = frame(
             connection,
             sa.select(SampleAccuracy)

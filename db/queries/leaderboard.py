@@ -79,7 +79,7 @@ def measurements(
     numbers = cell_numbers()
     coordinates = [getattr(Cell, name) for name in COORDINATES]
     cells = (
-        sa.select(Cell.cell_id, numbers.c.number, *coordinates, Cell.status, Cell.reason)
+        sa.select(Cell.cell_id, numbers.c.number, *coordinates, Cell.conditions, Cell.status, Cell.reason)
         .join(numbers, numbers.c.cell_id == Cell.cell_id)
         .where(Cell.leaderboard == table)
     )
@@ -108,6 +108,7 @@ def measurements(
             found = found[found[name].isin(list(values)) | found[name].isna()]
     if verified is not None:
         found = found[found["cell_id"].isin(verified)]
+    found = found.drop(columns="conditions")
     if provenance is not None:
         found = found.merge(provenance, on="cell_id", how="left")
     order = {name: place for place, name in enumerate(described)}

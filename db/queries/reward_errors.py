@@ -52,15 +52,18 @@ def reward_errors(source: Source, bins: int = 20) -> pd.DataFrame:
         .cte("counts")
     )
     group = [score.c.llm, score.c.prm, score.c.dataset]
+    measured = ("llm", "prm", "dataset", "seed", "conditions", "leaderboard")
+    measured = ("llm", "prm", "dataset", "seed", "conditions", "leaderboard")
     same_place = [getattr(Cell, name) == score.c[name] for name in ("llm", "prm", "dataset")]
     errors = (
         sa.select(
             *group,
+            score.c.seed,
             *(getattr(Reward, name) for name in PREFIX),
             (Reward.reward - counts.c.success_rate).label("error"),
         )
         .select_from(score)
-        .join(success, sa.and_(*(score.c[name] == success.c[name] for name in ("llm", "prm", "dataset"))))
+        .join(success, sa.and_(*(score.c[name].is_not_distinct_from(success.c[name]) for name in measured)))
         .join(counts, counts.c.job_key == success.c.job_key)
         .join(
             Reward,
@@ -117,7 +120,8 @@ def _measured_inputs() -> sa.CTE:
     A strategy may also read jobs of another LLM or of the calibration questions, which are not what a cell measures.
     """
     measuring = sa.orm.aliased(Job)
-    place: list[sa.ColumnElement[Any]] = [Cell.llm, Cell.prm, Cell.dataset]  # type: ignore[list-item]
+    names = ("llm", "prm", "dataset", "seed", "conditions", "leaderboard")
+    place: list[sa.ColumnElement[Any]] = [getattr(Cell, name) for name in names]
     upstream = (
         sa.select(*place, JobInput.input_key.label("job_key"))
         .join(JobInput, JobInput.job_key == Cell.job_key)
@@ -131,7 +135,7 @@ def _measured_inputs() -> sa.CTE:
         .cte("upstream", recursive=True)
     )
     upstream = upstream.union(
-        sa.select(upstream.c.llm, upstream.c.prm, upstream.c.dataset, JobInput.input_key)
+        sa.select(*(upstream.c[name] for name in names), JobInput.input_key)
         .join(JobInput, JobInput.job_key == upstream.c.job_key)
         .join(Job, Job.job_key == upstream.c.job_key)
         .where(Job.kind != "fit")

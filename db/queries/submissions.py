@@ -31,7 +31,7 @@ __all__ = [
     "verifications",
 ]
 
-_STORED = ("variant", "tier", "verified_by", "verified_at", "outdated")
+_STORED = ("seed", "conditions", "version", "conflict", "tier", "verified_by", "verified_at", "outdated")
 PROVENANCE = (*_STORED, "failed_verifications", "submissions")
 """The columns that only the cells of a merged leaderboard have."""
 
@@ -57,7 +57,6 @@ def cell_provenance(source: Source) -> pd.DataFrame:
             connection, sa.select(CellSubmission.cell_id, CellSubmission.submission_id).order_by(*order)
         )
     listed = sent.groupby("cell_id")["submission_id"].agg(" ".join)
-    cells["variant"] = cells["variant"].fillna("")
     cells["verified_at"] = iso_times(cells["verified_at"])
     return cells.assign(
         failed_verifications=[failed[each] for each in cells["cell_id"]],
@@ -140,11 +139,11 @@ def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns cell_id, number, variant (empty for the cell that has no others), measured_at, outdated, tier, value,
-        low, high, questions, and seeds (the number of seeds that the cell's spread is over; missing if there is none).
+        Columns cell_id, number, seed, conditions, version, conflict, measured_at, outdated, tier, value, low, high,
+        questions, and seeds (the number of seeds that the cell's spread is over; missing if there is none).
     """
     numbers = cell_numbers()
-    names = ("variant", "measured_at", "outdated", "tier")
+    names = ("seed", "conditions", "version", "conflict", "measured_at", "outdated", "tier")
     query = (
         sa.select(
             Cell.cell_id,

@@ -285,7 +285,7 @@ def _stored_comparisons(source: Source, cell_a: str, cell_b: str) -> pd.DataFram
         of p values in Holm's correction).
     """
     first, second = aliased(Cell), aliased(Cell)
-    group = (first.leaderboard, first.llm, first.prm, first.dataset, Comparison.metric)
+    group = (first.leaderboard, first.llm, first.prm, first.dataset, first.conditions, Comparison.metric)
     made = sa.func.nullif(Comparison.p_value, float("nan"))
     all_pairs = (
         sa.select(Comparison.__table__, sa.func.count(made).over(partition_by=group).label("pairs"))

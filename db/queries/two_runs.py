@@ -186,7 +186,7 @@ class _Run:
 def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
     """Compare the cells that two runs call by the same names, and those that are results of the same job.
 
-    A merged leaderboard adds to names what tells replicates and versions apart. Such cells have the names of `first`.
+    The ids of cells on a merged leaderboard tell replicates and versions apart. Such cells have the ids of `first`.
     Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
     are in the folders of the runs. A server has no artifacts.
 

@@ -242,7 +242,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 SIGNIFICANCE = 0.05
 """A difference is significant if its p value, after Holm's correction, is below this level."""
 
-_GROUP = ["dataset", "llm", "prm"]
+_GROUP = ["dataset", "llm", "prm", "conditions"]
 
 
 def standings(

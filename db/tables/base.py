@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 
 __all__ = ["SCHEMA_VERSION", "Base", "identified_by"]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 

@@ -48,9 +48,21 @@ class Cell(Base):
     base_id: Mapped[str | None] = mapped_column(
         comment="Identifier by the names in the grids, which cells of several versions or seeds share; null: cell_id"
     )
-    variant: Mapped[str] = mapped_column(
+    seed: Mapped[int | None] = mapped_column(
+        sa.BigInteger, comment="Seed of the grid that measured it; null in the database of a run"
+    )
+    conditions: Mapped[str] = mapped_column(
         default="",
-        comment="What differs from other cells with the same base_id, e.g. seed 2; empty if nothing does",
+        comment="Conditions in which it differs from other cells of a merged leaderboard, e.g. seed 2; bins 5. Cells "
+        "compete only under equal conditions",
+    )
+    version: Mapped[str] = mapped_column(
+        default="",
+        comment="Difference of its calibrator or strategy from the newest cell under the same conditions; empty for "
+        "the newest",
+    )
+    conflict: Mapped[bool] = mapped_column(
+        default=False, comment="Whether another submission has other bytes under a key behind it"
     )
     measured_at: Mapped[datetime | None] = mapped_column(
         comment="End of the run that measured it, UTC; null in the database of a run"

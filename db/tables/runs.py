@@ -71,9 +71,6 @@ class Plugin(Base):
     position: Mapped[int] = mapped_column(
         default=0, comment="Index in its list of the grid, from 0; rows are sorted by it"
     )
-    base_name: Mapped[str | None] = mapped_column(
-        comment="Name in the grids, which variants on a merged leaderboard share; null: name"
-    )
 
 
 class DescribedMetric(Base):
@@ -148,6 +145,10 @@ class Job(Base):
     calibrator: Mapped[str | None] = mapped_column(comment="Calibrator: plugins.name")
     dataset: Mapped[str | None] = mapped_column(comment="Data set: datasets.name")
     split: Mapped[str | None] = mapped_column(comment="Split: datasets.split")
+    conditions: Mapped[str] = mapped_column(
+        default="",
+        comment="Conditions of curves on a merged leaderboard: cells.conditions; empty for other jobs",
+    )
     parameters: Mapped[dict[str, Any]] = mapped_column(
         comment="Parameters of the computation, and the keys of the shards"
     )

@@ -5,7 +5,6 @@ The command line, the dashboard, the site and the report all show these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
@@ -81,12 +80,12 @@ class Column:
 def measured(found: Overview) -> str:
     """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ...".
 
-    Replicates and versions on a merged leaderboard count once: "1 LLM (2 variants)".
+    Replicates on a merged leaderboard are places of their own.
     """
     sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
-    calibrators = _variants(found, "calibrator", [each.calibrator for each in found.ranking], "calibrator")
-    llms, prms = _variants(found, "llm", found.llms, "LLM"), _variants(found, "prm", found.prms, "PRM")
-    datasets = _variants(found, "dataset", found.datasets, "data set")
+    calibrators = counted(len(found.ranking), "calibrator")
+    llms, prms = counted(len(found.llms), "LLM"), counted(len(found.prms), "PRM")
+    datasets = counted(len(found.datasets), "data set")
     text = f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} ({sets})."
     unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
     if unfinished:
@@ -96,12 +95,6 @@ def measured(found: Overview) -> str:
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
-
-
-def _variants(found: Overview, kind: str, names: Sequence[str], word: str) -> str:
-    number = len({found.base_names.get((kind, name), name) for name in names})
-    told = counted(number, word)
-    return told if number == len(names) else f"{told} ({counted(len(names), 'variant')})"
 
 
 def tiles(found: Overview) -> tuple[Tile, ...]:

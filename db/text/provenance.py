@@ -81,19 +81,9 @@ def renewal(cell: Mapping[str, Any]) -> str:
     Parameters
     ----------
     cell : mapping
-        The coordinates of the cell, and its `variant`. ``GRID.yaml`` in the command stands for the grid of the run
-        that measured it.
+        The coordinates of the cell. ``GRID.yaml`` in the command stands for the grid of the run that measured it.
     """
-    variant = str(cell.get("variant") or "")
     names = {kind: cell.get(kind) for kind in _KINDS}
-    named = [
-        f"{kind}={_name_in_grid(name, variant)}" for kind, name in names.items() if isinstance(name, str)
-    ]
+    named = [f"{kind}={name}" for kind, name in names.items() if isinstance(name, str)]
     only = [f"--only {shlex.quote(each)}" for each in named]
     return " ".join(["prmcal run GRID.yaml --out DIR", *only])
-
-
-def _name_in_grid(name: str, variant: str) -> str:
-    """Return the name of a plugin without what the merged leaderboard adds to tell its variants apart."""
-    found = _SUFFIX.search(name)
-    return name[: found.start()] if found and found[1] and found[1] in variant else name

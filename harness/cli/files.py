@@ -25,10 +25,10 @@ from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.merging.merge import rebuild_merged
-from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.share.merge import rebuild_merged
+from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped

@@ -19,10 +19,10 @@ from prmcal.harness.cli.run import lines_on_failures
 from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
-from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.plan import asked_part
 from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal.prose import wrapped

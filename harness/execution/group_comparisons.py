@@ -25,9 +25,9 @@ __all__ = ["compare_groups"]
 def compare_groups(cells: Sequence[Cell], store: Store, metrics: Metrics) -> list[Compared]:
     """Compare all pairs within each group of finished cells.
 
-    A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the calibration
-    leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled alike are
-    not compared.
+    A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
+    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
+    alike are not compared.
 
     Returns
     -------
@@ -37,7 +37,8 @@ def compare_groups(cells: Sequence[Cell], store: Store, metrics: Metrics) -> lis
     groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
         if cell.labels.prm:
-            groups[cell.leaderboard, cell.labels.llm, cell.labels.prm, cell.labels.dataset].append(cell)
+            labels = cell.labels
+            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
     return [
         found
         for group in groups.values()

@@ -49,7 +49,8 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 class Recorder:
     """Write the state and the results of a run.
 
-    A subclass may add to the rows of `run_rows`, `description` and `cell_row`, and change how results are published.
+    A subclass may add to the rows of `run_rows`, `description`, `cell_row` and `job_row`, and change how results are
+    published.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ class Recorder:
         self._loaded.update(job.key for job in new)
 
     def _rows(self, job: Job[Parameters]) -> list[Base]:
-        return [self._job_row(job), *(self.cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
+        return [self.job_row(job), *(self.cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
 
     def _files(self, job: Job[Parameters], table: str) -> list[Path]:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
@@ -277,7 +278,8 @@ class Recorder:
             reason=self._reason(cell.job) or None,
         )
 
-    def _job_row(self, job: Job[Parameters]) -> JobRow:
+    def job_row(self, job: Job[Parameters]) -> JobRow:
+        """Return the row of a job with its present status and its cost."""
         manifests = [self.manifests[shard.ref] for shard in job.shards if shard.ref in self.manifests]
         return JobRow(
             job_key=job.key,

@@ -44,6 +44,9 @@ class Cell:
         Empty on the calibration leaderboard.
     target, level : float or None
         The target probability C and the level beta, if the strategy has one.
+    conditions, variant : str
+        On a merged leaderboard, what it was measured under that other cells were not, and what makes its name its own.
+        Both are empty in a run. Cells compete only under equal conditions.
     """
 
     leaderboard: Leaderboard
@@ -52,12 +55,14 @@ class Cell:
     strategy: str = ""
     target: float | None = None
     level: float | None = None
+    conditions: str = ""
+    variant: str = ""
 
     @property
     def cell_id(self) -> str:
         """A readable name. It is the same in every run of the grid."""
         labels = self.labels
-        return cell_id(
+        name = cell_id(
             self.leaderboard,
             labels.llm,
             labels.dataset,
@@ -67,6 +72,7 @@ class Cell:
             target=self.target,
             level=self.level,
         )
+        return f"{name}/{self.variant}" if self.variant else name
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,11 @@ def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
             "strategy": cell.strategy,
             "target": cell.target,
             "level": cell.level,
+            **(
+                {"conditions": cell.conditions, "variant": cell.variant}
+                if cell.variant or cell.conditions
+                else {}
+            ),
         }
 
 

@@ -240,7 +240,17 @@ def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -
     own = [sent[each] for each in row["submissions"].split()]
     told = {
         name: row[name]
-        for name in ("variant", "tier", "verified_by", "verified_at", "outdated", "failed_verifications")
+        for name in (
+            "seed",
+            "conditions",
+            "version",
+            "conflict",
+            "tier",
+            "verified_by",
+            "verified_at",
+            "outdated",
+            "failed_verifications",
+        )
     }
     told |= {"submissions": row["submissions"].replace(" ", ", ")}
     for title, name in (("submitters", "submitter"), ("licences", "licence")):

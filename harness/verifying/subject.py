@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prmcal.errors import DataError
-from prmcal.harness.bundles import Submission, check_unpacked, submission_of, unpack
 from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
+from prmcal.harness.share.bundle import Submission
+from prmcal.harness.share.checks import check_unpacked, submission_of, unpack
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
 

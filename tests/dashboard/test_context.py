@@ -15,9 +15,9 @@ from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
-from prmcal.harness.merging.merge import merge
+from prmcal.harness.share.merge import merge
 from tests.dashboard.conftest import SECONDS, drawn, server
-from tests.harness.merging import small_runs
+from tests.harness.share import small_runs
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Browser, Page, expect

@@ -45,7 +45,6 @@ def build(directory: Path) -> Writer:
                 Plugin(
                     kind="llm",
                     name=SEED_2,
-                    base_name="weak",
                     plugin="weak",
                     identity=identity,
                     arguments={},
@@ -101,7 +100,8 @@ def _provenance(row: dict[str, Any]) -> dict[str, Any]:
     verified = ADA in _submissions(row) and row["status"] == "done"
     return {
         "base_id": row["cell_id"].replace(SEED_2, "weak") if seeds else None,
-        "variant": "seed 2" if replicate else "",
+        "seed": 2 if replicate else 1,
+        "conditions": "seed 2" if replicate else "",
         "measured_at": datetime(2026, 1, 2 + replicate, 3, 4, 5) if row["status"] == "done" else None,
         "outdated": OUTDATED if row["cell_id"] == OUTDATED_CELL else None,
         "tier": "scored again" if verified else None,

@@ -75,8 +75,8 @@ def submit(
     counts, rewards, grades, seeds, versions and hardware. Others merge it into their leaderboards, and verify it. Texts
     and model files are left out unless you ask for them. Nothing of your machine gets in.
     """
-    from prmcal.harness.bundles import About
     from prmcal.harness.cli.sharing.submit import submit as write
+    from prmcal.harness.share.bundle import About
 
     told = write(
         directory,
@@ -199,7 +199,7 @@ def merge(
 ) -> None:
     """Merge runs and bundles into one leaderboard.
 
-    Equal results are one row. Other seeds, versions and conditions are rows of their own, whose names say what differs.
+    Equal results are one row. Other seeds, versions and conditions are rows of their own, and columns say what differs.
     Results that contradict each other are shown, and both stay. The order of the inputs does not matter. If a merge is
     interrupted, run the same command again.
     """

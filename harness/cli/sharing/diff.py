@@ -15,7 +15,7 @@ from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.cli.options import FORMATS, exported, hidden_note, one_of, plain_row
-from prmcal.harness.merging.apart import Difference, differences_between
+from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import Column, fit

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import RunError
-from prmcal.harness.merging.conflicts import Conflict
-from prmcal.harness.merging.merge import MergeSummary, merge
-from prmcal.harness.merging.seeds import replicates_in
-from prmcal.harness.merging.submissions.submitted import Submitted
-from prmcal.harness.merging.union import Union
+from prmcal.harness.share.merge import MergeSummary, merge
+from prmcal.harness.share.submissions import Submitted
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.terminal.prose import wrapped
 
 __all__ = ["merge_into", "summary_text"]
@@ -19,14 +17,14 @@ __all__ = ["merge_into", "summary_text"]
 _MOST_CONFLICTS = 5
 
 
-def merge_into(out: Path, inputs: Sequence[Path], width: int | None = None) -> str:
-    """Merge inputs into a leaderboard, and return what was done as text of the terminal.
+def merge_into(out: Path, inputs: list[Path], width: int | None = None) -> str:
+    """Merge inputs into a leaderboard, and return what was done as text.
 
     Parameters
     ----------
     out : Path
         A new folder, or a merged leaderboard.
-    inputs : sequence of Path
+    inputs : list of Path
     width : int, optional
         Default: the width of the terminal.
 
@@ -35,37 +33,32 @@ def merge_into(out: Path, inputs: Sequence[Path], width: int | None = None) -> s
     PrmcalError
         If an argument is wrong, or merging failed.
     """
-    _check_folder(out)
-    return summary_text(merge(out, inputs), out, width)
-
-
-def _check_folder(out: Path) -> None:
+    if not inputs:
+        raise RunError("There is nothing to merge. Give folders or bundles after OUT.")
     file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
     if file is not None:
         raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
+    return summary_text(merge(out, inputs), out, width)
 
 
 def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:
     """Return what a merge did as text of the terminal."""
     lines = [*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"]
-    return "\n".join(_shown(line, width) for line in lines) + "\n"
-
-
-def _shown(line: str, width: int | None) -> str:
-    """Wrap a line. The following lines of an item are indented like its first one."""
-    text = line.lstrip(" ")
-    return wrapped(text, width, indent=line[: len(line) - len(text)])
+    # The following lines of an item are indented like its first one.
+    return "".join(
+        wrapped(line.lstrip(" "), width, indent=line[: len(line) - len(line.lstrip(" "))]) + "\n"
+        for line in lines
+    )
 
 
 def _lines(summary: MergeSummary) -> Iterator[str]:
     union = summary.union
     new = counted(len(summary.added), "submission")
-    told = [
-        f"Added {new} and {counted(summary.verifications, 'verification')} in {duration(summary.seconds)}."
-    ]
+    verifications = counted(summary.verifications, "verification")
+    text = f"Added {new} and {verifications} in {duration(summary.seconds)}."
     if summary.known:
-        told.append(f"{counted(len(summary.known), 'submission')} had been merged before.")
-    yield " ".join(told)
+        text += f" {counted(len(summary.known), 'submission')} had been merged before."
+    yield text
     for each in sorted(summary.added, key=lambda each: each.place):
         done = sum(each.is_done(cell) for cell in each.plan.cells)
         yield f"  {_named(each)}: {counted(done, 'finished cell')}."
@@ -73,58 +66,55 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
         f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others. Artifacts: {summary.artifacts:,} "
         f"added, {summary.same_artifacts:,} there already."
     )
+    by_id = {each.submission_id: each for each in union.submissions}
     for name, count in summary.missing.items():
-        (submission,) = (each for each in union.submissions if each.submission_id == name)
         yield (
-            f"The leaderboard lacks {counted(count, 'artifact')} of {_named(submission)}, so some of its "
+            f"The leaderboard lacks {counted(count, 'artifact')} of {_named(by_id[name])}, so some of its "
             "cells are pending. Merge that submission again."
         )
-    seeds = {each.cell.cell_id for cells in replicates_in(union) for each in cells}
-    variants = [each for name, each in union.cells.items() if each.variant and name not in seeds]
-    contradicting = sum(each.in_conflict for each in variants)
-    submissions = counted(len(union.submissions), "submission")
+    seeds = {each.cell.cell_id for cells in union.seeds() for each in cells}
+    others = [each for name, each in union.cells.items() if each.cell.variant and name not in seeds]
+    conflicts = sum(each.conflict for each in union.cells.values())
     yield (
-        f"The leaderboard has {counted(len(union.cells), 'cell')} from {submissions}: "
-        f"{len(seeds):,} with several seeds, {len(variants) - contradicting:,} of other versions or conditions, "
-        f"{contradicting:,} in conflict."
+        f"The leaderboard has {counted(len(union.cells), 'cell')} from "
+        f"{counted(len(union.submissions), 'submission')}: {len(seeds):,} with several seeds, "
+        f"{sum(not each.conflict for each in others):,} of other versions or conditions, {conflicts:,} in conflict."
     )
 
 
 def _conflicts(summary: MergeSummary) -> Iterator[str]:
-    if not summary.conflicts:
+    """Yield the artifacts that contradict each other, but not those that were computed from them."""
+    union = summary.union
+    conflicts = union.conflicts.keys() - union.replicates
+    if not conflicts:
         return
-    count = len(summary.conflicts)
+    first: dict[ArtifactRef, str] = {}
+    follow: set[ArtifactRef] = set()
+    for submission in union.submissions:
+        for job in submission.plan.jobs:
+            for shard in job.shards:
+                if shard.ref in conflicts:
+                    first.setdefault(shard.ref, str(job))
+                    if any(ref in conflicts for refs in shard.inputs.values() for ref in refs):
+                        follow.add(shard.ref)
+    told = sorted(
+        (ref for ref in first if ref not in follow), key=lambda ref: (ref.kind, first[ref], ref.key)
+    )
     yield ""
     yield (
-        f"Conflict: {counted(count, 'artifact')} with equal {'key' if count == 1 else 'keys'} and different content. "
-        f"Both contents stay. {_behind_conflicts(summary.union)}"
+        f"Conflict: {counted(len(told), 'artifact')} with equal {'key' if len(told) == 1 else 'keys'} and different "
+        "content. Both contents stay, and the column 'conflict' marks the rows that were computed from them."
     )
-    for conflict in summary.conflicts[:_MOST_CONFLICTS]:
-        yield f"  {_told(conflict)}"
-    if count > _MOST_CONFLICTS:
-        yield f"  and {count - _MOST_CONFLICTS:,} more."
+    for ref in told[:_MOST_CONFLICTS]:
+        sides: dict[str, list[str]] = {}
+        for each in union.submissions:
+            if ref in each.contents:
+                sides.setdefault(each.contents[ref], []).append(_named(each))
+        against = " against ".join(" and ".join(each) for each in sides.values())
+        yield f"  {first[ref]} ({ref.kind}/{ref.key}): {against}."
+    if len(told) > _MOST_CONFLICTS:
+        yield f"  and {len(told) - _MOST_CONFLICTS:,} more."
     yield "Which one is right, a verification tells: prmcal verify BUNDLE"
-
-
-def _behind_conflicts(union: Union) -> str:
-    cells = sum(each.in_conflict for each in union.cells.values())
-    if not cells:
-        return "No finished cell was computed from the later ones."
-    have, names = ("has", "name of its LLM") if cells == 1 else ("have", "names of their LLMs")
-    return f"{counted(cells, 'cell')} computed from the later ones {have} the submission in the {names}."
-
-
-def _told(conflict: Conflict) -> str:
-    sides = " against ".join(" and ".join(map(_named, each)) for each in conflict.submissions)
-    parts = []
-    for each in conflict.differences:
-        most = f" by up to {each.most:.3g} in {each.column}" if each.most is not None else ""
-        parts.append(f"{each.rows:,} of {each.of:,} rows of {each.table} differ{most}")
-    text = "; ".join(parts) or "the files differ"
-    behind = (
-        f" {counted(conflict.behind, 'artifact')} computed from it also differ." if conflict.behind else ""
-    )
-    return f"{conflict.what} ({conflict.ref.kind}/{conflict.ref.key}): {text}. {sides}.{behind}"
 
 
 def _named(submission: Submitted) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 from prmcal.db.queries.cells import find_cell
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import RunError, StorageError
-from prmcal.harness.bundles import About, Bundled, write_bundle
-from prmcal.harness.bundles.choosing import plan_with_identities
-from prmcal.harness.merging.submissions.folder import is_merged
 from prmcal.harness.planning.plan import cells_with
+from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.share.bundle import About
+from prmcal.harness.share.submissions import is_merged
+from prmcal.harness.share.writing import Bundled, write_bundle
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal.prose import wrapped
 
@@ -43,14 +44,14 @@ def submit(
     out : Path
     about : About
     texts, models, key, with_paths
-        See :func:`prmcal.harness.bundles.write_bundle`.
+        See :func:`prmcal.harness.share.writing.write_bundle`.
 
     Raises
     ------
     UnknownCellError, GridError
         If there is no such cell, or no cell passes the filters.
     RunError, BundleError, StorageError
-        See :func:`prmcal.harness.bundles.write_bundle`.
+        See :func:`prmcal.harness.share.writing.write_bundle`.
     """
     if out.is_dir():
         raise StorageError(
@@ -62,7 +63,7 @@ def submit(
             "was merged from."
         )
     folder = RunFolder(directory)
-    plan = plan_with_identities(directory, folder.record())
+    plan = existing_plan(folder)
     chosen = None
     if names or filters:
         published = folder.results() if names else None

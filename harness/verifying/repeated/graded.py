@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
-from prmcal.harness.bundles.digests import HASHES, text_hashes
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, RolloutParameters, SearchParameters
+from prmcal.harness.share.tables import HASHES, text_hashes
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
 from prmcal.harness.verifying.record import Check

@@ -46,12 +46,12 @@ def test_a_cell_says_who_sent_and_who_verified_it(board: Path) -> None:
     assert sorted(shared["submissions"].split()) == sorted([ADA, CLEO])
     assert (shared["tier"], shared["verified_by"]) == ("scored again", "Grace")
     assert shared["verified_at"] == "2026-03-04T05:06:07Z"
-    assert set(rows.loc[rows["llm"] == merged_factory.SEED_2, "variant"]) == {"seed 2"}
+    assert set(rows.loc[rows["llm"] == merged_factory.SEED_2, "conditions"]) == {"seed 2"}
 
 
-def test_the_overview_counts_an_llm_once_and_tells_what_is_outdated(board: Path) -> None:
+def test_the_overview_tells_what_is_outdated(board: Path) -> None:
     told = measured(catalog.overview(board))
-    assert told.startswith("3 calibrators at 5 places: 2 LLMs (3 variants) and 1 PRM on 2 data sets")
+    assert told.startswith("3 calibrators at 5 places: 3 LLMs and 1 PRM on 2 data sets")
     assert "Outdated, with versions behind them that have changed since: 1 cell." in told
     only = catalog.overview(board, llm=["strong"], dataset=["nano-aime"])
     assert [(each.calibrator, each.outdated) for each in only.ranking] == [
@@ -112,7 +112,7 @@ def test_a_submission_has_the_highest_tier_that_passed_and_the_number_that_faile
 
 def test_the_history_of_a_cell_has_its_replicates(board: Path) -> None:
     found = catalog.history(board, "calibration/weak/qwen/temperature/nano-math", "brier")
-    assert found["variant"].tolist() == ["", "seed 2"]
+    assert found["conditions"].tolist() == ["", "seed 2"]
     assert found["measured_at"].is_monotonic_increasing
     values = [
         factory.metric_values(llm, "temperature", "nano-math")["brier"]
@@ -141,12 +141,7 @@ def test_the_table_of_the_browser_has_tiers_and_renewals_of_merged_rows_only(
 
 
 def test_a_renewal_names_plugins_as_the_grid_does() -> None:
-    cell = {
-        "llm": "my llm (seed 2)",
-        "dataset": "odd (name)",
-        "strategy": "best-of-n + IAS",
-        "variant": "seed 2",
-    }
+    cell = {"llm": "my llm", "dataset": "odd (name)", "strategy": "best-of-n + IAS"}
     assert renewal(cell) == (
         "prmcal run GRID.yaml --out DIR --only 'llm=my llm' --only 'dataset=odd (name)' "
         "--only 'strategy=best-of-n + IAS'"

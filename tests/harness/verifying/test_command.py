@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.bundles import About, write_bundle
-from prmcal.harness.bundles.format import SUBMISSION_FILE
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.share.bundle import SUBMISSION_FILE, About
+from prmcal.harness.share.writing import write_bundle
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
 from prmcal.harness.verifying.record import read_verification
 from prmcal.harness.verifying.subject import read_subject

@@ -12,8 +12,9 @@ import pytest
 import prmcal
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError
-from prmcal.harness.bundles import About, unpack, write_bundle
-from prmcal.harness.bundles.format import SUBMISSION_FILE
+from prmcal.harness.share.bundle import SUBMISSION_FILE, About
+from prmcal.harness.share.checks import unpack
+from prmcal.harness.share.writing import write_bundle
 
 __all__ = ["GRID", "bundle_of", "sealed", "shared_folder", "verified_run"]
 

@@ -17,7 +17,7 @@ from prmcal.harness.terminal.tables import Column, fit
 
 __all__ = ["board_text"]
 
-_PLACE = ("dataset", "llm", "prm")
+_PLACE = ("dataset", "llm", "prm", "conditions")
 _NAMES = (*_PLACE, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")

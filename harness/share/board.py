@@ -1,0 +1,360 @@
+"""The database of a merged leaderboard: that of a run with the plan of the union, and where its rows come from.
+
+The table ``cells`` has these columns besides those of a run:
+
+    base_id       the id by the names in the grids, which rows of several seeds and versions share; null: cell_id
+    seed          the seed of the grid that measured it
+    conditions    in what it was measured differently from other rows of its leaderboard; empty if nothing differs.
+                  Rows compete if their data set, LLM, PRM and conditions are equal
+    version       how its calibrator or strategy differs from those of the newest row with the same conditions; empty
+                  for the newest row. The overview and the league read only rows whose version is empty
+    conflict      whether another submission has other bytes under a key behind it
+    measured_at, outdated, tier, verified_by, verified_at
+
+The table ``jobs`` has ``conditions`` of curves, which fill no cell. The tables ``submissions``, ``cell_submissions``,
+``verifications`` and ``seed_spreads`` are empty in the database of a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prmcal.db.metrics import TIERS
+from prmcal.db.tables import Cell as CellRow
+from prmcal.db.tables import CellSubmission, Run, SeedSpread
+from prmcal.db.tables import Job as JobRow
+from prmcal.db.tables import Submission as SubmissionRow
+from prmcal.db.tables import Verification as VerificationRow
+from prmcal.db.tables.base import Base
+from prmcal.errors import PrmcalError
+from prmcal.harness.execution.recorder import Recorder
+from prmcal.harness.jobs.job import Job
+from prmcal.harness.jobs.parameters import Parameters, parameters_of
+from prmcal.harness.planning.plan import Cell
+from prmcal.harness.planning.saved import write_plan
+from prmcal.harness.share.submissions import Submitted
+from prmcal.harness.share.union import MergedCell, Union
+from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
+from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
+from prmcal.harness.verifying.record import Verification, read_verification
+from prmcal.registry.plugins import KINDS, datasets
+
+__all__ = ["GRID_NAME", "Recorded", "read_recorded", "write_board"]
+
+GRID_NAME = "merged leaderboard"
+"""The name in the record. No grid file can have it, because it contains a space. So no run can claim the folder."""
+_WITHOUT_FILES = ("strategy", "metric")
+"""Kinds of plugins whose identity follows from their arguments. That of a model reads its files."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The record of a verification.
+
+    Attributes
+    ----------
+    verification_id : str
+        The first 12 hexadecimal digits of the SHA-256 of its file.
+    verification : Verification
+    content : bytes
+        Its file.
+    """
+
+    verification_id: str
+    verification: Verification
+    content: bytes
+
+    @property
+    def moment(self) -> datetime:
+        """When it was made, in UTC without a time zone."""
+        found = datetime.fromisoformat(self.verification.verified_at)
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def read_recorded(path: Path) -> Recorded:
+    """Read the record of a verification.
+
+    Raises
+    ------
+    DataError
+        If it is not the record of a verification.
+    """
+    verification = read_verification(path)
+    content = path.read_bytes()
+    return Recorded(hashlib.sha256(content).hexdigest()[:12], verification, content)
+
+
+def write_board(
+    folder: Path, store: Store, union: Union, recorded: Sequence[Recorded], verify: bool = False
+) -> None:
+    """Write the plan, the record, the failures and the database of a merged leaderboard into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        It exists, and need not be that of the leaderboard.
+    store : Store
+        The artifacts of the leaderboard.
+    union : Union
+    recorded : sequence of Recorded
+        All verifications.
+    verify : bool
+        Whether to compare the hashes of all artifacts. What does not match counts as absent.
+    """
+    # Its grid is always the same, so any of its plans belongs to it.
+    record = RunRecord(
+        grid={"name": GRID_NAME},
+        plugin_files=[],
+        run_id=content_key([each.submission_id for each in union.submissions])[:12],
+        started_at=min(each.record.started_at for each in union.submissions),
+        finished_at=max(each.measured_at for each in union.submissions),
+    )
+    write_plan(folder, record.grid, union.plan, union.plan.model_seconds or {})
+    RunFolder(folder).write_record(record)
+    done = store.manifests((shard.ref for shard in union.plan.shards()), verify=verify)
+    recorder = _BoardRecorder(RunFolder(folder), union, recorded, store, record, done)
+    recorder.begin(done)
+    recorder.note_failures(union.failures)
+    recorder.end()
+
+
+class _BoardRecorder(Recorder):
+    """A recorder that adds what only a merged leaderboard has. It publishes once."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        union: Union,
+        recorded: Sequence[Recorded],
+        store: Store,
+        record: RunRecord,
+        done: Mapping[ArtifactRef, Manifest],
+    ) -> None:
+        super().__init__(folder, union.plan, store, record)
+        self._union = union
+        self._columns = {name: _columns(union, each, recorded) for name, each in union.cells.items()}
+        self._runs = _run_ids(union)
+        intact = {
+            name for name, each in union.cells.items() if all(ref in done for ref in each.cell.job.refs)
+        }
+        self._further = [*_submission_rows(union, self._runs, recorded), *_seed_spreads(union, store, intact)]
+
+    def publish(self, complete: bool) -> None:
+        if complete:
+            self.writer.finish()
+
+    def run_rows(self, status: str) -> list[Base]:
+        # Of several submissions of a run, the row of the first one stays, because later rows replace earlier ones.
+        return [_run_row(each, self._runs[each.submission_id]) for each in reversed(self._union.submissions)]
+
+    def description(self) -> list[Base]:
+        return [*super().description(), *self._further]
+
+    def cell_row(self, cell: Cell) -> CellRow:
+        row = super().cell_row(cell)
+        for name, value in self._columns[cell.cell_id].items():
+            setattr(row, name, value)
+        return row
+
+    def job_row(self, job: Job[Parameters]) -> JobRow:
+        row = super().job_row(job)
+        row.conditions = self._union.curves.get(job.key, "")
+        return row
+
+
+def _columns(union: Union, merged: MergedCell, recorded: Sequence[Recorded]) -> dict[str, Any]:
+    """Return the columns of a cell that only a merged leaderboard has."""
+    name = merged.cell.cell_id
+    found: dict[str, Any] = {
+        "base_id": None if name == merged.base_id else merged.base_id,
+        "seed": merged.seed,
+        "conditions": merged.cell.conditions,
+        "version": merged.version,
+        "conflict": merged.conflict,
+    }
+    if merged.done:
+        first = merged.done[0]
+        found["measured_at"] = _time(first.measured_at)
+        found["outdated"] = _outdated(first, union.own[first.submission_id][name]) or None
+        found |= _tier({each.submission_id for each in merged.done}, merged.base_id, recorded)
+    return found
+
+
+def _tier(submissions: Container[str], cell: str, recorded: Sequence[Recorded]) -> dict[str, Any]:
+    """Return the highest tier that a cell passed, who verified it, and when. The earliest of equal tiers counts."""
+    found = []
+    for each in recorded:
+        passed = _passed(each.verification, cell) if each.verification.submission in submissions else 0
+        if passed:
+            found.append(((-passed, each.verification.verified_at, each.verification_id), each))
+    if not found:
+        return {}
+    (place, best) = min(found, key=lambda each: each[0])
+    by, at = best.verification.verified_by, best.moment
+    return {"tier": TIERS[-place[0] - 1], "verified_by": by, "verified_at": at}
+
+
+def _passed(verification: Verification, cell: str) -> int:
+    """Return how many tiers a cell passed without a failure before. A failed check without cells is of all cells."""
+    tried = TIERS[: TIERS.index(verification.tier) + 1]
+    for number, tier in enumerate(tried):
+        failed = [each for each in verification.checks if each.tier == tier and not each.passed]
+        if any(not each.cells or cell in each.cells for each in failed):
+            return number
+    return len(tried)
+
+
+def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Sequence[Recorded]) -> Iterator[Base]:
+    cells = dict.fromkeys((each.submission_id for each in union.submissions), 0)
+    for merged in union.cells.values():
+        for each in merged.done:
+            cells[each.submission_id] += 1
+            yield CellSubmission(cell_id=merged.cell.cell_id, submission_id=each.submission_id)
+    for each in union.submissions:
+        names = ("submission_id", "submitter", "licence", "note", "signed_by", "texts")
+        columns = {name: getattr(each.submission, name) for name in names}
+        yield SubmissionRow(**columns, run_id=runs[each.submission_id], cells=cells[each.submission_id])
+    for record in recorded:
+        verification = record.verification
+        checks = [{**asdict(check), "cells": list(check.cells)} for check in verification.checks]
+        yield VerificationRow(
+            verification_id=record.verification_id,
+            submission_id=verification.submission,
+            tier=verification.tier,
+            passed=verification.passed,
+            verified_by=verification.verified_by,
+            verified_at=record.moment,
+            prmcal_version=verification.prmcal_version,
+            checks={"seed": verification.seed, "checks": checks},
+        )
+
+
+def _run_ids(union: Union) -> dict[str, str]:
+    """Return the id of the run of each submission. Parts of a run with grids of their own have different ids."""
+    grids: dict[str, str] = {}
+    found = {}
+    for each in union.submissions:
+        grid, run_id = content_key(each.record.grid), each.record.run_id
+        same = grids.setdefault(run_id, grid) == grid
+        found[each.submission_id] = run_id if same else f"{run_id}-{grid[:4]}"
+    return found
+
+
+def _run_row(submitted: Submitted, run_id: str) -> Run:
+    record = submitted.record
+    return Run(
+        run_id=run_id,
+        grid_name=record.grid.get("name", ""),
+        grid_key=content_key(record.grid),
+        grid=grid_text(record.grid),
+        started_at=_time(record.started_at),
+        finished_at=_time(record.finished_at) if record.finished_at else None,
+        status="failed" if submitted.failures else "done",
+        prmcal_version=submitted.submission.prmcal_version,
+        packages=record.environment.get("packages", {}),
+        hardware=record.environment.get("hardware", {}),
+    )
+
+
+def _seed_spreads(union: Union, store: Store, intact: Container[str]) -> Iterator[SeedSpread]:
+    """Yield the spread of each value between rows that differ only in the seed, or are replicates."""
+    for cells in union.seeds():
+        readable = [each.cell for each in cells if each.cell.cell_id in intact]
+        values: dict[str, list[float]] = {}
+        for cell in readable if len(readable) > 1 else ():
+            for ref in cell.job.refs:
+                table = store.read(ref.kind, ref.key, "results").select(["metric", "question_level", "value"])
+                for row in table.to_pylist():
+                    if row["question_level"] is None and math.isfinite(row["value"]):
+                        values.setdefault(row["metric"], []).append(row["value"])
+        for metric, measured in values.items():
+            if len(measured) == len(readable):
+                numbers = {
+                    "seeds": len(measured),
+                    "mean": statistics.fmean(measured),
+                    "standard_deviation": statistics.stdev(measured),
+                    "lowest": min(measured),
+                    "highest": max(measured),
+                }
+                yield from (SeedSpread(cell_id=cell.cell_id, metric=metric, **numbers) for cell in readable)
+
+
+def _outdated(submission: Submitted, cell: Cell) -> str:
+    """Return the versions behind a cell of a submission that are no longer current; empty if all are.
+
+    Returns
+    -------
+    str
+        Such as ``calibration_metrics 5, now 6; grader 2, now 3``. Plugins that are not registered on this machine are
+        not compared.
+    """
+    jobs: dict[int, Job[Parameters]] = {}
+    waiting = [cell.job]
+    while waiting:
+        job = waiting.pop()
+        if id(job) not in jobs:
+            jobs[id(job)] = job
+            waiting += job.inputs
+    told = {_of_kind(job.kind, job.shards[0].version) for job in jobs.values()}
+    names = {("strategy", cell.strategy)}
+    for job in jobs.values():
+        names |= {(kind, getattr(job.labels, kind)) for kind in ("llm", "prm", "calibrator")}
+    for kind, plugins in submission.plan.plugins.items():
+        for plugin in plugins:
+            if (kind, plugin.name) in names or (kind == "metric" and cell.leaderboard == "calibration"):
+                arguments = _Frozen(sorted(plugin.reference.arguments.items()))
+                told.add(_of_plugin(kind, plugin.reference.plugin, arguments, plugin.identity.get("version")))
+    splits = {(job.labels.dataset, job.labels.split) for job in jobs.values()}
+    references = {each.name: each.reference for each in submission.plan.plugins.get("dataset", ())}
+    for data in submission.plan.datasets:
+        if (data.name, data.split) in splits and data.name in references:
+            arguments = _Frozen(sorted(references[data.name].arguments.items()))
+            told.add(_of_grader(references[data.name].plugin, arguments, data.grader_version))
+    return "; ".join(sorted(told - {""}))
+
+
+class _Frozen(tuple[Any, ...]):
+    """Arguments as a key of a cache, even if a value is a list."""
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@cache
+def _of_kind(kind: str, version: int) -> str:
+    now = parameters_of(kind).version
+    return f"{kind} {version}, now {now}" if version != now else ""
+
+
+@cache
+def _of_plugin(kind: str, name: str, arguments: _Frozen, version: Any) -> str:
+    try:
+        now = getattr(KINDS[kind].get(name), "version", version)
+        if now != version and kind in _WITHOUT_FILES:
+            # A new version may change nothing for these arguments. Then the identity keeps the old one.
+            now = KINDS[kind].create(name, **dict(arguments)).identity().get("version", now)
+    except PrmcalError:
+        # It is not registered, its package is not installed, or it no longer has these arguments.
+        return ""
+    return f"{name} {version}, now {now}" if version is not None and version != now else ""
+
+
+@cache
+def _of_grader(name: str, arguments: _Frozen, version: str) -> str:
+    try:
+        now = datasets.create(name, **dict(arguments)).grader_version
+    except PrmcalError:
+        return ""
+    return f"grader {version}, now {now}" if version != now else ""
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=None)

@@ -1,0 +1,270 @@
+"""The format of a bundle: a zip file, and its manifest submission.json, which lists all other files with their hashes.
+
+Entries are stored without compression, so a bundle is as large as what it holds, and it cannot hold a bomb. They are
+in the order of their names, and have one date and one mode, so that equal results give equal bytes.
+
+This module reads format 1. A bundle of a later format is refused, because its parts may mean something else. Whoever
+adds format 2 reads format 1 into the same `Submission` here, so that old bundles stay readable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from prmcal.errors import BundleError
+from prmcal.harness.share.tables import TableDigest
+from prmcal.harness.storage.folder import check_text, one_problem
+from prmcal.harness.storage.store import file_sha256
+from prmcal.registry.messages import reading, shown
+
+__all__ = [
+    "FORMAT",
+    "SIGNATURE_FILE",
+    "SUBMISSION_FILE",
+    "About",
+    "BundledFile",
+    "Submission",
+    "described",
+    "extract",
+    "read_submission",
+    "write_archive",
+]
+
+FORMAT = 1
+SUBMISSION_FILE, SIGNATURE_FILE = "submission.json", "submission.json.sig"
+
+_LONGEST_TEXT = 10_000
+_ADDED = ("submission_id", "signed_by", "signer")
+"""Fields of a submission that are not in submission.json."""
+_DATE = (1980, 1, 1, 0, 0, 0)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
+_LONGEST_NAME = 200
+_CHUNK = 2**20
+_AGAIN = "It was cut off or altered, or prmcal did not write it. Ask the submitter for it again."
+
+
+@dataclass(frozen=True)
+class About:
+    """What a submitter says of a submission.
+
+    Attributes
+    ----------
+    submitter : str
+        A name, such as that of a person or a laboratory.
+    licence : str
+        The licence of the results, such as ``CC-BY-4.0``.
+    note : str
+
+    Raises
+    ------
+    BundleError
+        If one of them is too long, or cannot be written as UTF-8.
+    """
+
+    submitter: str = ""
+    licence: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, text in vars(self).items():
+            if len(text) > _LONGEST_TEXT:
+                raise BundleError(
+                    f"The {name} is too long: it has {len(text):,} characters, and {_LONGEST_TEXT:,} "
+                    "are the most. Shorten it."
+                )
+            try:
+                check_text(name, text)
+            except ValueError as error:
+                raise BundleError(
+                    f"A text of a submission cannot be written: {error}. Write it in UTF-8."
+                ) from error
+
+
+@dataclass(frozen=True)
+class BundledFile:
+    """A file of a bundle, or one that the bundle leaves out.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    sha256 : str
+        64 hexadecimal digits.
+    table : TableDigest or None
+        The content of a Parquet file; None for another file.
+    """
+
+    size: int
+    sha256: str
+    table: TableDigest | None = None
+
+
+def described(content: bytes, table: TableDigest | None = None) -> BundledFile:
+    """Return what a bundle says of a file with these bytes."""
+    return BundledFile(len(content), hashlib.sha256(content).hexdigest(), table)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a bundle says of itself: the content of submission.json.
+
+    Attributes
+    ----------
+    submission_id : str
+        The first 12 hexadecimal digits of the SHA-256 of the bytes of submission.json.
+    submitter, licence, note : str
+        See :class:`About`.
+    texts : bool
+        Whether the bundle has the texts of questions and trajectories, and the reference answers.
+    models : bool
+        Whether it has the fits that change the PRM.
+    prmcal_version : str
+        The version of prmcal that wrote the bundle.
+    files : mapping of str to BundledFile
+        All files of the bundle except submission.json and its signature, by their names.
+    left_out : mapping of str to BundledFile
+        The original files of the run that the bundle lacks, or has without some columns. The digest of a table has the
+        columns that were left out, so that a column that is supplied later can be compared.
+    signed_by : str or None
+        The fingerprint of the key of its valid signature, such as ``SHA256:...``; None if it is not signed.
+    signer : str or None
+        The name of this key in the file of allowed signers; None if no such file was given.
+    """
+
+    submission_id: str
+    submitter: str
+    licence: str
+    note: str
+    texts: bool
+    models: bool
+    prmcal_version: str
+    files: Mapping[str, BundledFile]
+    left_out: Mapping[str, BundledFile] = field(default_factory=dict)
+    signed_by: str | None = None
+    signer: str | None = None
+
+    @classmethod
+    def of(cls, about: About, **content: Any) -> Submission:
+        """Return a submission that is not signed, with the id that follows from its content."""
+        given = {**asdict(about), **content}
+        return cls(submission_id=_id(cls(submission_id="", **given).to_bytes()), **given)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of submission.json. Equal submissions have equal bytes."""
+        content = {name: value for name, value in vars(self).items() if name not in _ADDED}
+        text = json.dumps({"format": FORMAT, **content}, default=vars, sort_keys=True, separators=(",", ":"))
+        return text.encode() + b"\n"
+
+
+def read_submission(content: bytes, where: str) -> Submission:
+    """Read submission.json. `where` is what it is part of, for the messages.
+
+    Raises
+    ------
+    BundleError
+        If it is damaged, has a value of another type, or is of a later format.
+    """
+    from pydantic import TypeAdapter
+
+    with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
+        data = json.loads(content)
+        for name, value in data.items() if isinstance(data, dict) else ():
+            check_text(name, value)
+        _check_format(data, where)
+        fields = {name: value for name, value in data.items() if name != "format"}
+        given = json.dumps({**fields, "submission_id": _id(content)})
+        with one_problem():
+            found: Submission = TypeAdapter(Submission).validate_json(given, strict=True)
+    # Then no two programs can read different things from the same bytes, for example from a name that is there twice.
+    if found.to_bytes() != content:
+        raise BundleError(f"{SUBMISSION_FILE} of {where} is not written as prmcal writes it.")
+    try:
+        About(found.submitter, found.licence, found.note)
+    except BundleError as error:
+        raise BundleError(f"{SUBMISSION_FILE} of {where} cannot be read. {error}") from error
+    return found
+
+
+def write_archive(entries: Mapping[str, Path | bytes], file: BinaryIO) -> None:
+    """Write a bundle to an open file.
+
+    Parameters
+    ----------
+    entries : mapping of str to Path or bytes
+        The files in the bundle by their names. A path is read when it is written.
+    file : binary file
+    """
+    names = sorted(entries)
+    with reading("The bundle cannot be written", kind=BundleError):
+        _check_names(names)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            content = entries[name]
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = 3  # Unix, on every system
+            entry.external_attr = 0o100644 << 16
+            entry.file_size = content.stat().st_size if isinstance(content, Path) else len(content)
+            with (
+                content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as source,
+                archive.open(entry, "w") as target,
+            ):
+                shutil.copyfileobj(source, target, _CHUNK)
+
+
+def extract(bundle: Path, folder: Path) -> dict[str, BundledFile]:
+    """Write the entries of a bundle into a folder, which is empty. Return the size and the hash of each by its name.
+
+    Raises
+    ------
+    BundleError
+        If the file is no zip file, or has compressed entries or odd names. Files may be in the folder then.
+    """
+    found: dict[str, BundledFile] = {}
+    with reading(f"{bundle} is not a bundle", _AGAIN, BundleError), zipfile.ZipFile(bundle) as archive:
+        entries = archive.infolist()
+        _check_names([entry.orig_filename for entry in entries])
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError("it has an entry that is compressed")
+        if sum(entry.file_size for entry in entries) > bundle.stat().st_size:
+            raise ValueError("its entries are larger than itself")
+        for entry in entries:
+            target = folder / entry.filename
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as source, target.open("xb") as file:
+                shutil.copyfileobj(source, file, _CHUNK)
+            found[entry.filename] = BundledFile(target.stat().st_size, file_sha256(target))
+    return found
+
+
+def _id(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _check_format(data: Any, where: str) -> None:
+    found = data.get("format") if isinstance(data, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise BundleError(f"{SUBMISSION_FILE} of {where} says no format. Got {shown(found)}.")
+    if found > FORMAT:
+        raise BundleError(
+            f"{where} has format {found}, and this version of prmcal reads format {FORMAT}. "
+            "Update it: pip install --upgrade prmcal"
+        )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+            raise ValueError(f"it has an entry with the name {shown(name)}")
+    if len({name.casefold() for name in names}) != len(names):
+        raise ValueError("it has two entries with one name")
+    if list(names) != sorted(names):
+        raise ValueError("its entries are not in order")

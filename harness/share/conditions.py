@@ -1,0 +1,244 @@
+"""The conditions under which a submission was measured, and the words for those in which submissions differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from prmcal.db.metrics import Leaderboard
+from prmcal.harness.jobs.job import Job, Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.plan import Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.folder import RunRecord
+from prmcal.harness.storage.store import content_key
+
+__all__ = [
+    "LEADERBOARDS",
+    "SEED",
+    "Difference",
+    "conditions_of",
+    "differences_between",
+    "differing",
+    "fit_conditions_of",
+    "is_repeatable",
+    "plugin_properties",
+    "question_properties",
+    "shard_conditions_of",
+    "words",
+]
+
+LEADERBOARDS: tuple[Leaderboard, ...] = get_args(Leaderboard)
+SEED = "seed"
+"""The condition in which replicates differ."""
+_OF_METRICS = "metric "
+_LONGEST_VALUE = 24
+_ENGINES = frozenset(("vllm", "openai", "openai-chat", "pooling-http", "qwen-vllm"))
+"""Plugins that ask a GPU engine or a server, which may give other bytes for the same request."""
+_MODEL_JOBS = {"rollout": "llm", "success": "llm", "search": "llm", "score": "prm", "hidden": "prm"}
+
+# The parts of the grid that decide for the rows of a leaderboard, and the words for their fields.
+_SAMPLING = {
+    "sampling": {name: name.replace("_", " ") for name in ("temperature", "top_p", "max_tokens", "stop")}
+}
+_MEASUREMENT = {
+    "measurement": {
+        "measured": "measured",
+        "follow_ups": "follow-ups",
+        "most_prefixes": "prefixes",
+        "terminal": "terminal",
+        "bins": "bins",
+        "replicates": "replicates",
+    }
+}
+_POOL = {"scaling": {"samples": "samples"}}
+_PARTS: Mapping[Leaderboard, Mapping[str, Mapping[str, str]]] = {
+    "calibration": {**_SAMPLING, **_MEASUREMENT},
+    "scaling": {**_SAMPLING, **_POOL},
+    "league": {**_SAMPLING, **_POOL},
+}
+_SHARDS = {"shards": {"questions": "questions per shard", "trajectories": "trajectories per shard"}}
+_FITS = {
+    "calibration": {
+        "trajectories": "trajectories",
+        "follow_ups": "follow-ups",
+        "most_prefixes": "prefixes",
+        "terminal": "terminal",
+    }
+}
+_FITTING = ("hidden", "features", "fit", "calibrated")
+"""The kinds of jobs that only calibrators need."""
+
+
+def conditions_of(record: RunRecord, plan: Plan, leaderboard: Leaderboard) -> dict[str, Any]:
+    """Return what decides for all rows of a leaderboard of a submission, by names in words.
+
+    It is the seed and the sampling; how calibration is measured, and the metrics; the size of the pool; and the
+    versions of the jobs that measure.
+    """
+    found = {SEED: record.grid[SEED]} if SEED in record.grid else {}
+    found |= _given(record, _PARTS[leaderboard]) | _versions(_measuring(plan, leaderboard))
+    for metric in plan.plugins.get("metric", ()) if leaderboard == "calibration" else ():
+        found |= {
+            f"{_OF_METRICS}{metric.name} {name}": each for name, each in plugin_properties(metric).items()
+        }
+    return found
+
+
+def fit_conditions_of(record: RunRecord, plan: Plan) -> dict[str, Any]:
+    """Return what decides for the calibrators of a submission: the data of their fits, and the versions of jobs."""
+    found = _given(record, _FITS)
+    calibration = record.grid.get("calibration") or {}
+    for data in plan.datasets:
+        if (data.name, data.split) == (calibration.get("name"), calibration.get("split")):
+            found |= {"fitted to questions": data.content_hash, "fitted by grader": data.grader_version}
+    return found | _versions(job for job in plan.jobs if job.kind in _FITTING)
+
+
+def shard_conditions_of(record: RunRecord) -> dict[str, Any]:
+    """Return the sizes of shards, which decide something only if the shards of two submissions do not fit together."""
+    return _given(record, _SHARDS)
+
+
+def plugin_properties(plugin: PlannedPlugin[Any]) -> dict[str, Any]:
+    """Return the identity of a plugin without nesting: ``{"arguments": {"bins": 5}}`` has ``bins``."""
+    return {name: value for name, value in _flat(plugin.identity).items() if name != "kind"}
+
+
+def question_properties(data: PlannedQuestions) -> dict[str, Any]:
+    """Return what decides for the questions of a data set."""
+    return {"questions": len(data.questions), "content": data.content_hash, "grader": data.grader_version}
+
+
+def differing(described: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the names of properties that have several values. What only some have counts for those."""
+    values: dict[str, set[str]] = {}
+    for each in described:
+        for name, value in each.items():
+            values.setdefault(name, set()).add(content_key(value))
+    return {name for name, found in values.items() if len(found) > 1}
+
+
+def words(described: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return some properties as short texts, such as ``seed 2``, in the order of the description."""
+    wanted = set(names)
+    return [f"{name} {_short(value)}" for name, value in described.items() if name in wanted]
+
+
+def is_repeatable(shard: Shard[Parameters], record: RunRecord) -> bool:
+    """Return whether a shard that is computed again has the same bytes: no GPU and no server computed it."""
+    kind = _MODEL_JOBS.get(shard.ref.kind)
+    changes_prm = shard.ref.kind == "fit" and "rollout" in shard.inputs
+    if kind is None and not changes_prm:
+        return True
+    plugin = getattr(shard.parameters, kind or "prm", None)
+    gpus = record.environment.get("hardware", {}).get("gpus")
+    return not gpus and (plugin is None or plugin.plugin not in _ENGINES)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A property in which two leaderboards differ.
+
+    Attributes
+    ----------
+    what : str
+        Such as ``seed`` or ``calibrator temperature: version``.
+    first, other : tuple of str
+        Its values in each, sorted. A merged leaderboard may have several.
+    """
+
+    what: str
+    first: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+def differences_between(first: Path, other: Path) -> list[Difference]:
+    """Return the versions and conditions in which two leaderboards differ, as far as both have them.
+
+    Parameters
+    ----------
+    first, other : Path
+        Folders of runs, or merged leaderboards.
+
+    Raises
+    ------
+    PrmcalError
+        If one of them has no run, or is damaged.
+    """
+    from prmcal.harness.share.submissions import plans_in
+
+    a, b = (_values(plans_in(directory)) for directory in (first, other))
+    return [
+        Difference(name, tuple(sorted(a[name])), tuple(sorted(b[name])))
+        for name in a
+        if name in b and a[name] != b[name]
+    ]
+
+
+def _values(plans: Sequence[tuple[RunRecord, Plan]]) -> dict[str, set[str]]:
+    """Return the values of each property of a leaderboard, as text."""
+    found: dict[str, set[str]] = {}
+    for record, plan in plans:
+        conditions: dict[str, Any] = {}
+        for leaderboard in LEADERBOARDS:
+            conditions |= conditions_of(record, plan, leaderboard)
+        fits = {f"calibration {name}": each for name, each in fit_conditions_of(record, plan).items()}
+        conditions |= fits | shard_conditions_of(record)
+        conditions = {name: each for name, each in conditions.items() if not name.startswith(_OF_METRICS)}
+        for kind, plugins in plan.plugins.items():
+            for plugin in plugins:
+                own = plugin_properties(plugin).items()
+                conditions |= {f"{kind} {plugin.name}: {name}": each for name, each in own}
+        for data in plan.datasets:
+            given = question_properties(data).items()
+            conditions |= {f"data set {data.name}/{data.split}: {name}": each for name, each in given}
+        for name, value in conditions.items():
+            found.setdefault(name, set()).add(str(value))
+    return found
+
+
+def _given(record: RunRecord, parts: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part, fields in parts.items():
+        given = record.grid.get(part) or {}
+        found |= {title: given[name] for name, title in fields.items() if name in given}
+    return found
+
+
+def _measuring(plan: Plan, leaderboard: Leaderboard) -> Iterator[Job[Parameters]]:
+    """Yield the jobs behind the rows of a leaderboard that measure the test questions, and do not fit calibrators."""
+    waiting = [cell.job for cell in plan.cells if cell.leaderboard == leaderboard]
+    seen: set[int] = set()
+    while waiting:
+        job = waiting.pop()
+        if id(job) not in seen:
+            seen.add(id(job))
+            yield job
+            waiting += [
+                source
+                for source in job.inputs
+                if source.kind not in _FITTING and source.labels.split == job.labels.split
+            ]
+
+
+def _versions(jobs: Iterable[Job[Parameters]]) -> dict[str, int]:
+    versions = {job.kind: job.shards[0].version for job in jobs}
+    return {f"{kind.replace('_', ' ')} version": versions[kind] for kind in sorted(versions)}
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        inner = _flat(value) if isinstance(value, Mapping) else {name: value}
+        found |= {key if key not in found else f"{name} {key}": each for key, each in inner.items()}
+    return found
+
+
+def _short(value: Any) -> str:
+    """Return a value as text; a long one, such as a hash or a path, as the first digits of a hash."""
+    text = "none" if value is None else str(value)
+    if len(text) <= _LONGEST_VALUE and "/" not in text and "," not in text and ";" not in text:
+        return text
+    return text[:8] if text.isalnum() else content_key(value)[:8]

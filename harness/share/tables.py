@@ -1,0 +1,325 @@
+"""Tables from elsewhere: their digests, and the check of their schemas and values in a process with limited memory.
+
+The digest of a column is a hash of its type, its nulls and its values. It does not depend on compression, row groups,
+dictionaries, the version of the Parquet writer, or the order of columns.
+
+A small Parquet file can hold a table that no machine has room for, and a damaged one can crash the program that reads
+it. So a process of its own reads the tables. It compares the footer with limits, and the columns with those that a run
+writes: their names, their types, nulls, and the ranges of numbers that the database has room for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prmcal.errors import BundleError, DataError, PrmcalError
+from prmcal.registry.messages import excerpt, message_of, reading, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = [
+    "HASHES",
+    "TableDigest",
+    "checked_digests",
+    "digest_of",
+    "needed_tables",
+    "serve",
+    "table_digests",
+    "text_hashes",
+]
+
+HASHES = "text_hashes"
+"""The table with the hashes of trajectories."""
+_DIGITS, _TEXT_DIGITS = 32, 16
+_MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
+"""The largest table. The bytes are those in memory, and those in its file before compression."""
+_WIDTH = 8
+"""Bytes of a value in memory, at most, besides a text."""
+_MEMORY = 2**33
+"""Bytes of addresses that the process may use, of which it has memory for a part."""
+
+_NEEDED = {
+    "rollout": ("trajectories",),
+    "success": ("successes",),
+    "imported": ("trajectories", "successes"),
+    "score": ("rewards",),
+    "calibrated": ("calibrated_rewards",),
+    "search": ("searches",),
+    "calibration_metrics": (
+        "results",
+        "question_results",
+        "replicates",
+        "reliability_bins",
+        "signed_error_bins",
+    ),
+    "strategy": ("results", "question_results", "replicates"),
+    "search_results": ("results", "question_results", "replicates"),
+    "league": ("results", "question_results", "replicates", "league_points"),
+}
+# Tables that are only in artifacts: the types of their columns. Those of all others are in the database.
+_OWN_TABLES = {
+    "replicates": {"metric": "text", "resampled": "text", "replicate": "int64", "value": "number"},
+    "scored_tokens": {"question_id": "text", "trajectory": "int64", "tokens": "int64"},
+    HASHES: {"question_id": "text", "trajectory": "int64", "text_hash": "text"},
+}
+
+
+@dataclass(frozen=True)
+class TableDigest:
+    """What a table contains, independent of the file that holds it.
+
+    Attributes
+    ----------
+    rows : int
+    columns : mapping of str to str
+        For each column a digest of its type and its values: 32 hexadecimal digits.
+    """
+
+    rows: int
+    columns: Mapping[str, str]
+
+
+def needed_tables(kind: str) -> Sequence[str]:
+    """Return the tables that each artifact of a kind of job has."""
+    return _NEEDED.get(kind, ())
+
+
+def table_digests(file: Path) -> TableDigest:
+    """Return the number of rows of a Parquet file, and the digest of each column.
+
+    Raises
+    ------
+    DataError
+        If the file is not Parquet, or a column has a type that no artifact has.
+    """
+    with reading(f"The table {file} cannot be read"):
+        return digest_of(_read_table(file))
+
+
+def digest_of(table: pa.Table) -> TableDigest:
+    """Return the number of rows of a table, and the digest of each column. See :func:`table_digests`."""
+    return TableDigest(table.num_rows, {name: _column_digest(table[name]) for name in table.column_names})
+
+
+def text_hashes(trajectories: pa.Table) -> pa.Table:
+    """Return a short hash of the text of each trajectory, which tells equal texts without showing them.
+
+    Parameters
+    ----------
+    trajectories : Table
+        With the columns question_id, trajectory and text.
+
+    Returns
+    -------
+    Table
+        The columns question_id, trajectory, and text_hash: 16 hexadecimal digits of the SHA-256 of the question's id, a
+        zero byte, and the text. Its rows have the order of the trajectories.
+    """
+    import pyarrow as pa
+
+    ids, texts = trajectories["question_id"].to_pylist(), trajectories["text"].to_pylist()
+    hashes = [
+        hashlib.sha256(f"{each}\0{text}".encode()).hexdigest()[:_TEXT_DIGITS]
+        for each, text in zip(ids, texts, strict=True)
+    ]
+    kept = trajectories.select(["question_id", "trajectory"])
+    return kept.append_column("text_hash", pa.array(hashes, pa.large_string()))
+
+
+def checked_digests(paths: Sequence[Path], where: str) -> Iterator[TableDigest]:
+    """Yield what tables contain. `where` is what they are part of, for the messages.
+
+    Raises
+    ------
+    BundleError
+        If a table cannot be read within the limits, or is not one that a run writes.
+    """
+    if not paths:
+        return
+    with subprocess.Popen(
+        [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            for path in paths:
+                with contextlib.suppress(BrokenPipeError):  # It ended, so the answer is empty.
+                    process.stdin.write(json.dumps(str(path)) + "\n")
+                    process.stdin.flush()
+                line = process.stdout.readline()
+                ended = {"problem": "it ended the program that reads it"}
+                answer = json.loads(line) if line.endswith("\n") else ended
+                if "problem" in answer:
+                    name = "/".join(path.parts[-3:])
+                    raise BundleError(f"{where}: the table {name} cannot be read: {answer['problem']}.")
+                yield TableDigest(**answer)
+        finally:
+            process.kill()
+
+
+def serve() -> None:
+    """Answer each line of the input, the path of a table as JSON, with a line of JSON: its digests, or a problem."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    for line in sys.stdin:
+        try:
+            path = Path(json.loads(line))
+            table = _read_table(path, limited=True)
+            check_table(path.stem, table)
+            answer = asdict(digest_of(table))
+        except PrmcalError as error:
+            answer = {"problem": str(error).rstrip(".")}
+        except MemoryError:
+            answer = {"problem": "it needs more memory than the limit"}
+        except BaseException as error:
+            answer = {"problem": excerpt(message_of(error)).rstrip(".")}
+        print(json.dumps(answer), flush=True)
+
+
+def check_table(name: str, table: pa.Table) -> None:
+    """Check that a table has columns that a run writes, with values that the database has room for.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file without the suffix.
+    table : Table
+
+    Raises
+    ------
+    BundleError
+        If a column is unknown, absent or there twice, or has another type, a null or a number that is too large.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    known = _columns().get(name)
+    if known is None:
+        raise BundleError("no run writes a table of this name")
+    names = table.column_names
+    unknown = next((each for each in names if each not in known or names.count(each) > 1), None)
+    if unknown is not None:
+        raise BundleError(f"it has a column {shown(unknown)}, which no run writes")
+    for column, (kind, needed) in known.items():
+        if column not in names:
+            if needed:
+                raise BundleError(f"it lacks the column '{column}'")
+            continue
+        values = table[column]
+        found = values.type
+        fits = {
+            "text": _is_text(found),
+            "truth": pa.types.is_boolean(found),
+            "number": pa.types.is_floating(found),
+        }.get(kind, pa.types.is_signed_integer(found))
+        if not fits:
+            raise BundleError(f"its column '{column}' has the type {found}, and a {kind} is needed")
+        if needed and values.null_count:
+            raise BundleError(f"its column '{column}' has {values.null_count:,} rows without a value")
+        if kind == "int32" and found != pa.int32() and len(values) > values.null_count:
+            ends = compute.min_max(values).as_py()
+            if not -(2**31) <= ends["min"] <= ends["max"] < 2**31:
+                raise BundleError(f"its column '{column}' has the number {ends['max']:,}, which is too large")
+    table.validate(full=True)  # Texts are UTF-8.
+
+
+@cache
+def _columns() -> dict[str, dict[str, tuple[str, bool]]]:
+    """Return the type of each column of the tables in artifacts, and whether each row needs a value."""
+    import sqlalchemy as sa
+
+    from prmcal.db.tables.base import Base
+
+    kinds: Mapping[type, str] = {
+        sa.BigInteger: "int64",
+        sa.Boolean: "truth",
+        sa.Integer: "int32",
+        sa.Double: "number",
+        sa.REAL: "number",
+        sa.Text: "text",
+    }
+    found = {
+        name: {column: (kind, True) for column, kind in own.items()} for name, own in _OWN_TABLES.items()
+    }
+    for table in Base.metadata.sorted_tables:
+        if not table.primary_key.columns:
+            found[table.name] = {
+                column.name: (
+                    next(kinds[base] for base in kinds if isinstance(column.type, base)),
+                    not column.nullable,
+                )
+                for column in table.columns
+                if column.name not in ("job_key", "cell_id")
+            }
+    return found
+
+
+def _read_table(file: Path, limited: bool = False) -> pa.Table:
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetFile(file) as opened:
+        if limited:
+            _check_footer(opened.metadata, opened.schema_arrow)
+        return opened.read(use_threads=False)
+
+
+def _check_footer(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+    """Compare what a footer says with the limits. The process has a limit too, because a footer can be wrong."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for what, found, most in (
+        ("rows", metadata.num_rows, _MOST_ROWS),
+        ("columns", len(schema), _MOST_COLUMNS),
+        ("bytes", metadata.num_rows * len(schema) * _WIDTH, _MOST_BYTES),
+        ("bytes", sum(group.total_byte_size for group in groups), _MOST_BYTES),
+    ):
+        if not 0 <= found <= most:
+            raise BundleError(f"it says that it has {found:,} {what}, and {most:,} are the most")
+
+
+def _column_digest(column: pa.ChunkedArray) -> str:
+    """Return a hash of the type, the nulls and the values of a column. Two numbers are equal if their bits are."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(array.type) or pa.types.is_string(array.type):
+        array = array.cast(pa.large_string())
+    found = hashlib.sha256(f"{array.type} {len(array)}\n".encode())
+    if array.null_count:
+        found.update(array.is_null().to_numpy(zero_copy_only=False).tobytes())
+    if _is_text(array.type):
+        array = array.fill_null("")
+        found.update(compute.binary_length(array).cast(pa.int64()).to_numpy().data)
+        _, offsets, values = array.buffers()
+        if values is not None and len(array):
+            ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+            found.update(memoryview(values)[ends[0] : ends[-1]])
+    elif (
+        pa.types.is_boolean(array.type) or pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    ):
+        filled = array.fill_null(pa.scalar(0).cast(array.type)) if array.null_count else array
+        found.update(filled.to_numpy(zero_copy_only=False).tobytes())
+    else:
+        raise DataError(f"A column of the type {array.type} has no digest.")
+    return found.hexdigest()[:_DIGITS]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,460 @@
+"""The union of submissions by key: one plan, and what tells its rows apart.
+
+Rows have the names of the grids. What differs between rows of the same names is in columns:
+
+- `seed`: the seed of the grid, always;
+- `conditions`: in what a row was measured differently from others of its leaderboard, such as ``seed 2; bins 5``. Only
+  rows with the same LLM, PRM, data set and conditions compete;
+- `version`: how the calibrator or the strategy differs from those of the newest row with the same conditions;
+- `conflict`: whether another submission has other bytes under a key behind the row.
+
+Other bytes of a shard that a GPU or a server computed are no conflict. They are a replicate, as another seed is.
+Everything is a function of the set of submissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from prmcal.harness.execution.failures import Failure
+from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.share.catalogue import Catalogue
+from prmcal.harness.share.conditions import (
+    LEADERBOARDS,
+    SEED,
+    conditions_of,
+    differing,
+    fit_conditions_of,
+    is_repeatable,
+    plugin_properties,
+    question_properties,
+    shard_conditions_of,
+    words,
+)
+from prmcal.harness.share.submissions import Submitted, conflicts_of, stored
+from prmcal.harness.storage.store import ArtifactRef, content_key
+
+__all__ = ["MergedCell", "Union", "union_of"]
+
+_Place = tuple[str, str, str, str]
+"""Leaderboard, LLM, PRM and data set."""
+
+
+@dataclass
+class MergedCell:
+    """A row of a merged leaderboard. The module says what `seed` and `version` are.
+
+    Attributes
+    ----------
+    cell : Cell
+        With its id on the leaderboard, and its conditions.
+    base_id : str
+        Its id by the names in the grids.
+    conflict : bool
+    alike : str
+        What rows share that differ only in the seed, or are replicates; empty if it contradicts an earlier row.
+    done : list of Submitted
+        The submissions that have its result, in their order.
+    """
+
+    cell: Cell
+    base_id: str
+    seed: int | None
+    version: str
+    conflict: bool
+    alike: str
+    done: list[Submitted]
+
+
+@dataclass(frozen=True)
+class Union:
+    """A merged leaderboard before it is written.
+
+    Attributes
+    ----------
+    plan : Plan
+    cells : mapping of str to MergedCell
+        By their ids in the plan.
+    submissions : tuple of Submitted
+        In their order.
+    conflicts : mapping of ArtifactRef to str
+        The artifacts of which submissions have different contents, with that of the first submission.
+    replicates : set of ArtifactRef
+        Those of them that are no conflicts.
+    failures : mapping of str to Failure
+        Why shards failed that no submission has.
+    own : mapping of str to mapping of str to Cell
+        For each submission, its own cells by the ids of the plan.
+    curves : mapping of str to str
+        The conditions of jobs that fill no cell, by their keys.
+    """
+
+    plan: Plan
+    cells: Mapping[str, MergedCell]
+    submissions: tuple[Submitted, ...]
+    conflicts: Mapping[ArtifactRef, str]
+    replicates: frozenset[ArtifactRef]
+    failures: Mapping[str, Failure]
+    own: Mapping[str, Mapping[str, Cell]]
+    curves: Mapping[str, str]
+
+    def stored(self, submission: Submitted, ref: ArtifactRef) -> ArtifactRef:
+        """Return the address of an artifact of a submission in the merged folder."""
+        return stored(submission, ref, self.conflicts)
+
+    def seeds(self) -> list[list[MergedCell]]:
+        """Return the groups of at least two rows that differ only in the seed, or are replicates."""
+        groups: dict[str, list[MergedCell]] = {}
+        for each in self.cells.values():
+            if each.alike:
+                groups.setdefault(each.alike, []).append(each)
+        return [cells for cells in groups.values() if len(cells) > 1]
+
+
+def union_of(submissions: Iterable[Submitted]) -> Union:
+    """Return the union of submissions, which is a function of their set.
+
+    Raises
+    ------
+    BundleError
+        If submissions disagree which values of a metric are better.
+    """
+    unique = {each.submission_id: each for each in submissions}
+    return _Builder(tuple(sorted(unique.values(), key=lambda each: each.place))).union()
+
+
+@dataclass
+class _Group:
+    """Submissions whose rows at a place may be compared with each other."""
+
+    conditions: list[str]
+    further: str = ""
+    repeated: bool = False
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@dataclass
+class _Row:
+    """A row while the union is made."""
+
+    group: _Group
+    cell: Cell
+    identity: dict[str, Any]
+    conflict: bool
+    first: Submitted
+    newest: Submitted
+    own: list[tuple[Submitted, Cell]] = field(default_factory=list)
+
+
+class _Builder:
+    def __init__(self, submissions: tuple[Submitted, ...]) -> None:
+        self.submissions = submissions
+        self.conflicts = conflicts_of(submissions)
+        self.replicates = self._replicates()
+        self.contents = {each.submission_id: self._behind(each) for each in submissions}
+        self.words = _Words(submissions)
+        self.groups: dict[tuple[_Place, str], list[_Group]] = {}
+        self.group_of: dict[tuple[str, _Place], _Group] = {}
+        self.rows: dict[tuple[str, str], _Row] = {}
+
+    def union(self) -> Union:
+        for submission in self.submissions:
+            self._add(submission)
+        jobs, added = self._jobs()
+        catalogue = Catalogue(self.submissions)
+        cells = sorted(
+            self._cells(added), key=lambda each: (*catalogue.place_of(each.cell), each.cell.cell_id)
+        )
+        depths: dict[int, int] = {}
+        for job in jobs:  # Every job follows its inputs.
+            depths[id(job)] = 1 + max((depths[id(source)] for source in job.inputs), default=0)
+        plan = Plan(
+            tuple(sorted(jobs, key=lambda job: (depths[id(job)], job.kind, str(job.labels), job.key))),
+            tuple(each.cell for each in cells),
+            catalogue.plugins(),
+            catalogue.datasets(),
+            catalogue.metrics(),
+            model_seconds=self._seconds(),
+        )
+        own: dict[str, dict[str, Cell]] = {each.submission_id: {} for each in self.submissions}
+        for merged in cells:
+            for submission, cell in self.rows[merged.base_id, self._variant(merged)].own:
+                own[submission.submission_id][merged.cell.cell_id] = cell
+        return Union(
+            plan,
+            {each.cell.cell_id: each for each in cells},
+            self.submissions,
+            self.conflicts,
+            self.replicates,
+            self._failures(),
+            own,
+            self._curves(added),
+        )
+
+    def _replicates(self) -> frozenset[ArtifactRef]:
+        """Return the artifacts with several contents that the same computation may give, or that follow from such."""
+        found: set[ArtifactRef] = set()
+        repeatable: set[ArtifactRef] = set()
+        for each in self.submissions if self.conflicts else ():
+            for shard in each.plan.shards():
+                if shard.ref in self.conflicts and shard.ref in each.contents:
+                    read = [ref for refs in shard.inputs.values() for ref in refs if ref in self.conflicts]
+                    follows = bool(read) and all(ref in found for ref in read)
+                    (repeatable if is_repeatable(shard, each.record) and not follows else found).add(
+                        shard.ref
+                    )
+        return frozenset(found - repeatable)
+
+    def _behind(self, submission: Submitted) -> dict[int, tuple[str, bool]]:
+        """Return the jobs behind which contents differ, by their identity in memory.
+
+        Each has a hash of what differs from the first submissions, empty if nothing does, and whether it is a conflict.
+        """
+        found: dict[int, tuple[str, bool]] = {}
+        behind: dict[ArtifactRef, tuple[str, bool]] = {}
+        for job in submission.plan.jobs if self.conflicts else ():
+            for shard in job.shards:
+                refs = [ref for role in sorted(shard.inputs) for ref in shard.inputs[role]]
+                read = [behind[ref] for ref in refs if ref in behind]
+                first = self.conflicts.get(shard.ref, "")
+                content = submission.contents.get(shard.ref, first)
+                given = [*([content] if content != first else []), *(each for each, _ in read if each)]
+                conflict = shard.ref in self.conflicts and shard.ref not in self.replicates
+                if first or read:
+                    digest = content_key(given) if given else ""
+                    behind[shard.ref] = digest, conflict or any(each for _, each in read)
+            own = [behind[ref] for ref in job.refs if ref in behind]
+            if own:
+                digests = [each for each, _ in own if each]
+                found[id(job)] = content_key(digests) if digests else "", any(each for _, each in own)
+        return found
+
+    def _add(self, submission: Submitted) -> None:
+        """Add the rows of a submission: to the first group at each place with the same conditions and no other keys."""
+        contents = self.contents[submission.submission_id]
+        places: dict[_Place, list[tuple[Cell, str, dict[str, Any]]]] = {}
+        for cell in submission.plan.cells:
+            if submission.is_done(cell) or submission.has_failed(cell):
+                variant = content_key([cell.job.key, contents.get(id(cell.job), ("", False))[0]])
+                identity = self.words.version(submission, cell)
+                places.setdefault(_place(cell), []).append((cell, variant, identity))
+        for place, given in places.items():
+            conditions = self.words.conditions(submission, given[0][0])
+            keys = {(cell.cell_id, content_key(identity)): variant for cell, variant, identity in given}
+            group = self._group(submission, place, conditions, keys)
+            for cell, variant, identity in given:
+                known = self.rows.get((cell.cell_id, variant))
+                if known is None:
+                    conflict = contents.get(id(cell.job), ("", False))[1]
+                    known = _Row(group, cell, identity, conflict, submission, submission)
+                    self.rows[cell.cell_id, variant] = known
+                elif submission.is_done(cell) and not known.first.is_done(known.cell):
+                    known.cell, known.first = cell, submission
+                known.newest = submission
+                known.own.append((submission, cell))
+
+    def _group(
+        self, submission: Submitted, place: _Place, conditions: list[str], keys: dict[tuple[str, str], str]
+    ) -> _Group:
+        alike = self.groups.setdefault((place, "; ".join(conditions)), [])
+        fitting = (
+            group for group in alike if all(group.keys.get(name, key) == key for name, key in keys.items())
+        )
+        found = next(fitting, None)
+        if found is None:
+            found = _Group(conditions)
+            if alike:
+                self._tell_apart(found, alike, submission, place)
+            alike.append(found)
+        found.keys |= keys
+        self.group_of[submission.submission_id, place] = found
+        return found
+
+    def _tell_apart(
+        self, group: _Group, others: Sequence[_Group], submission: Submitted, place: _Place
+    ) -> None:
+        """Say what tells a group apart from others of the same conditions: a replicate, shards, or its submission."""
+        shards = "; ".join(self.words.shards(submission))
+        contents = self.contents[submission.submission_id]
+        own = [
+            contents[id(cell.job)]
+            for cell in submission.plan.cells
+            if _place(cell) == place and id(cell.job) in contents
+        ]
+        changed = [conflict for digest, conflict in own if digest]
+        if changed and not any(changed):
+            group.repeated = True
+            group.further = f"replicate {len(others) + 1}"
+        elif not changed and shards and shards not in [each.further for each in others]:
+            group.further = shards
+        else:
+            group.further = f"submission {submission.submission_id[:8]}"
+
+    def _cells(self, added: Mapping[int, Job[Parameters]]) -> Iterator[MergedCell]:
+        by_name: dict[str, list[tuple[str, _Row]]] = {}
+        for (base_id, variant), row in self.rows.items():
+            by_name.setdefault(base_id, []).append((variant, row))
+        self._variants: dict[str, str] = {}
+        for base_id, rows in by_name.items():
+            for variant, row in rows:
+                same = [each for _, each in rows if each.group is row.group]
+                newest = max(same, key=lambda each: each.newest.place)
+                version = (
+                    [] if row is newest else words(row.identity, differing(each.identity for each in same))
+                )
+                conditions = list(filter(None, [*row.group.conditions, row.group.further]))
+                name = variant[:8] if len(rows) > 1 else ""
+                cell = replace(
+                    row.cell, job=added[id(row.cell.job)], conditions="; ".join(conditions), variant=name
+                )
+                self._variants[cell.cell_id] = variant
+                spread = [each for each in row.group.conditions if not each.startswith(f"{SEED} ")]
+                contradicts = bool(row.group.further) and not row.group.repeated
+                yield MergedCell(
+                    cell,
+                    base_id,
+                    row.first.record.grid.get(SEED),
+                    "; ".join(version),
+                    row.conflict,
+                    "" if contradicts else "\n".join([base_id, *spread, *version]),
+                    [each for each, own in row.own if each.is_done(own)],
+                )
+
+    def _variant(self, merged: MergedCell) -> str:
+        return self._variants[merged.cell.cell_id]
+
+    def _jobs(self) -> tuple[list[Job[Parameters]], dict[int, Job[Parameters]]]:
+        """Return the jobs of all submissions, equal ones once, and the job that stands for each."""
+        found: dict[tuple[str, Labels], Job[Parameters]] = {}
+        labels: dict[str, Labels] = {}
+        added: dict[int, Job[Parameters]] = {}
+        for submission in self.submissions:
+            for job in submission.plan.jobs:
+                shards = tuple(self._shard(submission, shard) for shard in job.shards)
+                same = all(mine is theirs for mine, theirs in zip(shards, job.shards, strict=True))
+                key = job.key if same else job_key([shard.ref for shard in shards])
+                if labels.setdefault(key, job.labels) != job.labels:
+                    # The grids have several names for it. In the database, each of them has a job of its own.
+                    key = content_key({"job": key, "names": str(job.labels)})
+                if (key, job.labels) not in found:
+                    inputs = tuple(added[id(source)] for source in job.inputs)
+                    found[key, job.labels] = Job(key, job.labels, shards, inputs)
+                added[id(job)] = found[key, job.labels]
+        return list(found.values()), added
+
+    def _shard(self, submission: Submitted, shard: Shard[Parameters]) -> Shard[Parameters]:
+        refs = [shard.ref, *(ref for refs in shard.inputs.values() for ref in refs)]
+        if not any(ref in self.conflicts for ref in refs):
+            return shard
+        inputs = {
+            role: tuple(stored(submission, ref, self.conflicts) for ref in refs)
+            for role, refs in shard.inputs.items()
+        }
+        return replace(shard, ref=stored(submission, shard.ref, self.conflicts), inputs=inputs)
+
+    def _curves(self, added: Mapping[int, Job[Parameters]]) -> dict[str, str]:
+        """Return the conditions of curves. Those of an older version of a calibrator have its words too."""
+        found: dict[str, str] = {}
+        newest: set[tuple[int, Labels]] = set()
+        for submission in reversed(self.submissions):
+            for job in submission.plan.jobs:
+                place = ("scaling", job.labels.llm, job.labels.prm, job.labels.dataset)
+                group = self.group_of.get((submission.submission_id, place))
+                key = added[id(job)].key
+                if job.kind != "curves" or group is None or key in found:
+                    continue
+                conditions = list(filter(None, [*group.conditions, group.further]))
+                if (id(group), job.labels) in newest:
+                    conditions.append(f"job {key[:8]}")
+                newest.add((id(group), job.labels))
+                found[key] = "; ".join(conditions)
+        return found
+
+    def _seconds(self) -> dict[ArtifactRef, float]:
+        found: dict[ArtifactRef, float] = {}
+        for each in self.submissions:
+            for ref, seconds in (each.plan.model_seconds or {}).items():
+                found.setdefault(stored(each, ref, self.conflicts), seconds)
+        return found
+
+    def _failures(self) -> dict[str, Failure]:
+        done = {ref.key for each in self.submissions for ref in each.contents}
+        found: dict[str, Failure] = {}
+        for each in self.submissions:
+            for key, failure in each.failures.items():
+                if key not in done:
+                    found.setdefault(key, failure)
+        return found
+
+
+class _Words:
+    """What differs between submissions, in words."""
+
+    def __init__(self, submissions: Sequence[Submitted]) -> None:
+        self._conditions: dict[tuple[str, str], list[str]] = {}
+        for leaderboard in LEADERBOARDS:
+            having = [
+                each
+                for each in submissions
+                if any(cell.leaderboard == leaderboard for cell in each.plan.cells)
+            ]
+            given = [conditions_of(each.record, each.plan, leaderboard) for each in having]
+            names = differing(given)
+            for each, conditions in zip(having, given, strict=True):
+                self._conditions[each.submission_id, leaderboard] = words(conditions, names)
+        self._properties: dict[tuple[str, str, str], dict[str, Any]] = {}
+        users: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for each in submissions:
+            fits = fit_conditions_of(each.record, each.plan)
+            for kind, plugins in each.plan.plugins.items():
+                for plugin in plugins if kind != "dataset" else ():
+                    found = plugin_properties(plugin)
+                    if kind == "calibrator":
+                        found |= {
+                            name if name not in found else f"calibration {name}": fits[name] for name in fits
+                        }
+                    self._properties[each.submission_id, kind, plugin.name] = found
+                    users.setdefault((kind, plugin.name), []).append(found)
+            for data in each.plan.datasets:
+                place = each.submission_id, "data set", f"{data.name}/{data.split}"
+                self._properties[place] = question_properties(data)
+                users.setdefault(place[1:], []).append(self._properties[place])
+        self._differing = {place: differing(found) for place, found in users.items()}
+        shards = [shard_conditions_of(each.record) for each in submissions]
+        self._shards = {
+            each.submission_id: words(own, differing(shards))
+            for each, own in zip(submissions, shards, strict=True)
+        }
+
+    def conditions(self, submission: Submitted, cell: Cell) -> list[str]:
+        """Return in what the place of a cell was measured differently from others of the leaderboard."""
+        labels = cell.labels
+        found = list(self._conditions[submission.submission_id, cell.leaderboard])
+        dataset = f"{labels.dataset}/{labels.split}"
+        for kind, name in (("llm", labels.llm), ("prm", labels.prm), ("data set", dataset)):
+            own = self._properties.get((submission.submission_id, kind, name), {})
+            told = words(own, self._differing.get((kind, name), ()))
+            title = {"llm": "LLM", "prm": "PRM"}.get(kind, kind)
+            found += [f"{title} {each}" for each in told]
+        return found
+
+    def version(self, submission: Submitted, cell: Cell) -> dict[str, Any]:
+        """Return the properties of the calibrator and the strategy of a cell that differ between submissions."""
+        found: dict[str, Any] = {}
+        for kind, name in (("calibrator", cell.labels.calibrator), ("strategy", cell.strategy)):
+            own = self._properties.get((submission.submission_id, kind, name), {})
+            names = self._differing.get((kind, name), ())
+            found |= {f"{kind} {each}": value for each, value in own.items() if each in names}
+        return found
+
+    def shards(self, submission: Submitted) -> list[str]:
+        """Return in what the shards of a submission differ from those of others."""
+        return self._shards[submission.submission_id]
+
+
+def _place(cell: Cell) -> _Place:
+    return cell.leaderboard, cell.labels.llm, cell.labels.prm, cell.labels.dataset

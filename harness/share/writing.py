@@ -1,0 +1,373 @@
+"""From the folder of a run to a bundle: which cells, the part of the plan that they need, and what stays out.
+
+Hidden states always stay out, because no metric reads them. The texts of trajectories and searches, and the fits that
+change the PRM, stay out unless they are asked for. The manifest of an artifact lists what the bundle has of it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prmcal import __version__
+from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder
+from prmcal.errors import RunError
+from prmcal.harness.execution.failures import Failure, failed_cells, read_failures, write_failures
+from prmcal.harness.jobs.job import Job, Shard
+from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
+from prmcal.harness.planning.plan import Cell, Plan, part_of
+from prmcal.harness.planning.saved import existing_plan, write_plan
+from prmcal.harness.share.bundle import (
+    SIGNATURE_FILE,
+    SUBMISSION_FILE,
+    About,
+    BundledFile,
+    Submission,
+    described,
+    write_archive,
+)
+from prmcal.harness.share.privacy import (
+    Machine,
+    check_arguments,
+    check_file,
+    check_values,
+    public_environment,
+)
+from prmcal.harness.share.signatures import sign
+from prmcal.harness.share.tables import HASHES, TableDigest, digest_of, table_digests, text_hashes
+from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.store import (
+    MANIFEST_FILE,
+    ArtifactRef,
+    Manifest,
+    Store,
+    file_sha256,
+    replacing,
+    storage_errors,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Bundled", "bundled", "write_bundle"]
+
+_SECTIONS = {name: f"{name}s" for name in ("llm", "prm", "calibrator", "dataset")} | {
+    "strategy": "strategies"
+}
+_TEXT = "text"
+_HASHED = "trajectories.parquet"
+_WITH_TEXT = (_HASHED, "searches.parquet")
+_PARQUET = ".parquet"
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """What a bundle contains.
+
+    Attributes
+    ----------
+    submission : Submission
+    cells, failed : int
+        The number of its cells, and of those among them that failed.
+    entries : dict of str to Path or bytes
+        All files of the bundle.
+    """
+
+    submission: Submission
+    cells: int
+    failed: int
+    entries: dict[str, Path | bytes]
+
+
+def write_bundle(
+    directory: Path,
+    cells: Collection[str] | None,
+    out: Path,
+    about: About,
+    texts: bool = False,
+    models: bool = False,
+    key: Path | None = None,
+    with_paths: bool = False,
+) -> Bundled:
+    """Write cells of a run and all that is behind them into one file. Equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    cells : collection of str or None
+        The ids of the cells; None for all finished ones.
+    out : Path
+        The bundle. If it exists, it must be a file, which is replaced.
+    about : About
+    texts : bool
+        Whether to include the texts of questions, trajectories and searches, and the reference answers.
+    models : bool
+        Whether to include the fits that change the PRM.
+    key : Path, optional
+        The SSH key that signs the bundle.
+    with_paths : bool
+        Whether arguments of plugins may tell of this machine, such as the path of a model.
+
+    Raises
+    ------
+    RunError
+        If the folder has no run, is in use by a run, has a damaged artifact, or lacks artifacts of the cells.
+    BundleError
+        If the bundle would tell of this machine, or the key cannot sign it.
+    StorageError
+        If `out` is a folder or a device, or the disk is full or not writable.
+    """
+    made = bundled(directory, cells, about, texts, models, with_paths)
+    if key is not None:
+        signature, signer = sign(made.submission.to_bytes(), key)
+        made = replace(
+            made,
+            submission=replace(made.submission, signed_by=signer.fingerprint),
+            entries={**made.entries, SIGNATURE_FILE: signature},
+        )
+    with storage_errors(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as temporary, temporary.open("wb") as file:
+        write_archive(made.entries, file)
+    return made
+
+
+def bundled(
+    directory: Path,
+    cells: Collection[str] | None,
+    about: About,
+    texts: bool = False,
+    models: bool = False,
+    with_paths: bool = True,
+    unfinished: bool = False,
+) -> Bundled:
+    """Return what a bundle of a run's cells contains. See :func:`write_bundle`.
+
+    Without `with_paths`, arguments that tell of this machine are refused. This is for what leaves the machine. With
+    `unfinished`, cells that failed are in it even if no cells are chosen.
+    """
+    folder, store = RunFolder(directory), Store(directory)
+    record = folder.record()
+    if folder.running():
+        raise RunError(f"A run writes to {directory} now. Submit it when it has ended.")
+    plan = existing_plan(folder)
+    failures = read_failures(directory)
+    manifests = _intact_manifests(store, (shard.ref for shard in plan.shards()))
+    if cells is None and unfinished:
+        done = {cell.cell_id for cell in plan.cells if all(ref in manifests for ref in cell.job.refs)}
+        cells = done | failed_cells(plan, failures).keys()
+    part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures))
+    machine = Machine.this()
+    if not with_paths:
+        check_arguments(part, machine)
+
+    entries, files = _run_files(record, part, failures, machine, texts)
+    if not with_paths:
+        for name in (RECORD_FILE, PLAN_FILE):
+            check_values(name, json.loads(entries[name]), machine)
+    content: dict[str, Path | bytes] = dict(entries)
+    left_out: dict[str, BundledFile] = {}
+    shards = [shard for shard in part.shards() if shard.ref in manifests]
+    with ThreadPoolExecutor() as pool:
+        found = list(
+            pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), shards)
+        )
+    for shard, kept in zip(shards, found, strict=True):
+        place = artifact_folder(Path(), shard.ref.kind, shard.ref.key).as_posix()
+        for name, each in kept.entries.items():
+            if isinstance(each, Path) and not with_paths:
+                check_file(f"{place}/{name}", each, machine)
+            content[f"{place}/{name}"] = each
+        files |= {f"{place}/{name}": each for name, each in kept.files.items()}
+        left_out |= {f"{place}/{name}": each for name, each in kept.left_out.items()}
+    submission = Submission.of(
+        about, files=files, left_out=left_out, texts=texts, models=models, prmcal_version=__version__
+    )
+    failed = sum(any(ref not in manifests for ref in cell.job.refs) for cell in part.cells)
+    return Bundled(submission, len(part.cells), failed, {**content, SUBMISSION_FILE: submission.to_bytes()})
+
+
+def _chosen_cells(
+    plan: Plan,
+    ids: Collection[str] | None,
+    finished: Collection[ArtifactRef],
+    failures: Mapping[str, Failure],
+) -> list[Cell]:
+    """Return the cells with these ids in the order of the plan; all finished cells for None."""
+    unfinished = {cell.cell_id for cell in plan.cells if any(ref not in finished for ref in cell.job.refs)}
+    wanted = {cell.cell_id for cell in plan.cells} - unfinished if ids is None else set(ids)
+    found = [cell for cell in plan.cells if cell.cell_id in wanted]
+    if unknown := wanted - {cell.cell_id for cell in found}:
+        raise RunError(f"The plan of the run has no cell '{min(unknown)}'.")
+    failed = failed_cells(plan, failures)
+    waiting = [cell.cell_id for cell in found if cell.cell_id in unfinished and cell.cell_id not in failed]
+    if waiting:
+        count = "A chosen cell is" if len(waiting) == 1 else f"{len(waiting)} of the chosen cells are"
+        raise RunError(
+            f"{count} not finished, such as {waiting[0]}. Run the grid to its end, or choose other cells."
+        )
+    if not found:
+        raise RunError("No cell of the run is finished. `prmcal status DIR` says what is missing.")
+    seen: set[str] = set()
+    behind: list[Job[Parameters]] = [cell.job for cell in found if cell.cell_id not in unfinished]
+    while behind:
+        job = behind.pop()
+        if job.key not in seen:
+            seen.add(job.key)
+            behind += job.inputs
+            absent = [ref for ref in job.refs if ref not in finished]
+            if absent and not isinstance(
+                job.shards[0].parameters, HiddenParameters
+            ):  # They are never submitted.
+                raise RunError(
+                    f"The artifact {absent[0].kind}/{absent[0].key} behind a chosen cell is absent. "
+                    "Run the grid again with the same --out folder: only what is missing is computed."
+                )
+    return found
+
+
+def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
+    """Return the part of a plan that computes some cells, with the plugins and the data sets of this part only."""
+    part = part_of(plan, cells)
+    labels = [job.labels for job in part.jobs]
+    used = {
+        kind: {getattr(each, kind) for each in labels} for kind in ("llm", "prm", "calibrator", "dataset")
+    }
+    used["strategy"] = {cell.strategy for cell in cells}
+    plugins = {
+        kind: tuple(each for each in found if kind not in used or each.name in used[kind])
+        for kind, found in part.plugins.items()
+    }
+    splits = {(each.dataset, each.split) for each in labels}
+    datasets = tuple(each for each in part.datasets if (each.name, each.split) in splits)
+    return replace(part, plugins=plugins, datasets=datasets, _shards={}, _owners={})
+
+
+def _run_files(
+    record: RunRecord, part: Plan, failures: Mapping[str, Failure], machine: Machine, texts: bool
+) -> tuple[dict[str, bytes], dict[str, BundledFile]]:
+    """Return the record, the plan and the failures as a bundle has them, and what it says of these files."""
+    grid = dict(record.grid)
+    for kind, section in _SECTIONS.items():
+        if section in grid:
+            names = {each.name for each in part.plugins.get(kind, ())}
+            grid[section] = [each for each in grid[section] if each["name"] in names]
+    public = RunRecord(
+        grid=grid,
+        plugin_files=[],
+        run_id=record.run_id,
+        started_at=record.started_at,
+        workers=record.workers,
+        environment=public_environment(record.environment, machine),
+        finished_at=record.finished_at,
+    )
+    own = {shard.ref.key for shard in part.shards()}
+    cleaned = {
+        key: replace(failure, reason=machine.cleaned(failure.reason))
+        for key, failure in failures.items()
+        if key in own
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        RunFolder(folder).write_record(public)
+        write_plan(folder, public.grid, part, part.model_seconds or {}, texts)
+        write_failures(folder, cleaned)
+        entries = {name: (folder / name).read_bytes() for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE)}
+    return entries, {name: described(content) for name, content in entries.items()}
+
+
+@dataclass
+class _Kept:
+    """What a bundle keeps of an artifact: its files, what the bundle says of them, and the original files left out."""
+
+    entries: dict[str, Path | bytes] = field(default_factory=dict)
+    files: dict[str, BundledFile] = field(default_factory=dict)
+    left_out: dict[str, BundledFile] = field(default_factory=dict)
+
+    def add(self, name: str, content: Path | bytes, about: BundledFile) -> None:
+        self.entries[name], self.files[name] = content, about
+
+    def add_table(self, name: str, table: pa.Table) -> None:
+        """Keep a table that is written now, without compression, so that its bytes depend on few libraries."""
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink, compression="none")
+        content = sink.getvalue().to_pybytes()
+        self.add(name, content, described(content, digest_of(table)))
+
+
+def _intact_manifests(store: Store, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, Manifest]:
+    """Return the manifests of the artifacts that a run has. Hashes are not compared."""
+    wanted = list(refs)
+    found = store.manifests(wanted, verify=False)
+    for ref in wanted:
+        folder = store.folder(ref.kind, ref.key)
+        if ref not in found and folder.exists():
+            raise _damaged(folder)
+    return found
+
+
+def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: bool, models: bool) -> _Kept:
+    """Return what a bundle keeps of an artifact.
+
+    Raises
+    ------
+    RunError
+        If a file of the artifact does not match its hash, or lacks the texts of the run.
+    """
+    kept = _Kept()
+    folder = store.folder(shard.ref.kind, shard.ref.key)
+    # Only calibrators that fine-tune the PRM read the trajectories.
+    changes_prm = isinstance(shard.parameters, FitParameters) and "rollout" in shard.inputs
+    whole = isinstance(shard.parameters, HiddenParameters) or (changes_prm and not models)
+    for name, (size, digest) in sorted(manifest.files.items()):
+        path = folder / name
+        if file_sha256(path) != digest:
+            raise _damaged(folder)
+        about = BundledFile(size, digest, table_digests(path) if path.suffix == _PARQUET else None)
+        if whole:
+            kept.left_out[name] = about
+        elif name in _WITH_TEXT:
+            _keep_texts(kept, name, path, about, texts)
+        else:
+            kept.add(name, path, about)
+    files = {name: (each.size, each.sha256) for name, each in kept.files.items()}
+    text = json.dumps(asdict(replace(manifest, files=files)), sort_keys=True).encode()
+    kept.add(MANIFEST_FILE, text, described(text))
+    return kept
+
+
+def _keep_texts(kept: _Kept, name: str, path: Path, about: BundledFile, texts: bool) -> None:
+    """Keep a table that has texts: as it is, or without them. Keep the hashes of trajectories in any case."""
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    if _TEXT not in table.column_names:
+        raise RunError(
+            f"{path} has no texts, because it came with a bundle without them, and a new bundle needs their digests. "
+            "Give others the bundle itself, or submit the folder of the run that measured it."
+        )
+    if name == _HASHED:
+        kept.add_table(HASHES + _PARQUET, text_hashes(table))
+    if texts:
+        kept.add(name, path, about)
+        return
+    assert about.table is not None
+    columns = {column: digest for column, digest in about.table.columns.items() if column == _TEXT}
+    kept.left_out[name] = replace(about, table=TableDigest(about.table.rows, columns))
+    kept.add_table(name, table.drop_columns([_TEXT]))
+
+
+def _damaged(folder: Path) -> RunError:
+    return RunError(
+        f"The artifact {folder} is damaged. Run the grid again with the same --out folder: `prmcal run` computes only "
+        "this part again."
+    )

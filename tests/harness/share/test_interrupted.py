@@ -1,0 +1,71 @@
+"""A merge that is killed leaves the leaderboard as before or complete, and the same command finishes it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from prmcal.harness.share.merge import merge
+from tests.conftest import environment
+from tests.harness.share.small_runs import leaderboards
+
+# The process kills itself before one of the steps that change the folder: the renaming of a file or of a folder.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from prmcal.harness.share.merge import merge
+
+left = int(sys.argv[1])
+
+def counted(rename):
+    def step(*arguments, **options):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(*arguments, **options)
+    return step
+
+os.rename, os.replace = counted(os.rename), counted(os.replace)
+merge(Path(sys.argv[2]), [Path(each) for each in sys.argv[3:]])
+print(left)
+"""
+
+
+def _steps(left: int, out: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _KILLED, str(left), str(out), *map(str, inputs)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+
+
+@pytest.fixture(scope="module")
+def expected(parts: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+    """The number of steps of a merge that extends a leaderboard, and the leaderboard after it."""
+    out = tmp_path_factory.mktemp("expected") / "out"
+    merge(out, [parts["dataset"]])
+    told = _steps(10_000, out, parts["llm"])
+    assert told.returncode == 0, told.stderr
+    return 10_000 - int(told.stdout), out
+
+
+@pytest.mark.parametrize("share", [0.5, "submission", "record", "published"])
+def test_a_killed_merge_is_continued(
+    parts: Mapping[str, Path], tmp_path: Path, expected: tuple[int, Path], share: float | str
+) -> None:
+    steps, complete = expected
+    # The last steps: the submission, the plan, the record, the failures (3), two databases and their copies.
+    last = {"submission": 9, "record": 6, "published": 1}
+    point = steps - last[share] if isinstance(share, str) else int(share * steps)
+    out = tmp_path / "out"
+    merge(out, [parts["dataset"]])
+    before = leaderboards(out)
+    killed = _steps(point, out, parts["llm"])
+    assert killed.returncode == -signal.SIGKILL
+    assert leaderboards(out) in (before, leaderboards(complete))
+    merge(out, [parts["llm"]])
+    assert leaderboards(out) == leaderboards(complete)
+    assert not (out / ".incoming").exists()
