@@ -117,7 +117,10 @@ def _places(found: Overview, calibrators: list[str], link: Callable[[str], str])
     for names, place in found.cells.groupby(PLACE, sort=False):
         by_calibrator = {row["calibrator"]: row for row in place.to_dict("records")}
         cells = (_heat_cell(by_calibrator.get(name), link) for name in calibrators)
-        rows.append(_PlaceRow(tuple(map(str, names)), tuple(cells)))
+        *place_names, conditions = map(str, names)
+        if conditions:
+            place_names[-1] += f"; {conditions}"
+        rows.append(_PlaceRow(tuple(place_names), tuple(cells)))
     return rows
 
 

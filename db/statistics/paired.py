@@ -304,7 +304,7 @@ def _groups(
         if wins is None or not len(rows):
             continue
         own = found.iloc[rows]
-        group = own.groupby(_GROUP, dropna=False).ngroup().to_numpy()
+        group = own.groupby(_group(own), dropna=False).ngroup().to_numpy()
         cells = own["cell_id"].to_numpy(dtype=object)
         order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1
@@ -390,9 +390,15 @@ def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
     if wins is None:
         return set()
     worse = table[table[f"{metric}_standing"] == "worse"]
-    places = worse[["cell_id", *_GROUP]].assign(merit=merit(worse[metric].astype(float), wins))
+    group = _group(worse)
+    places = worse[["cell_id", *group]].assign(merit=merit(worse[metric].astype(float), wins))
     places = places.sort_values(["merit", "cell_id"], ascending=[True, False])
-    return set(places.drop_duplicates(_GROUP)["cell_id"])
+    return set(places.drop_duplicates(group)["cell_id"])
+
+
+def _group(table: pd.DataFrame) -> list[str]:
+    """Return the columns that cells which compete share. A table of a run has no conditions."""
+    return [name for name in _GROUP if name in table]
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:

@@ -42,9 +42,9 @@ from prmcal.harness.planning.plan import Cell
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.share.union import MergedCell, Union
+from prmcal.harness.share.verify_record import Verification, read_verification
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
-from prmcal.harness.verifying.record import Verification, read_verification
 from prmcal.registry.plugins import KINDS, datasets
 
 __all__ = ["GRID_NAME", "Recorded", "read_recorded", "write_board"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.messages import excerpt
 
@@ -43,7 +43,7 @@ def concluded(subject: Subject, tier: Tier, name: str, n: int, flaws: Iterable[F
     ----------
     subject : Subject
     tier, name, n
-        As in :class:`prmcal.harness.verifying.record.Check`.
+        As in :class:`prmcal.harness.share.verify_record.Check`.
     flaws : iterable of Flaw
     passed : str
         What was found if there are no flaws, in sentences.

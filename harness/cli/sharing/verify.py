@@ -12,10 +12,10 @@ import typer
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
+from prmcal.harness.share.verify_record import Check, Verification, write_verification
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
-from prmcal.harness.verifying.record import Check, Verification, write_verification
 from prmcal.harness.verifying.subject import Subject, opened
 from prmcal.harness.verifying.tiers.costs import Asked, cost_of
 from prmcal.harness.verifying.tiers.running import Supplied, Told, verified

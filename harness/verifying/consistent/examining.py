@@ -17,6 +17,7 @@ from prmcal.harness.execution.worker import ONE_THREAD, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import PlannedQuestions
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verifying.consistent.again import RELATIVE, computed_again, is_recomputed
 from prmcal.harness.verifying.consistent.contents import check_contents
@@ -24,7 +25,6 @@ from prmcal.harness.verifying.consistent.neighbours import neighbours, orphans
 from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.messages import excerpt, message_of
 

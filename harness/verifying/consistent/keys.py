@@ -24,9 +24,9 @@ from prmcal.harness.jobs.parameters import (
     StrategyParameters,
     SuccessParameters,
 )
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.harness.verifying.findings import Flaw, concluded, place_of
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.messages import shown
 

@@ -9,8 +9,8 @@ from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.parameters import FitParameters, PluginReference, QuestionSlice
 from prmcal.harness.planning.plan import PlannedQuestions
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash

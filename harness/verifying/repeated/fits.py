@@ -12,10 +12,10 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, HiddenParameters, Parameters
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.consistent.again import unlike_here
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import LayeredStore, ModelContext, unlike
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.messages import excerpt, message_of

@@ -12,9 +12,9 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, RolloutParameters, SearchParameters
 from prmcal.harness.share.tables import HASHES, text_hashes
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made, place_of
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import Texts
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Question

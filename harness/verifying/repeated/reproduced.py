@@ -19,10 +19,10 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import RolloutParameters, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import check_completions, in_steps, plugin_guard
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verifying.drawing import drawing
 from prmcal.harness.verifying.findings import Flaw, concluded, not_made
-from prmcal.harness.verifying.record import Check
 from prmcal.harness.verifying.repeated.models import ModelContext, unlike
 from prmcal.harness.verifying.subject import Subject
 from prmcal.registry.contracts.data import Prefix, Question

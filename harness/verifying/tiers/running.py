@@ -13,10 +13,10 @@ from pathlib import Path
 from prmcal import __version__
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.errors import DataError, PrmcalError
+from prmcal.harness.share.verify_record import Check, Verification
 from prmcal.harness.verifying.consistent.examining import check_artifacts, examining
 from prmcal.harness.verifying.consistent.keys import check_identities, check_keys
 from prmcal.harness.verifying.consistent.questions import check_disjoint, check_questions, known_questions
-from prmcal.harness.verifying.record import Check, Verification
 from prmcal.harness.verifying.repeated.fits import check_fits
 from prmcal.harness.verifying.repeated.graded import check_grades
 from prmcal.harness.verifying.repeated.models import LayeredStore, ModelContext, Texts

@@ -43,7 +43,8 @@ def poisoned(bundle: Path, folder: Path, change: Callable[[Entries], object]) ->
             tables[name] = digest_of(parquet.read_table(io.BytesIO(content)))
             manifest = f"{name.rpartition('/')[0]}/artifact.json"
             data = json.loads(entries[manifest])
-            data["files"][name.rpartition("/")[2]] = [len(content), hashlib.sha256(content).hexdigest()]
+            if isinstance(data["files"], dict):
+                data["files"][name.rpartition("/")[2]] = [len(content), hashlib.sha256(content).hexdigest()]
             entries[manifest] = json.dumps(data, sort_keys=True).encode()
     files = {name: described(content, tables.get(name)) for name, content in entries.items()}
     entries[SUBMISSION_FILE] = replace(before, files=files).to_bytes()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
 from prmcal.errors import DataError
+from prmcal.harness.share.verify_record import Check, Verification, read_verification, write_verification
 from prmcal.harness.verifying.consistent.again import table_flaws
-from prmcal.harness.verifying.record import Check, Verification, read_verification, write_verification
 from prmcal.harness.verifying.repeated.reproduced import LEVEL, same_chance
 
 RECORD = Verification(

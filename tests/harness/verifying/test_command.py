@@ -14,9 +14,9 @@ import pytest
 
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About
+from prmcal.harness.share.verify_record import read_verification
 from prmcal.harness.share.writing import write_bundle
 from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
-from prmcal.harness.verifying.record import read_verification
 from prmcal.harness.verifying.subject import read_subject
 from tests.conftest import Prmcal
 from tests.harness.verifying.forgeries import better_metrics

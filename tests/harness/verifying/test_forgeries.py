@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.metrics import TIERS
-from prmcal.harness.verifying.record import Verification
+from prmcal.harness.share.verify_record import Verification
 from prmcal.harness.verifying.subject import opened
 from prmcal.harness.verifying.tiers.costs import Asked
 from prmcal.harness.verifying.tiers.running import Supplied, Told, verified

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prmcal.errors import DataError
-from prmcal.harness.verifying.record import Check, Verification, read_verification, write_verification
+from prmcal.harness.share.verify_record import Check, Verification, read_verification, write_verification
 
 CHECK = Check("consistent", "keys", True, 3, "All 3 keys hash to themselves.")
 RECORD = Verification(
