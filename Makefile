@@ -39,8 +39,7 @@ test: install
 # and servers that die, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/test_accessibility.py \
 	tests/dashboard/test_context.py tests/dashboard/test_site.py tests/dashboard/pages/test_try_it.py \
-	tests/harness/serving tests/harness/report tests/harness/publishing/test_recipe.py \
-	tests/harness/verifying/test_forgeries.py tests/harness/verifying/test_command.py tests/harness/share \
+	tests/harness/serving tests/harness/report tests/harness/share \
 	tests/harness/executors tests/harness/execution/test_interrupted.py tests/test_wheel.py
 
 test-slow: install

@@ -31,11 +31,9 @@ ROOMS: dict[str, set[str]] = {
     "cluster": {"execution", "jobs", "planning", "storage"},
     "execution": {"jobs", "planning", "storage"},
     "recommending": {"execution", "jobs", "metrics", "planning", "storage"},
-    "verifying": {"execution", "jobs", "planning", "share", "storage"},
-    "share": {"execution", "jobs", "planning", "storage"},
+    "share": {"execution", "jobs", "planning", "site", "storage"},
     "report": {"storage"},
     "site": {"report", "storage"},
-    "publishing": {"site", "storage"},
     "notebook": {"cluster", "execution", "planning", "recommending", "report", "site", "storage"},
     "cli": {
         "cluster",
@@ -44,14 +42,12 @@ ROOMS: dict[str, set[str]] = {
         "jobs",
         "share",
         "planning",
-        "publishing",
         "recommending",
         "report",
         "serving",
         "site",
         "storage",
         "terminal",
-        "verifying",
     },
 }
 

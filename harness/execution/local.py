@@ -21,6 +21,7 @@ from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.registry.contracts.data import Question
 
 __all__ = ["LocalExecutor", "WorkerDiedError", "WorkerProcess"]
 
@@ -47,6 +48,8 @@ class WorkerProcess:
         The file to which its standard output and standard error are written.
     variables : mapping of str to str, optional
         Environment variables that it has besides those of this process, such as CUDA_VISIBLE_DEVICES.
+    questions : mapping of (str, str) to sequence of Question, optional
+        Questions that are known already; see :class:`prmcal.harness.jobs.context.Context`.
 
     Attributes
     ----------
@@ -64,6 +67,7 @@ class WorkerProcess:
         plugin_files: Sequence[Path],
         output: Path,
         variables: Mapping[str, str] | None = None,
+        questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
         self.loaded = ""
         self.started = False
@@ -79,7 +83,7 @@ class WorkerProcess:
             with starting_with({**_ENVIRONMENT, **(variables or {})}):
                 self._process = context.Process(
                     target=serve,
-                    args=(theirs, directory, tuple(plugin_files), output),
+                    args=(theirs, directory, tuple(plugin_files), output, questions),
                     name="prmcal-worker",
                     daemon=True,
                 )
@@ -184,6 +188,8 @@ class LocalExecutor:
         Plugin files that every worker loads.
     time_limit : float, optional
         The longest time of a shard in seconds. A shard that takes longer fails.
+    questions : mapping of (str, str) to sequence of Question, optional
+        Questions that are known already; see :class:`prmcal.harness.jobs.context.Context`.
     """
 
     def __init__(
@@ -192,11 +198,13 @@ class LocalExecutor:
         workers: int,
         plugin_files: Sequence[Path] = (),
         time_limit: float = float("inf"),
+        questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
         self.directory = directory
         self.workers = workers
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
+        self.questions = questions
         self._running: list[_Worker] = []
         self._failed_starts = 0
 
@@ -238,7 +246,9 @@ class LocalExecutor:
         place = min(set(range(self.workers)) - {each.place for each in self._running})
         output = workers_folder(self.directory) / f"{place + 1}.txt"
         variables = gpu_environment(self.workers, place)
-        worker = _Worker(place, WorkerProcess(self.directory, self.plugin_files, output, variables))
+        worker = _Worker(
+            place, WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
+        )
         self._running.append(worker)
         schedule.workers[worker.name] = None
         return worker

@@ -31,6 +31,7 @@ from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
 
@@ -179,11 +180,18 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
         root.removeHandler(collector)
 
 
-def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
+def serve(
+    connection: Connection,
+    directory: Path,
+    plugin_files: Sequence[Path],
+    output: Path,
+    questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
+) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
     The worker sends messages of :mod:`prmcal.harness.execution.worker`: an empty line when it has started, lines
-    about the progress of a shard, and its outcome. What plugins print goes to the file `output`.
+    about the progress of a shard, and its outcome. What plugins print goes to the file `output`. The data sets of
+    `questions` are not read; see :class:`prmcal.harness.jobs.context.Context`.
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
@@ -197,7 +205,7 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
     def report(line: object) -> None:
         connection.send_bytes(write_message(str(line)))
 
-    context = Context(Store(directory), report)
+    context = Context(Store(directory), report, questions)
     for file in plugin_files:
         load_plugin_file(file)
     report("")  # It says that the worker has started.

@@ -6,7 +6,7 @@ Each worker keeps one context. A model stays loaded until a shard needs another 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
@@ -181,12 +181,20 @@ class Context(Models):
         Where inputs are read.
     report : callable, optional
         Takes a short line about the progress of a long job.
+    questions : mapping of (str, str) to sequence of Question, optional
+        Questions by data set and split that are known already. The data set is not read for them.
     """
 
-    def __init__(self, store: Store, report: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        report: Callable[[str], None] = lambda line: None,
+        questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
+    ) -> None:
         super().__init__()
         self.store = store
         self.report = report
+        self._questions = questions or {}
         self._datasets: dict[str, Dataset] = {}
         self._made = Memory(_MADE_BYTES)
 
@@ -200,6 +208,9 @@ class Context(Models):
     def questions(self, data: QuestionSlice) -> list[Question]:
         """Return the questions of a slice."""
         start, stop = data.questions.start, data.questions.stop
+        known = self._questions.get((data.dataset.name, data.split), ())
+        if len(known) >= stop:
+            return list(known[start:stop])
         with plugin_guard("dataset", data.dataset.name, "give its questions"):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 

@@ -1,4 +1,4 @@
-"""Sharing: results of several people, checked, merged and compared.
+"""Sharing: results of several people, checked, merged, compared, verified and published.
 
     bundle          a zip file with a manifest, which lists its files with their hashes
     signatures      SSH signatures of the manifest
@@ -12,6 +12,10 @@
     catalogue       plugins, data sets and metrics of the union, in their order
     board           the database of a merged leaderboard
     merge           the whole way, which leaves the old or the new leaderboard behind
+    verify          a submission in tiers; the checks are in the files verify_*
+    verify_record   the record of a verification
+    publish         the site of a merged leaderboard, its exports (the files publish_*), and a results repository
+    template/       the files of that repository
 
 Nothing from elsewhere is executed, and no pickle is read.
 """

@@ -1,4 +1,4 @@
-"""The record of a verification: a small JSON file, which a merged leaderboard reads."""
+"""The record of a verification: a small JSON file with all checks, which a merged leaderboard reads."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from prmcal.db.metrics import TIERS, Tier
+from prmcal.db.metrics import Tier
 from prmcal.errors import DataError
-from prmcal.harness.storage.folder import check_text
+from prmcal.harness.storage.folder import check_text, one_problem
 from prmcal.harness.storage.store import write_atomically
-from prmcal.registry.messages import excerpt, reading, shown
+from prmcal.registry.messages import reading, shown
 
 __all__ = ["FORMAT", "Check", "Verification", "read_verification", "write_verification"]
 
@@ -28,7 +28,7 @@ class Check:
     ----------
     tier : {"consistent", "graded again", "scored again", "reproduced"}
     check : str
-        Its name, such as "metrics computed again".
+        Its name, such as "results computed again".
     passed : bool
         False if it found something wrong, and if it could not be made although the tier needs it.
     n : int
@@ -45,6 +45,8 @@ class Check:
     n: int
     message: str
     cells: tuple[str, ...] = ()
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Verification:
     prmcal_version: str
     seed: int
     checks: tuple[Check, ...]
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     @property
     def failed_cells(self) -> tuple[str, ...]:
@@ -115,77 +119,29 @@ def read_verification(path: Path) -> Verification:
     DataError
         If the file cannot be read, is of a newer format, or is no record of a verification.
     """
+    from pydantic import TypeAdapter
+
     with reading(f"The verification {path} cannot be read", "Write it again with prmcal verify --out."):
         content = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
-        raise DataError(
-            f"The verification {path} has the format {content['format']}, and this version of prmcal reads formats up "
-            f"to {FORMAT}. Install a newer version."
-        )
-    flaw = _flaw(content)
-    if flaw:
-        raise DataError(
-            f"{path} is no verification: {excerpt(flaw)} Write it again with prmcal verify --out."
-        )
-    known = {name: value for name, value in content.items() if name != "format"}
-    checks = tuple(Check(**{**each, "cells": tuple(each["cells"])}) for each in content["checks"])
-    return Verification(**{**known, "checks": checks})
-
-
-_TYPES: dict[str, type] = {
-    "format": int,
-    "submission": str,
-    "tier": str,
-    "passed": bool,
-    "verified_by": str,
-    "verified_at": str,
-    "prmcal_version": str,
-    "seed": int,
-    "checks": list,
-}
-_CHECK_TYPES: dict[str, type] = {
-    "tier": str,
-    "check": str,
-    "passed": bool,
-    "n": int,
-    "message": str,
-    "cells": list,
-}
-
-
-def _flaw(content: Any) -> str:
-    """Return what keeps JSON data from being a record; empty if nothing does."""
-    found = _flaw_of_fields(content, _TYPES)
-    if found:
-        return found
-    try:
-        datetime.fromisoformat(content["verified_at"]).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return f"its 'verified_at' is no time: {shown(content['verified_at'])}."
-    try:
+    with (
+        reading(f"{path} is no verification", "Write it again with prmcal verify --out."),
+        one_problem(),
+    ):
+        if not isinstance(content, dict) or type(content.get("format")) is not int:
+            raise ValueError("it must be an object with a 'format'")
+        if content.pop("format") > FORMAT:
+            raise DataError(
+                f"The verification {path} has a newer format than {FORMAT}, up to which this version of prmcal reads. "
+                "Install a newer version."
+            )
         for name, value in content.items():
             check_text(name, value)
-    except ValueError as error:
-        return f"its {error}."
-    for each in content["checks"]:
-        found = _flaw_of_fields(each, _CHECK_TYPES)
-        if found:
-            return f"one of its checks is wrong: {found}"
-        if not all(isinstance(cell, str) for cell in each["cells"]):
-            return "the cells of a check must be texts."
-    if content["passed"] and not all(each["passed"] for each in content["checks"]):
-        return "it says that it passed, but one of its checks did not."
-    return ""
-
-
-def _flaw_of_fields(content: Any, types: dict[str, type]) -> str:
-    if not isinstance(content, dict):
-        return "it must be an object."
-    if content.keys() != types.keys():
-        return f"it must have the fields {', '.join(types)}. Got {', '.join(map(str, content)) or 'none'}."
-    for name, cls in types.items():
-        if type(content[name]) is not cls:  # A bool is an int, too.
-            return f"its '{name}' must be of the type {cls.__name__}."
-    if content["tier"] not in TIERS:
-        return f"its 'tier' must be one of {', '.join(TIERS)}. Got {content['tier']!r}."
-    return ""
+        text = json.dumps(content)
+        found: Verification = TypeAdapter(Verification).validate_json(text, strict=True)
+        try:
+            datetime.fromisoformat(found.verified_at).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"its 'verified_at' is no time: {shown(found.verified_at)}") from error
+        if found.passed and not all(each.passed for each in found.checks):
+            raise ValueError("it says that it passed, but one of its checks did not")
+    return found

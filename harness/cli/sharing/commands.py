@@ -131,7 +131,7 @@ def verify(
         typer.Option(min=1e-6, max=1.0, help="The share of results that the first tier computes again."),
     ] = 1.0,
     questions: Annotated[
-        int, typer.Option(min=1, help="The questions of each LLM and split that are sampled again.")
+        int, typer.Option(min=1, help="The questions of each LLM and split that are sampled again, at least.")
     ] = 30,
     all_fits: Annotated[
         bool, typer.Option("--all-fits", help="Repeat also the fits that need the PRM or its hidden states.")
@@ -153,22 +153,28 @@ def verify(
 
     The first tier runs no model. It checks that keys hash to themselves, and computes all metrics and intervals again.
     The second grades the texts, the third scores a random share of them with the PRM and repeats fits, and the fourth
-    samples from the LLM. Each tier tells its cost before it begins.
+    samples from the LLM. The cost of each tier is shown before it begins.
     """
     import os
 
     from prmcal.harness.cli.options import tier_named
     from prmcal.harness.cli.sharing.verify import verify as check
-    from prmcal.harness.verifying.tiers.costs import Asked
-    from prmcal.harness.verifying.tiers.running import Supplied
+    from prmcal.harness.share.verify import Asked
 
     highest = tier_named(tier)
     load_plugins(plugin)
     text, passed = check(
         bundle,
         highest,
-        Asked(workers or os.cpu_count() or 1, results, share, questions, all_fits),
-        Supplied(texts_from, tuple(plugin or ())),
+        Asked(
+            workers or os.cpu_count() or 1,
+            results,
+            share,
+            questions,
+            all_fits,
+            texts_from,
+            tuple(plugin or ()),
+        ),
         by=by,
         out=out,
         seed=seed,
@@ -292,8 +298,7 @@ def publish(
     --recipe needs no leaderboard: it starts a repository that makes one.
     """
     from prmcal.harness.cli.sharing.publish import published
-    from prmcal.harness.publishing.publish import Targets
-    from prmcal.harness.publishing.recipe import write_recipe
+    from prmcal.harness.share.publish import Targets, write_recipe
 
     if recipe is not None:
         files = write_recipe(recipe)

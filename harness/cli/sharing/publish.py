@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prmcal.db.text.formats import counted
-from prmcal.harness.publishing.publish import Targets, publish, without_licence
+from prmcal.harness.share.publish import Targets, publish, without_licence
 from prmcal.harness.terminal.prose import wrapped
 
 __all__ = ["published"]
@@ -28,10 +28,9 @@ def published(directory: Path, targets: Targets, width: int | None = None) -> It
     Raises
     ------
     PrmcalError
-        See :func:`prmcal.harness.publishing.publish.publish`.
+        See :func:`prmcal.harness.share.publish.publish`.
     """
-    for each in publish(directory, targets):
-        yield f"Wrote {each.what} to {each.folder}."
+    yield from publish(directory, targets)
     names = without_licence(directory)
     if names:
         have, them = ("has", "it") if len(names) == 1 else ("have", "them")

@@ -10,27 +10,26 @@ from pathlib import Path
 import typer
 
 from prmcal.db.metrics import TIERS, Tier
-from prmcal.db.text.formats import counted, duration
+from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
+from prmcal.harness.share.verify import Asked, verified
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
+from prmcal.harness.share.verify_subject import opened
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal.prose import wrapped
 from prmcal.harness.terminal.tables import text_table
-from prmcal.harness.verifying.subject import Subject, opened
-from prmcal.harness.verifying.tiers.costs import Asked, cost_of
-from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
 
 __all__ = ["verify"]
 
 _SHOWN_CELLS = 3
 _WIDTH = 80
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 def verify(
     path: Path,
     tier: Tier,
     asked: Asked,
-    supplied: Supplied,
     *,
     by: str = "",
     out: Path | None = None,
@@ -46,7 +45,6 @@ def verify(
     tier : {"consistent", "graded again", "scored again", "reproduced"}
         The highest tier.
     asked : Asked
-    supplied : Supplied
     by : str
         The name of the verifier.
     out : Path, optional
@@ -84,42 +82,29 @@ def verify(
         check_text("--by", by)
     except ValueError as error:
         raise PrmcalError(f"{error}. Write the name in UTF-8.") from error
-    started = time.monotonic()
+    started, shown = time.monotonic(), 0.0
+    agreed = yes or not sys.stdin.isatty()
+
+    def begins(each: Tier, cost: str) -> bool:
+        _say(wrapped(f"Tier '{each}' {cost}.", hanging="  "))
+        return each == TIERS[0] or agreed or typer.confirm("Run it?", err=True)
+
+    def works(line: str) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
+            shown = time.monotonic()
+            _say(f"  {line}")
+
     with opened(path, allowed_signers) as subject:
-        found = verified(subject, tier, asked, supplied, _Teller(yes), by, seed)
+        found = verified(subject, tier, asked, begins, works, by, seed)
     text = rendered(found, tier, time.monotonic() - started)
     if out is not None:
         try:
             write_verification(out, found)
         except PrmcalError:
-            _tell(text)  # The work is done, so its outcome is told although there is no record.
+            _say(text)  # The work is done, so its outcome is shown although there is no record.
             raise
     return text + (f"\n\nRecord: {out}" if out is not None else ""), found.passed
-
-
-class _Teller(Told):
-    """Tells the cost of each tier, asks for agreement, and shows the progress on standard error."""
-
-    def __init__(self, yes: bool) -> None:
-        self._yes = yes or not sys.stdin.isatty()
-        self._shown = 0.0
-
-    def begins(self, subject: Subject, tier: Tier, asked: Asked) -> bool:
-        """Tell what a tier costs, and ask unless it is the first one."""
-        _tell(wrapped(f"Tier '{tier}' {cost_of(subject, tier, asked)}.", hanging="  "))
-        return tier == TIERS[0] or self._yes or typer.confirm("Run it?", err=True)
-
-    def examined(self, done: int, total: int) -> None:
-        """Tell how many artifacts are examined, at most every few seconds."""
-        now = time.monotonic()
-        if now - self._shown > 5 or done == total:
-            self._shown = now
-            self.works(f"{done:,} of {counted(total, 'artifact')} examined")
-
-    def works(self, line: str) -> None:
-        """Tell what is done now, on a terminal only."""
-        if sys.stderr.isatty():
-            _tell(f"  {line}")
 
 
 def rendered(found: Verification, asked: Tier, seconds: float) -> str:
@@ -172,6 +157,6 @@ def _cells(check: Check) -> list[str]:
     ]
 
 
-def _tell(text: str) -> None:
+def _say(text: str) -> None:
     with suppress(OSError):
         typer.echo(text, err=True)

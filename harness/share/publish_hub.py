@@ -18,7 +18,7 @@ from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.provenance import verified_text
 from prmcal.db.text.readable import estimate
 from prmcal.errors import PrmcalError
-from prmcal.harness.publishing.measurements import HUB_NAME, Board, Measurement, Value
+from prmcal.harness.share.publish_cells import HUB_NAME, FinishedCell, FinishedCells, MeasuredValue
 from prmcal.harness.storage.written_folder import write_text
 from prmcal.registry.messages import excerpt
 
@@ -43,12 +43,12 @@ def check_benchmark(benchmark: str | None) -> str:
     return benchmark
 
 
-def write_hub_results(board: Board, benchmark: str, folder: Path) -> None:
+def write_hub_results(board: FinishedCells, benchmark: str, folder: Path) -> None:
     """Write the results of all PRMs whose rows are current.
 
     Parameters
     ----------
-    board : Board
+    board : FinishedCells
     benchmark : str
         The hub's data set repository of the benchmark, ``ORG/NAME``.
     folder : Path
@@ -59,21 +59,21 @@ def write_hub_results(board: Board, benchmark: str, folder: Path) -> None:
 
     files: dict[Path, list[EvalResultEntry]] = defaultdict(list)
     tasks: dict[str, str] = {}
-    for measurement in board.measurements:
-        value = next((each for each in measurement.values if each.metric.name == RANKING_METRIC), None)
-        if value is None or "outdated" in measurement.provenance:
+    for cell in board.cells:
+        value = next((each for each in cell.values if each.metric.name == RANKING_METRIC), None)
+        if cell.leaderboard != "calibration" or value is None or "outdated" in cell.provenance:
             continue
-        where = measurement.coordinates
+        where = cell.coordinates
         task = _plain(f"{where['dataset']}-{where['llm']}")
         tasks[task] = where["dataset"]
-        model = board.model("prm", where["prm"])
+        model = board.model(cell)
         name = f"prmcal-{_plain(where['calibrator'])}.yaml"
         entry = EvalResultEntry(
             dataset_id=benchmark,
             task_id=task,
             value=round(value.value, 6),
-            date=f"{measurement.measured_at:%Y-%m-%d}",
-            notes=_notes(board, measurement, value),
+            date=f"{cell.measured_at:%Y-%m-%d}",
+            notes=_notes(board, cell, value),
         )
         files[Path(_plain(model.developer), _plain(model.name), ".eval_results", name)].append(entry)
     for file, entries in files.items():
@@ -90,8 +90,8 @@ def write_hub_results(board: Board, benchmark: str, folder: Path) -> None:
     _write(folder / "benchmark" / "eval.yaml", about)
 
 
-def _notes(board: Board, measurement: Measurement, value: Value) -> str:
-    where = measurement.coordinates
+def _notes(board: FinishedCells, cell: FinishedCell, value: MeasuredValue) -> str:
+    where = cell.coordinates
     plain = where["calibrator"] in board.baselines
     rewards = "uncalibrated rewards" if plain else f"rewards calibrated by {where['calibrator']}"
     parts = [
@@ -100,8 +100,8 @@ def _notes(board: Board, measurement: Measurement, value: Value) -> str:
         rewards,
         f"solutions of {where['llm']} on {where['dataset']}",
     ]
-    if measurement.provenance:
-        told = measurement.provenance
+    if cell.provenance:
+        told = cell.provenance
         parts.append(
             verified_text(
                 told.get("tier"),

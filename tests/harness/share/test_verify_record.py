@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
 from prmcal.errors import DataError
+from prmcal.harness.share.verify_again import ROUNDING, column_flaws
 from prmcal.harness.share.verify_record import Check, Verification, read_verification, write_verification
-from prmcal.harness.verifying.consistent.again import table_flaws
-from prmcal.harness.verifying.repeated.reproduced import LEVEL, same_chance
+from prmcal.harness.share.verify_samples import same_chance
 
 RECORD = Verification(
     "0123456789ab",
@@ -42,13 +42,16 @@ def test_a_record_survives_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"format": 2}, "newer version"),
-        ({"tier": "believed"}, "'tier' must be one of"),
+        ({"format": 2}, "newer format"),
+        ({"tier": "believed"}, "tier: Input should be 'consistent', 'graded again', "),
         ({"passed": True}, "one of its checks did not"),
-        ({"passed": 1}, "'passed' must be of the type bool"),
-        ({"verified_at": "yesterday"}, "no time"),
-        ({"checks": [{"tier": "consistent"}]}, "one of its checks is wrong"),
-        ({"more": 1}, "must have the fields"),
+        ({"passed": 1}, "passed: Input should be a valid boolean"),
+        ({"seed": True}, "seed: Input should be a valid integer"),
+        ({"verified_at": "yesterday"}, "'verified_at' is no time: 'yesterday'"),
+        ({"verified_at": "0001-01-01T00:00:00+14:00"}, "'verified_at' is no time"),
+        ({"verified_by": "\ud800"}, "'verified_by' has half of a surrogate pair"),
+        ({"checks": [{"tier": "consistent"}]}, "checks.0.check: "),
+        ({"more": 1}, "more: "),
     ],
 )
 def test_a_wrong_record_is_refused(change: dict[str, object], problem: str, tmp_path: Path) -> None:
@@ -66,10 +69,9 @@ def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
 
 @given(st.integers(0, 12), st.integers(0, 16))
 def test_for_one_question_the_test_of_chances_is_fishers(c: int, k: int) -> None:
-    found = same_chance(np.array([c]), np.array([12]), np.array([k]), np.array([16]), LEVEL)
+    found = same_chance(np.array([c]), np.array([12]), np.array([k]), np.array([16]))
     table = [[c, 12 - c], [k, 16 - k]]
     tails = [fisher_exact(table, alternative=each).pvalue for each in ("less", "greater")]
-    assert found is not None
     assert found.p_value == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
 
 
@@ -79,8 +81,7 @@ def test_honest_counts_seldom_differ() -> None:
     for _ in range(400):
         p = random.beta(0.5, 0.5, 20)
         m, n = np.full(20, 8), np.full(20, 16)
-        found = same_chance(random.binomial(m, p), m, random.binomial(n, p), n, LEVEL)
-        assert found is not None
+        found = same_chance(random.binomial(m, p), m, random.binomial(n, p), n)
         below += found.p_value < 0.05
     assert below <= 34  # 20 expected of an exact test, and fewer since counts are whole numbers
 
@@ -89,14 +90,22 @@ def test_only_rounding_errors_are_forgiven() -> None:
     stored = pa.table({"metric": ["a", "b", None], "value": [0.5, None, 1e6]})
     close = pa.table({"metric": ["a", "b", None], "value": [0.5 * (1 + 1e-12), None, 1e6 * (1 - 1e-10)]})
     far = pa.table({"metric": ["a", "c", None], "value": [0.5, 0.0, 1e6 + 1]})
-    assert not list(table_flaws("results", stored, close))
-    flaws = list(table_flaws("results", stored, far))
+    assert not list(column_flaws("results", stored, close, ROUNDING))
+    flaws = list(column_flaws("results", stored, far, ROUNDING))
     assert len(flaws) == 2
     assert "1 of 3 values of 'metric'" in flaws[0]
     assert "2 of 3 values of 'value' in 'results' differ by up to 1" in flaws[1]
-    assert "3 rows, and 2 when" in next(table_flaws("results", stored, far.slice(0, 2)))
+    assert "3 rows, and 2 when" in next(column_flaws("results", stored, far.slice(0, 2), ROUNDING))
 
 
 def test_failed_cells_are_named_once() -> None:
     twice = replace(RECORD, checks=(*RECORD.checks, RECORD.checks[1]))
     assert twice.failed_cells == ("a cell",)
+
+
+def test_a_name_that_is_not_utf_8_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"'verified_by' has half of a surrogate pair .*Write the name in UTF-8"
+    ):
+        write_verification(tmp_path / "r.json", replace(RECORD, verified_by="\udcff"))
+    assert not list(tmp_path.iterdir())

@@ -16,11 +16,9 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About
 from prmcal.harness.share.verify_record import read_verification
 from prmcal.harness.share.writing import write_bundle
-from prmcal.harness.verifying.consistent.neighbours import neighbours, strategy_of
-from prmcal.harness.verifying.subject import read_subject
 from tests.conftest import Prmcal
-from tests.harness.verifying.forgeries import better_metrics
-from tests.harness.verifying.verified_run import bundle_of, sealed, verified_run
+from tests.harness.share.forgeries import better_metrics
+from tests.harness.share.verified_run import bundle_of, sealed, verified_run
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +70,6 @@ def test_a_signal_leaves_no_temporary_files(
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
-
-
-def test_every_artifact_is_examined_once_and_a_curve_after_its_strategy(run: Path) -> None:
-    subject = read_subject(run)
-    groups = neighbours(subject)
-    refs = [shard.ref for group in groups for shard in group]
-    assert len(set(refs)) == len(refs) == len(subject.manifests)
-    for name in ("best-of-n", "best-of-n + IAS"):
-        own = [[each.ref.kind for each in group if strategy_of(each) == name] for group in groups]
-        assert sorted(kind for kinds in own for kind in kinds).count("league") > 0
-        assert all(set(kinds) in (set(), {"strategy", "league"}) for kinds in own)
 
 
 def test_texts_can_be_supplied(run: Path, bundle: Path, tmp_path: Path, prmcal: Prmcal) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ import pyarrow.parquet as parquet
 
 from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.jobs import compute
+from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
+from prmcal.harness.share.verify import recomputed_shards
+from prmcal.harness.share.verify_subject import read_subject
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
-from prmcal.harness.verifying.consistent.again import is_recomputed
-from prmcal.harness.verifying.context import VerifyingContext
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import content_hash
 
@@ -40,9 +41,7 @@ class Opened:
         self.folder, self.store = folder, Store(folder)
         record = RunFolder(folder).record()
         self.grid = record.grid
-        plan = read_plan(folder, record.grid)
-        assert plan is not None
-        self.plan: Plan = plan
+        self.plan: Plan = read_plan(folder, record.grid)
 
     def shards(self, kind: str, split: str = TEST) -> list[Shard[Parameters]]:
         """The shards of a kind about a split."""
@@ -82,22 +81,23 @@ class Opened:
 
         self.store.write(ref.kind, ref.key, fill, figures)
 
-    def recompute(self, kinds: Collection[str] = ()) -> None:
-        """Compute everything again that needs no model, and shards of some kinds besides."""
-        context = VerifyingContext(self.store, self.plan.datasets)
-        for shard in self.plan.shards():
-            if (is_recomputed(shard) or shard.ref.kind in kinds) and "hidden" not in shard.inputs:
-                output = compute(shard, context)
+    def recompute(self) -> None:
+        """Compute everything again that needs no model."""
+        context = self.context()
+        for shard in recomputed_shards(read_subject(self.folder)):
+            output = compute(shard, context)
 
-                def fill(target: Path, output: Any = output) -> None:
-                    for name, frame in output.tables.items():
-                        parquet.write_table(
-                            pa.Table.from_pandas(frame, preserve_index=False), target / f"{name}.parquet"
-                        )
-                    if output.save is not None:
-                        output.save(target)
+            def fill(target: Path, output: Any = output) -> None:
+                for name, frame in output.tables.items():
+                    table = pa.Table.from_pandas(frame, preserve_index=False)
+                    parquet.write_table(table, target / f"{name}.parquet")
 
-                self.store.write(shard.ref.kind, shard.ref.key, fill, {"seconds": 0.1})
+            self.store.write(shard.ref.kind, shard.ref.key, fill, {"seconds": 0.1})
+
+    def context(self) -> Context:
+        """What shards are computed with: the questions are those of the plan."""
+        questions = {(each.name, each.split): each.questions for each in self.plan.datasets}
+        return Context(self.store, questions=questions)
 
     def save(self, plan: Plan, texts: bool = True) -> None:
         """Replace the plan."""

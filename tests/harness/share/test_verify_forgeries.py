@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.metrics import TIERS
+from prmcal.harness.share.verify import Asked, verified
 from prmcal.harness.share.verify_record import Verification
-from prmcal.harness.verifying.subject import opened
-from prmcal.harness.verifying.tiers.costs import Asked
-from prmcal.harness.verifying.tiers.running import Supplied, Told, verified
-from tests.harness.verifying.forgeries import FORGERIES, Forgery
-from tests.harness.verifying.verified_run import bundle_of, sealed, verified_run
+from prmcal.harness.share.verify_subject import opened
+from tests.harness.share.forgeries import FORGERIES, Forgery
+from tests.harness.share.verified_run import bundle_of, sealed, verified_run
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +20,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(folder: Path, forgery: Forgery | None, original: Path) -> Verification:
-    supplied = Supplied()
     with opened(sealed(folder)) as subject:
         return verified(
             subject,
             TIERS[-1] if forgery is None else forgery.tier,
-            Asked(share=0.1, questions=10),
-            supplied,
-            Told(),
+            Asked(share=0.1, questions=10, all_fits=True),
             seed=7,
         )
 

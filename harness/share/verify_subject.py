@@ -1,4 +1,4 @@
-"""What is verified: the plan, the artifacts and the cells of a bundle, or of the folder of a run."""
+"""What is verified: the plan, the artifacts and the cells of a bundle or of the folder of a run, and its flaws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prmcal.errors import DataError
+from prmcal.db.metrics import Tier
+from prmcal.db.text.formats import counted
 from prmcal.harness.execution.failures import read_failures
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
@@ -17,10 +18,34 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share.bundle import Submission
 from prmcal.harness.share.checks import check_unpacked, submission_of, unpack
+from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
+from prmcal.registry.messages import excerpt
 
-__all__ = ["Subject", "opened", "read_subject"]
+__all__ = ["Flaw", "Subject", "opened", "read_subject"]
+
+_SHOWN = 3
+"""Findings that the message of a check has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Something that is wrong.
+
+    Attributes
+    ----------
+    message : str
+        A sentence without a full stop.
+    refs : tuple of ArtifactRef
+        The artifacts that it concerns, and with them the cells that they decide.
+    cells : tuple of str
+        The ids of further cells that it concerns.
+    """
+
+    message: str
+    refs: tuple[ArtifactRef, ...] = ()
+    cells: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,31 +74,7 @@ class Subject:
     store: Store
     manifests: Mapping[ArtifactRef, Manifest]
     failed: frozenset[str]
-    _readers: Mapping[str, frozenset[str]] = field(repr=False)
-
-    def cells_behind(self, refs: Iterable[ArtifactRef]) -> tuple[str, ...]:
-        """Return the ids of the cells that some artifacts decide, in the order of the plan.
-
-        Curves fill no cell. What is wrong with them concerns the cells with the same plugins and data.
-        """
-        jobs = {job.key for ref in refs for job in self.plan.owners(ref)}
-        cells = set().union(*(self._readers.get(key, ()) for key in jobs)) if jobs else set()
-        if jobs and not cells:
-            labels = [job.labels for job in self.plan.jobs if job.key in jobs]
-            cells = {
-                cell.cell_id
-                for cell in self.plan.cells
-                for each in labels
-                if (cell.labels.llm, cell.labels.dataset) == (each.llm, each.dataset)
-                and each.prm in ("", cell.labels.prm)
-                and each.calibrator in ("", cell.labels.calibrator)
-            }
-        return self.named(cells)
-
-    def named(self, cells: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of cells, each once, in the order of the plan."""
-        wanted = set(cells)
-        return tuple(cell.cell_id for cell in self.plan.cells if cell.cell_id in wanted)
+    _readers: Mapping[str, set[str]] = field(repr=False)
 
     def present(self, job: Job[Parameters]) -> bool:
         """Return whether all artifacts of a job are here and match their manifests."""
@@ -94,6 +95,49 @@ class Subject:
                 found.append(shard.ref)
         return found
 
+    def cells_behind(self, refs: Iterable[ArtifactRef]) -> tuple[str, ...]:
+        """Return the ids of the cells that some artifacts decide, in the order of the plan."""
+        jobs = {job.key for ref in refs for job in self.plan.owners(ref)}
+        found = {cell for key in jobs for cell in self._readers.get(key, ())}
+        return tuple(cell.cell_id for cell in self.plan.cells if cell.cell_id in found)
+
+    def checked(self, tier: Tier, name: str, n: int, flaws: Iterable[Flaw], passed: str) -> Check:
+        """Return a check: failed with its first flaws, or passed with the message `passed`.
+
+        Parameters
+        ----------
+        tier, name, n
+            As in :class:`prmcal.harness.share.verify_record.Check`.
+        flaws : iterable of Flaw
+        passed : str
+            What was found if there are no flaws, in sentences.
+        """
+        found = list(flaws)
+        if not found:
+            return Check(tier, name, True, n, passed)
+        lines = list(dict.fromkeys(excerpt(each.message) for each in found))
+        more = len(lines) - _SHOWN
+        message = " ".join(f"{line}." for line in lines[:_SHOWN])
+        if more > 0:
+            message += f" There are {counted(more, 'other finding')}."
+        cells = {cell for each in found for cell in each.cells}
+        cells |= set(self.cells_behind({ref for each in found for ref in each.refs}))
+        named = tuple(cell.cell_id for cell in self.plan.cells if cell.cell_id in cells)
+        return Check(tier, name, False, n, message, named)
+
+    def unchecked(self, tier: Tier, name: str, unknown: Mapping[ArtifactRef, str]) -> list[Check]:
+        """Return a check that could not be made for some artifacts, by the reasons; none without artifacts.
+
+        It does not pass, so their cells do not reach the tier.
+        """
+        if not unknown:
+            return []
+        first, why = next(iter(unknown.items()))
+        message = (
+            f"Not checked: {counted(len(unknown), 'artifact')}. {self.plan.job_of(first)}: {why.rstrip('.')}."
+        )
+        return [Check(tier, name, False, 0, message, self.cells_behind(unknown))]
+
 
 @contextmanager
 def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]:
@@ -108,7 +152,7 @@ def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]
     Raises
     ------
     PrmcalError
-        If the bundle is damaged, altered or of a newer format, or the folder has no run or no plan with identities.
+        If the bundle is damaged, altered or of a newer format, or the folder has no run.
     """
     if path.is_dir():
         is_bundle = submission_of(path, allowed_signers) is not None
@@ -123,30 +167,13 @@ def read_subject(directory: Path, submission: Submission | None = None) -> Subje
     """Read the plan and the manifests of a folder, whose files match those of the submission; see :func:`opened`."""
     record = RunFolder(directory).record()
     plan = read_plan(directory, record.grid)
-    if plan is None or not all(shard.identity for shard in plan.shards()):
-        raise DataError(
-            f"The plan in {directory} was saved by an earlier version of prmcal, and does not say what its keys are "
-            "made of. Run the grid again with this version: finished work is kept."
-        )
-    store = Store(directory)
-    return Subject(
-        directory,
-        submission,
-        plan,
-        record,
-        store,
-        store.manifests(shard.ref for shard in plan.shards()),
-        frozenset(read_failures(directory)),
-        _cells_of_jobs(plan),
-    )
-
-
-def _cells_of_jobs(plan: Plan) -> dict[str, frozenset[str]]:
-    """Return the cells that each job decides, by the key of the job."""
-    found: dict[str, set[str]] = defaultdict(set)
+    readers: dict[str, set[str]] = defaultdict(set)
     for cell in plan.cells:
-        found[cell.job.key].add(cell.cell_id)
+        readers[cell.job.key].add(cell.cell_id)
     for job in reversed(plan.jobs):  # Every job follows its inputs.
         for source in job.inputs:
-            found[source.key] |= found[job.key]
-    return {key: frozenset(cells) for key, cells in found.items()}
+            readers[source.key] |= readers[job.key]
+    store = Store(directory)
+    manifests = store.manifests(shard.ref for shard in plan.shards())
+    failed = frozenset(read_failures(directory))
+    return Subject(directory, submission, plan, record, store, manifests, failed, readers)

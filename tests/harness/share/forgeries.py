@@ -20,8 +20,7 @@ from prmcal.db.run_folder import PLAN_FILE
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
-from prmcal.harness.verifying.context import VerifyingContext
-from tests.harness.verifying.opened_bundle import TEST, Opened, with_parameters
+from tests.harness.share.opened_bundle import TEST, Opened, with_parameters
 
 __all__ = ["FORGERIES", "Forgery"]
 
@@ -141,7 +140,7 @@ def leaked_questions(folder: Path) -> None:
 def fitted_to_test(folder: Path) -> None:
     """Fit the calibrators that read scores to the test questions, and compute everything after it again."""
     opened = Opened(folder)
-    context = VerifyingContext(opened.store, opened.plan.datasets)
+    context = opened.context()
     rollouts = {"score": "score", "success": "success"}
     for shard in opened.shards("fit", CALIBRATION):
         if "hidden" in shard.inputs:
@@ -201,7 +200,9 @@ def _edit_plan(folder: Path, part: str) -> None:
 
 FORGERIES = (
     Forgery("better metric values", better_metrics, "consistent", "results computed again"),
-    Forgery("better metric values, whose inputs 'failed'", lost_inputs, "consistent", "artifacts"),
+    Forgery(
+        "better metric values, whose inputs 'failed'", lost_inputs, "consistent", "results computed again"
+    ),
     Forgery(
         "altered rewards, with all results computed from them",
         altered_rewards_and_results,

@@ -1,0 +1,145 @@
+"""Publishing: the site of a merged leaderboard, its exports, and the recipe of a results repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from prmcal import __version__
+from prmcal.db.catalog import is_merged, submissions
+from prmcal.db.text.formats import counted
+from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.share.publish_cells import read_finished_cells
+from prmcal.harness.share.publish_hub import check_benchmark, write_hub_results
+from prmcal.harness.share.publish_records import write_records
+from prmcal.harness.site import write_site
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import storage_errors
+from prmcal.harness.storage.written_folder import WrittenFolder, write_text
+from prmcal.registry.messages import excerpt
+
+__all__ = ["Targets", "publish", "without_licence", "write_recipe"]
+
+_MARK = "prmcal.json"
+_TEMPLATE = Path(__file__).parent / "template"
+_FILES = {
+    "README.md": "README.md",
+    ".github/workflows/verify.yml": "verify.yml",
+    ".github/workflows/publish.yml": "publish.yml",
+}
+_FOLDERS = ("submissions", "verifications")
+_IGNORED = ("/candidates/", "/every-eval-ever/", "/leaderboard/", "/records/", "/site/")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The folders that are written. None leaves one out.
+
+    Attributes
+    ----------
+    site, every_eval_ever, hub : Path or None
+    benchmark : str or None
+        The hub's data set repository of the benchmark, which `hub` needs.
+    """
+
+    site: Path | None = None
+    every_eval_ever: Path | None = None
+    hub: Path | None = None
+    benchmark: str | None = None
+
+
+def publish(directory: Path, targets: Targets) -> list[str]:
+    """Write the site of a merged leaderboard, and its exports.
+
+    Parameters
+    ----------
+    directory : Path
+        The folder of a merged leaderboard.
+    targets : Targets
+
+    Returns
+    -------
+    list of str
+        A sentence for each folder that was written.
+
+    Raises
+    ------
+    PrmcalError
+        If the folder is not a merged leaderboard, nothing is asked for, or the name of the benchmark is wrong.
+    DatabaseError
+        If the database cannot be read.
+    StorageError
+        If a folder holds other files, or cannot be written. What was in it stays.
+    """
+    published = RunFolder(directory).results()
+    if not is_merged(published):
+        raise PrmcalError(
+            f"{directory} is the folder of a run. Merge it first: `prmcal merge MERGED {directory}`. "
+            f"`prmcal export {directory} --html SITE` writes the site of a single run."
+        )
+    site, records, hub = targets.site, targets.every_eval_ever, targets.hub
+    if not (site or records or hub):
+        raise PrmcalError("There is nothing to write. Give --html, --every-eval-ever or --hub with a folder.")
+    benchmark = check_benchmark(targets.benchmark) if hub else ""
+    # Both folders are checked before anything is written.
+    of_records = WrittenFolder(records, _MARK, "folder of records", "--every-eval-ever") if records else None
+    of_hub = WrittenFolder(hub, _MARK, "folder of results for the hub", "--hub") if hub else None
+    done = []
+    if site:
+        done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
+    if of_records or of_hub:
+        board = read_finished_cells(published)
+        about = {"prmcal": board.prmcal_version}
+        if of_records:
+            files = of_records.replace(lambda fresh: write_records(board, published, fresh), about)
+            done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {records}.")
+        if of_hub:
+            files = of_hub.replace(lambda fresh: write_hub_results(board, benchmark, fresh), about)
+            done.append(f"Wrote {counted(len(files) - 1, 'file')} for the hub to {hub}.")
+    return done
+
+
+def without_licence(directory: Path) -> list[str]:
+    """Return the submissions of a merged leaderboard that have no licence: their ids and submitters."""
+    return [
+        f"{row['submission_id']} ({excerpt(row['submitter'] or 'run ' + row['run_id'])})"
+        for row in submissions(RunFolder(directory).results()).to_dict("records")
+        if not row["licence"]
+    ]
+
+
+def write_recipe(folder: Path) -> list[Path]:
+    """Write the files of a results repository into a folder, which may be a repository already.
+
+    Parameters
+    ----------
+    folder : Path
+        Its other files stay as they are.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+
+    Raises
+    ------
+    StorageError
+        If one of the files exists with another content. Nothing is written then.
+    """
+    texts = {
+        target: (_TEMPLATE / name).read_text(encoding="utf-8").replace("@VERSION@", __version__)
+        for target, name in _FILES.items()
+    }
+    texts[".gitignore"] = "".join(f"{each}\n" for each in _IGNORED)
+    texts |= {f"{each}/.gitkeep": "" for each in _FOLDERS}
+    with storage_errors(folder):
+        for target, text in texts.items():
+            file = folder / target
+            if file.exists() and (not file.is_file() or file.read_text(encoding="utf-8") != text):
+                raise StorageError(
+                    f"{file} exists already with another content. Nothing was changed. Move it away first."
+                )
+        for target, text in texts.items():
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            write_text(folder / target, text)
+    return [folder / target for target in sorted(texts)]

@@ -1,1 +1,0 @@
-"""The tiers that repeat work on texts: grading, scoring and fitting, and sampling."""
