@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIXED",
-    "Answers",
     "Candidate",
     "Measured",
     "TestPool",
-    "answers_of",
     "candidates",
     "difference",
     "known_of",
@@ -179,6 +177,11 @@ class Measured:
     samples: NDArray[np.float64]
     tokens: NDArray[np.float64] | None
 
+    @property
+    def accuracy_error(self) -> float:
+        """The standard error of the mean accuracy."""
+        return float(self.accuracy.std(ddof=1) / np.sqrt(len(self.accuracy)))
+
     def cost(self, kind: str) -> float:
         """Return the mean cost of a question in ``samples`` or ``tokens``."""
         found = self.tokens if kind == "tokens" else self.samples
@@ -244,8 +247,7 @@ def measured(
 def known_of(found: Measured) -> Known:
     """Return the means of a choice with their intervals."""
     means = _means(found.choice, found.accuracy, found.samples, found.tokens, found.choice.fixed)
-    error = float(found.accuracy.std(ddof=1) / np.sqrt(len(found.accuracy)))
-    return Known(**means, accuracy_error=error)
+    return Known(**means, accuracy_error=found.accuracy_error)
 
 
 def _means(
@@ -327,66 +329,57 @@ class TestPool:
     rewards: pd.DataFrame | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The results of a choice for each test question."""
+def tested(
+    found: Measured, pool: TestPool, known: KnownPools, recommended: NDArray[np.float64] | None
+) -> tuple[Tested, NDArray[np.float64]]:
+    """Run a choice on test questions. A strategy that is tuned is tuned by the calibration questions of the run.
 
-    pool: TestPool
-    answered: Answered
+    Parameters
+    ----------
+    found : Measured
+    pool : TestPool
+    known : KnownPools
+    recommended : ndarray of shape (questions,), float64, or None
+        The probability of a right answer by the recommended choice; None if it is this choice.
 
-    @property
-    def accuracy(self) -> NDArray[np.float64]:
-        """The probability of a right answer, of shape (questions,)."""
-        return np.minimum(self.answered.accuracy, 1.0)
-
-
-def answers_of(choice: Choice, candidate: Candidate, pool: TestPool, known: KnownPools) -> Answers:
-    """Run a choice on test questions. A strategy that is tuned is tuned by the calibration questions of the run."""
+    Returns
+    -------
+    Tested
+        The means over the test questions, and the paired differences.
+    ndarray of shape (questions,), float64
+        The probability of a right answer to each question.
+    """
+    choice, candidate, trajectories = found.choice, found.candidate, pool.trajectories
     strategy, setting = candidate.build(), Setting(choice.samples, choice.target)
 
     def table(role: str, name: str) -> pd.DataFrame:
-        found = pool.scores if role == "score" else pool.rewards
-        assert found is not None
-        return found
+        given = pool.scores if role == "score" else pool.rewards
+        assert given is not None
+        return given
 
     with plugin_guard("strategy", candidate.name, "answer"):
         if strategy.tuned:
             strategy.tune(known.tuning(strategy.reads, choice.level), setting)
-        judged = pool_of(pool.trajectories, tables_from(table), strategy.reads, choice.level)
+        judged = pool_of(trajectories, tables_from(table), strategy.reads, choice.level)
         answered = strategy.answer(judged, setting)
         check_answered(answered, strategy, judged.questions, setting)
-    return Answers(pool, answered)
-
-
-def tested(choice: Choice, candidate: Candidate, found: Answers, recommended: Answers | None) -> Tested:
-    """Return the means of a choice over the test questions, and its paired differences.
-
-    Parameters
-    ----------
-    choice : Choice
-    candidate : Candidate
-    found : Answers
-    recommended : Answers or None
-        The answers of the recommended choice to the same questions; None if it is this choice.
-    """
-    pool, answered, accuracy = found.pool, found.answered, found.accuracy
-    trajectories = pool.trajectories
+    accuracy, samples = np.minimum(answered.accuracy, 1.0), answered.samples
     most = trajectories.correct.shape[1]
-    samples = answered.samples
     tokens = samples * trajectories.tokens.mean(axis=1)
     to_fixed = None
     if candidate.reference.plugin != FIXED:
-        table = best_of_each(scores_of_whole(pool.scores, most), trajectories.correct, most)
-        values = against_fixed(accuracy[:, None], samples[:, None], table)[:, 0]
+        fixed = best_of_each(scores_of_whole(pool.scores, most), trajectories.correct, most)
+        values = against_fixed(accuracy[:, None], samples[:, None], fixed)[:, 0]
         to_fixed = quantity(values, skewed_interval)
-    return Tested(
+    result = Tested(
         dataset=pool.dataset,
         questions=len(accuracy),
         **_means(choice, accuracy, samples, tokens if tokens.any() else None, answered.fixed),
         to_fixed=to_fixed,
         to_pass_at_1=difference(accuracy, trajectories.correct.mean(axis=1)),
-        to_recommended=None if recommended is None else difference(accuracy, recommended.accuracy),
+        to_recommended=None if recommended is None else difference(accuracy, recommended),
     )
+    return result, accuracy
 
 
 def difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> Quantity:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prmcal.db.catalog import cells
 from prmcal.db.metrics import cell_id
@@ -17,9 +18,7 @@ from prmcal.harness.recommending.drawing import Started, draw, more_draws
 from prmcal.harness.recommending.folds import FOLDS
 from prmcal.harness.recommending.measured import (
     FIXED,
-    Answers,
     Measured,
-    answers_of,
     candidates,
     known_of,
     tested,
@@ -61,8 +60,7 @@ def reaches(found: Measured, wanted: Wanted) -> bool:
 
 def _rank(found: Measured, wanted: float) -> tuple[float, ...]:
     mean, cost = float(found.accuracy.mean()), float(found.samples.mean())
-    error = float(found.accuracy.std(ddof=1) / np.sqrt(len(found.accuracy)))
-    if mean - error >= wanted - _ROUNDING:
+    if mean - found.accuracy_error >= wanted - _ROUNDING:
         return 0.0, _rounded(cost), -_rounded(mean)
     if mean >= wanted - _ROUNDING:
         return 1.0, _rounded(cost), -_rounded(mean)
@@ -155,7 +153,7 @@ def recommend(
     questions, drawn = known.correct.shape
     return Recommendation(
         wanted=wanted,
-        recommended=lines.line(best),
+        recommended=lines.recommended,
         fixed=lines.line(fixed),
         others=tuple(lines.line(each) for each in _others(order, best, fixed)),
         reached=reaches(best, wanted),
@@ -176,29 +174,23 @@ class _Lines:
         self.places, self.prm, self.run = places, prm, run
         self._numbers = dict(cells(run.folder.results())[["cell_id", "number"]].itertuples(index=False))
         self._best = best
-        self._of_best = [self._answers(best, number) for number in range(len(places.tests))]
+        self._of_best: list[NDArray[np.float64]] = []
+        self.recommended = self.line(best)
 
     def line(self, found: Measured) -> Line:
         choice = found.choice
+        prm = self.prm if choice.llm == self._best.choice.llm else ""
         tests = []
-        for number, own in enumerate(self._of_best):
+        for number, questions in enumerate(self.places.tests):
+            pool = self.places.test_pool(choice, questions, prm)
+            own = None if found is self._best else self._of_best[number]
+            result, accuracy = tested(found, pool, self.places.known(choice), own)
+            tests.append(result)
             if found is self._best:
-                tests.append(tested(choice, found.candidate, own, None))
-            else:
-                answers = self._answers(found, number)
-                tests.append(tested(choice, found.candidate, answers, own))
+                self._of_best.append(accuracy)
         cell = self._cell(choice)
         short = self._numbers.get(cell)
         return Line(choice, known_of(found), tuple(tests), cell, None if short is None else int(short))
-
-    def _answers(self, found: Measured, number: int) -> Answers:
-        prm = self.prm if found.choice.llm == self._best_llm else ""
-        pool = self.places.test_pool(found.choice, self.places.tests[number], prm)
-        return answers_of(found.choice, found.candidate, pool, self.places.known(found.choice))
-
-    @property
-    def _best_llm(self) -> str:
-        return self._best.choice.llm
 
     def _cell(self, choice: Choice) -> str:
         """Return the id of the calibration cell of a choice; empty if it has no calibrator."""
