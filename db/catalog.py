@@ -27,8 +27,7 @@ from prmcal.db.queries.curves import (
     risk_points,
     searches,
 )
-from prmcal.db.queries.leaderboard import beside_measured, costs, leaderboard, measurements
-from prmcal.db.queries.reward_errors import error_histograms, reward_errors
+from prmcal.db.queries.leaderboard import beside_measured, costs, error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
     cell_provenance,
@@ -84,7 +83,6 @@ __all__ = [
     "questions",
     "references",
     "reliability",
-    "reward_errors",
     "risk_points",
     "runs",
     "searches",

@@ -14,7 +14,7 @@ from prmcal.db.queries.cells import cell_numbers, metrics
 from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
-from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result
+from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErrorBin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ __all__ = [
     "REPORTED_TABLES",
     "beside_measured",
     "costs",
+    "error_histograms",
     "leaderboard",
     "measurements",
     "reported",
@@ -334,3 +335,23 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
     for each in (numbers, found):
         each[_NAMED] = each[_NAMED].where(each[_NAMED].notna(), None)
     return numbers.merge(found, how="left", on=_NAMED, validate="many_to_one")
+
+
+def error_histograms(source: Source) -> pd.DataFrame:
+    """Return the histograms of the errors of the rewards: point estimate minus success rate.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, prm, llm, calibrator, bin (from 0), lower and upper (the edges, in [-1, 1]) and count (the
+        number of prefixes), sorted by these. Only finished cells have rows.
+    """
+    place = [getattr(Cell, name) for name in ("dataset", "prm", "llm", "calibrator")]
+    bars = [getattr(SignedErrorBin, name) for name in ("bin", "lower", "upper", "count")]
+    query = (
+        sa.select(*place, *bars)
+        .join(SignedErrorBin, SignedErrorBin.cell_id == Cell.cell_id)
+        .where(Cell.leaderboard == "calibration", Cell.status == "done")
+        .order_by(*place, SignedErrorBin.bin)
+    )
+    return frame(source, query)

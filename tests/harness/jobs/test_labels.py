@@ -83,7 +83,8 @@ def test_a_grid_may_count_terminal_prefixes(
     # Pages and the report count the same prefixes as the metrics.
     database, rows = folder / "out" / "leaderboard.duckdb", with_all.loc["uncalibrated", "rows"]
     assert rows > without.loc["uncalibrated", "rows"]
-    assert catalog.reward_errors(database)["prefixes"].sum() == rows
+    bars = catalog.error_histograms(database)
+    assert bars.loc[bars["calibrator"] == "uncalibrated", "count"].sum() == rows
     assert common_prefixes(database, *with_all["cell_id"]) == rows
     _, questions = catalog.question_page(database, with_all.loc["uncalibrated", "cell_id"], limit=1000)
     assert questions["prefixes"].sum() == rows

@@ -19,7 +19,6 @@ from prmcal.db.catalog import (
     history,
     leaderboard,
     overview,
-    reward_errors,
     seed_spreads,
 )
 from prmcal.db.run_folder import published_path
@@ -178,15 +177,6 @@ def test_what_differs_is_told_only_of_the_rows_that_it_changes(
     # The same result is one row, whatever else differs between the runs.
     keys = [{cell.job.key for cell in _plan(each).cells} for each in inputs]
     assert len(cells(path)) == len(keys[0] | keys[1])
-
-
-def test_prefixes_of_two_pools_are_counted_once(tmp_path: Path) -> None:
-    common = {"llms": [WEAK], **SMALL_SHARDS}
-    first = run(tmp_path / "a", Part({**common, "calibrators": ["uncalibrated", "temperature"]}))
-    larger = {"scaling": {**GRID["scaling"], "samples": 6}, "calibrators": ["uncalibrated", "isotonic"]}
-    merge(tmp_path / "out", [first, run(tmp_path / "b", Part({**common, **larger}))])
-    bars = reward_errors(published_path(tmp_path / "out"), 5)
-    pd.testing.assert_frame_equal(bars, reward_errors(published_path(first), 5))
 
 
 def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path:
