@@ -27,6 +27,7 @@ __all__ = [
     "curves",
     "diagonal",
     "error_histograms",
+    "intervals",
     "legend",
     "on_dark",
     "series_of",
@@ -258,6 +259,31 @@ def curves(
         points = base.mark_point(filled=True, size=point, opacity=1)
         layers.append(points.encode(y=y, shape=series.shape(by, shown), tooltip=list(tooltip)))
     return layers
+
+
+def intervals(
+    base: alt.Chart, value: alt.X | alt.Y, *, size: float = 60, **of_points: Any
+) -> list[alt.Chart]:
+    """Return the layers of values with their 95% intervals: rules between the columns low and high, and points.
+
+    Parameters
+    ----------
+    base : Chart
+        It has the data, the other axis, colours and tooltips.
+    value : X or Y
+        The encoding of the value.
+    size : float
+        Of points, in square pixels.
+    **of_points
+        Other encodings of the points, such as their shape.
+    """
+    channel = "x" if isinstance(value, alt.X) else "y"
+    low = value.copy()
+    low["shorthand"] = "low:Q"
+    return [
+        base.mark_rule(strokeWidth=2).encode(**{channel: low, f"{channel}2": "high:Q"}),
+        base.mark_point(filled=True, size=size, opacity=1).encode(**{channel: value}, **of_points),
+    ]
 
 
 def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legend | None) -> alt.Chart:

@@ -15,6 +15,7 @@ from prmcal.db.charts import (
     Series,
     diagonal,
     error_histograms,
+    intervals,
     legend,
     tooltips,
     zero_line,
@@ -30,80 +31,55 @@ __all__ = [
     "history_chart",
     "interval_chart",
     "prefix_histogram",
-    "reliability_curves",
-    "reliability_diagram",
+    "reliability_chart",
     "signed_error_histogram",
 ]
 
 _HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
+_PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 
 
-def reliability_diagram(
-    bins: pd.DataFrame, colours: alt.Scale, shapes: alt.Scale, *, small: bool = False
-) -> Layers:
-    """Draw the success rate against the reward, with the diagonal of perfect calibration.
+def reliability_chart(bins: pd.DataFrame, series: Series, *, small: bool = False) -> Layers:
+    """Draw success rates against rewards, with the diagonal of perfect calibration.
 
     Parameters
     ----------
     bins : DataFrame
-        Columns lower, upper, count, mean_reward, mean_success, low, high.
-    colours, shapes : Scale
-        The colour of one calibrator and the shape of one LLM.
+        Columns calibrator, lower, upper, count, mean_reward, mean_success, low, high.
+    series : Series
+        The style of the calibrators.
     small : bool
         Whether the chart stands beside others of its kind.
     """
-    (colour,), (shape,) = colours.range, shapes.range
-    filled = bins[bins["count"] > 0]
-    x = alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin")
-    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
-    base = alt.Chart(filled).encode(x=x, tooltip=_bin_tooltips([]))
-    return alt.layer(
-        diagonal(),
-        base.mark_line(color=colour, strokeWidth=1.5).encode(y=y),
-        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_point(color=colour, shape=shape, filled=True, size=70, opacity=1).encode(y=y),
-    ).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
-
-
-def prefix_histogram(bins: pd.DataFrame, colours: alt.Scale) -> alt.Chart:
-    """Draw how many prefixes the bins of a :func:`reliability_diagram` have. It stands below the diagram."""
-    bars = alt.Chart(bins).mark_bar(color=colours.range[0])
-    drawn: alt.Chart = bars.encode(
-        x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
-        x2="upper:Q",
-        y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
-        tooltip=[alt.Tooltip("count:Q", title="prefixes", format=",")],
-    ).properties(height=_HISTOGRAM_HEIGHT)
-    return drawn
-
-
-def reliability_curves(bins: pd.DataFrame, series: Series) -> Layers:
-    """Draw the reliability curves of several calibrators.
-
-    Parameters
-    ----------
-    bins : DataFrame
-        The bins of all calibrators, as for :func:`reliability_diagram`, with a column calibrator.
-    series : Series
-        The style of the calibrators.
-    """
-    shown = legend()
+    shown = legend() if len(series.names) > 1 else None
+    numbers = tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
     base = alt.Chart(bins[bins["count"] > 0]).encode(
         x=alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin"),
         color=series.colour("calibrator", shown),
-        tooltip=_bin_tooltips(["calibrator"]),
+        tooltip=[*numbers, _PREFIXES],
     )
-    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate")
-    points = base.mark_point(filled=True, size=45, opacity=1)
-    layers = [
-        diagonal(),
-        base.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q", scale=UNIT), y2="high:Q"),
-        base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown)),
-        points.encode(y=y, shape=series.shape("calibrator", shown)),
-    ]
-    return alt.layer(*layers).properties(height=_HEIGHT)
+    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
+    points = intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(diagonal(), lines, *points).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
+
+
+def prefix_histogram(bins: pd.DataFrame, series: Series) -> alt.Chart:
+    """Draw how many prefixes the bins of one calibrator have. It stands below their :func:`reliability_chart`."""
+    drawn: alt.Chart = (
+        alt.Chart(bins)
+        .mark_bar(color=series.colours[0])
+        .encode(
+            x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
+            x2="upper:Q",
+            y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
+            tooltip=[_PREFIXES],
+        )
+        .properties(height=_HISTOGRAM_HEIGHT)
+    )
+    return drawn
 
 
 def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Series) -> Layers:
@@ -120,8 +96,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Seri
     """
     shown = legend(lines=False)
     numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
-    count = alt.Tooltip("count:Q", title="prefixes", format=",")
-    base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, count])
+    base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, _PREFIXES])
     bars = error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
     lines = (
         alt.Chart(means)
@@ -153,22 +128,9 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
         color=series.colour("calibrator", shown),
         tooltip=tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
     )
-    points = base.mark_point(filled=True, size=55, opacity=1)
-    layers = [
-        diagonal(),
-        base.mark_rule(strokeWidth=2).encode(
-            y=alt.Y("low:Q", scale=UNIT, title="Measured coverage"), y2="high:Q"
-        ),
-        points.encode(y="coverage:Q", shape=series.shape("calibrator", shown)),
-    ]
-    return alt.layer(*layers).properties(height=_HEIGHT)
-
-
-def _bin_tooltips(names: list[str]) -> list[Any]:
-    return [
-        *tooltips(names, ["mean_reward", "mean_success", "low", "high"], None),
-        alt.Tooltip("count:Q", title="prefixes", format=","),
-    ]
+    y = alt.Y("coverage:Q", scale=UNIT, title="Measured coverage")
+    points = intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(diagonal(), *points).properties(height=_HEIGHT)
 
 
 SIGNIFICANT, NOT_SIGNIFICANT = "significant", "not significant"
@@ -222,15 +184,10 @@ def interval_chart(
         scale=alt.Scale(domain=_domain(rows, zero), nice=False),
         axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
     )
-    layers: list[Any] = [
-        base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q").transform_calculate(value="datum.low"),
-        base.mark_point(filled=True, size=45, opacity=1).encode(
-            x=x, shape=alt.Shape("llm:N", scale=shapes, sort=None, legend=None)
-        ),
-    ]
-    if zero:
-        layers.insert(0, zero_line())
-    return alt.layer(*layers).properties(height=alt.Step(_LINE if headings else _WIDE_LINE))
+    points = intervals(base, x, size=45, shape=alt.Shape("llm:N", scale=shapes, sort=None, legend=None))
+    return alt.layer(*([zero_line()] if zero else []), *points).properties(
+        height=alt.Step(_LINE if headings else _WIDE_LINE)
+    )
 
 
 def _with_lines(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, bool]]]:
@@ -267,19 +224,18 @@ def difference_chart(rows: pd.DataFrame) -> Layers:
     rows : DataFrame
         Columns metric, difference, low, high and significance (:data:`SIGNIFICANT` or :data:`NOT_SIGNIFICANT`).
     """
-    shades = alt.Scale(domain=[SIGNIFICANT, NOT_SIGNIFICANT], range=[INK, GREY])
+    series = _two(SIGNIFICANT, NOT_SIGNIFICANT)
     base = alt.Chart(rows).encode(
         y=alt.Y("metric:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
-        color=alt.Color("significance:N", scale=shades, sort=None, legend=legend(lines=False)),
+        color=series.colour("significance", legend(lines=False)),
         tooltip=tooltips(["metric", "significance"], ["difference", "low", "high"], None),
     )
     x = alt.X("difference:Q", title="A \N{MINUS SIGN} B (95% interval)", axis=alt.Axis(tickCount=6))
-    layers = [
-        zero_line(),
-        base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q").transform_calculate(difference="datum.low"),
-        base.mark_point(filled=True, size=60, opacity=1).encode(x=x),
-    ]
-    return alt.layer(*layers).properties(height=alt.Step(_WIDEST_LINE))
+    return alt.layer(zero_line(), *intervals(base, x)).properties(height=alt.Step(_WIDEST_LINE))
+
+
+def _two(first: str, second: str) -> Series:
+    return Series([first, second], [INK, GREY], [[1, 0]] * 2, ["circle", "diamond"])
 
 
 CURRENT, NOT_CURRENT = "current", "not current"
@@ -301,25 +257,17 @@ def history_chart(rows: pd.DataFrame, title: str) -> Layers:
     title : str
         The title of the axis of values.
     """
-    states = [CURRENT, NOT_CURRENT]
-    shown = legend(lines=False) if set(rows["state"]) == set(states) else None
+    series = _two(CURRENT, NOT_CURRENT)
+    shown = legend(lines=False) if set(rows["state"]) == set(series.names) else None
     base = alt.Chart(rows).encode(
         x=alt.X("day:O", title="Measured", axis=alt.Axis(labelAngle=0, grid=False), sort=None),
         xOffset=alt.XOffset("place:O", sort=None),
-        color=alt.Color(
-            "state:N", scale=alt.Scale(domain=states, range=[INK, GREY]), sort=None, legend=shown
-        ),
+        color=series.colour("state", shown),
         tooltip=tooltips(["day", "variant", "state"], ["value", "low", "high"], "questions"),
     )
     y = alt.Y("value:Q", title=f"{title} (95% interval)", scale=alt.Scale(zero=False))
-    marks = alt.Scale(domain=states, range=["circle", "diamond"])
-    layers: Layers = alt.layer(
-        base.mark_rule(strokeWidth=2).encode(
-            y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q"
-        ),
-        base.mark_point(filled=True, size=70, opacity=1).encode(
-            y=y, shape=alt.Shape("state:N", scale=marks, sort=None, legend=shown)
-        ),
-        base.mark_text(align="left", dx=8, fontSize=11).encode(y=y, text="variant:N", color=alt.value(INK)),
-    ).properties(height=_HISTORY_HEIGHT)
+    points = intervals(base, y, size=70, shape=series.shape("state", shown))
+    names = base.mark_text(align="left", dx=8, fontSize=11)
+    names = names.encode(y=y, text="variant:N", color=alt.value(INK))
+    layers: Layers = alt.layer(*points, names).properties(height=_HISTORY_HEIGHT)
     return layers

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart, reliability_curves
+from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart, reliability_chart
 from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
 from prmcal.dashboard.charts.findings import RELIABILITY, best_and_worst, covered, draw
 from prmcal.dashboard.controls.cells import choose_group
@@ -38,7 +38,7 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     with left:
         st.header("Reliability curves")
         draw(
-            reliability_curves(ask_cells(path, "reliability", done), series),
+            reliability_chart(ask_cells(path, "reliability", done), series),
             best_and_worst(described["brier"], done)
             if "brier" in done
             else "Brier scores were not measured.",

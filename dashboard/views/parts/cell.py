@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram, signed_error_histogram
+from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_chart, signed_error_histogram
 from prmcal.dashboard.charts.cells import rows_of_group
 from prmcal.dashboard.charts.findings import BINS, RELIABILITY, draw, fullest, overestimated, reliable
 from prmcal.dashboard.controls.cells import choose_cell
@@ -26,7 +26,7 @@ from prmcal.dashboard.formats import (
 from prmcal.dashboard.views.parts.provenance import show_provenance
 from prmcal.dashboard.views.parts.status import show_status
 from prmcal.dashboard.views.parts.tables import show_table
-from prmcal.db.charts import colour_scale, series_of, shape_scale
+from prmcal.db.charts import series_of
 from prmcal.db.metrics import Metrics
 from prmcal.db.queries.cells import CellDetail
 
@@ -52,18 +52,12 @@ def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
 def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNames) -> None:
     cell = detail.cell
     bins = ask(path, "reliability", cell_id=cell["cell_id"])
-    colours, shapes = (
-        colour_scale(grid.calibrator, [cell["calibrator"]]),
-        shape_scale(grid.llm, [cell["llm"]]),
-    )
+    series = series_of(grid.calibrator, [cell["calibrator"]])
     left, right = st.columns(2)
     with left:
         st.header("Reliability diagram")
-        draw(
-            reliability_diagram(bins, colours, shapes),
-            reliable(bins),
-        )
-        draw(prefix_histogram(bins, colours), fullest(bins))
+        draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), reliable(bins))
+        draw(prefix_histogram(bins, series), fullest(bins))
         st.caption(f"{RELIABILITY} {BINS}")
     with right:
         st.header("Signed error")

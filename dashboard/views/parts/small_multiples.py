@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_diagram
+from prmcal.dashboard.charts.calibration import prefix_histogram, reliability_chart
 from prmcal.dashboard.charts.findings import BINS, RELIABILITY, draw, fullest, reliable
 from prmcal.dashboard.controls.cells import choose_of
 from prmcal.dashboard.controls.selection import GridNames
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped
-from prmcal.db.charts import colour_scale, shape_scale
+from prmcal.db.charts import series_of
 
 __all__ = ["show_small_multiples"]
 
@@ -43,7 +43,7 @@ def _diagram(path: Path, row: Any, dataset: str, grid: GridNames) -> None:
         st.info(f"{escaped(row.llm)}: {row.status}")
         return
     bins = ask(path, "reliability", cell_id=row.cell_id)
-    colours = colour_scale(grid.calibrator, [row.calibrator])
-    diagram = reliability_diagram(bins, colours, shape_scale(grid.llm, [row.llm]), small=True)
+    series = series_of(grid.calibrator, [row.calibrator])
+    diagram = reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
     draw(diagram, f"{row.llm} on {dataset}: {reliable(bins)}")
-    draw(prefix_histogram(bins, colours), f"{row.llm} on {dataset}: {fullest(bins)}")
+    draw(prefix_histogram(bins, series), f"{row.llm} on {dataset}: {fullest(bins)}")
