@@ -87,8 +87,8 @@ def figure_2(evidence: Evidence) -> Chart | None:
         "Figure 2: errors of uncalibrated rewards",
         "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
         "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval over "
-        "questions; n is the number of prefixes / questions. Table 5 has these numbers too (signed error). All panels "
-        "have the same axes.",
+        "questions; n is the number of prefixes / questions. All panels have the same axes.",
+        "Table 5 has these numbers too (signed error).",
     )
 
 
@@ -107,12 +107,14 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
         "Figures 7 and 8: errors before and after calibration",
         "Reward of each prefix minus the success rate of its follow-ups: uncalibrated, and the point estimate of "
         f"'{method}'. To the right of the dashed line, the reward is too high. A calibrated PRM has a narrow peak "
-        "around 0. Solid lines are the means; their intervals and n are in Table 5 (signed error). All panels have the "
-        "same axes.",
+        "around 0. Solid lines are the means. All panels have the same axes.",
+        "The intervals of the means and n are in Table 5 (signed error).",
     )
 
 
-def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str) -> Chart:
+def _histograms(
+    evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str, reference: str
+) -> Chart:
     means = _values(evidence, calibrators, "signed_error")
     bars = evidence.histograms[evidence.histograms["calibrator"].isin(calibrators)]
     totals = bars.groupby(["dataset", "prm", "llm", "calibrator"])["count"].transform("sum")
@@ -168,7 +170,7 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
     alternative = (
         f"Histograms of reward minus success rate with {' and '.join(calibrators)} for {_listed(evidence)}."
     )
-    return Chart(name, title, caption, alternative, pictures, notes)
+    return Chart(name, title, caption, alternative, pictures, notes, reference)
 
 
 def _mean_text(value: Value, notes: Mapping[str, int], crowded: bool) -> str:
@@ -281,6 +283,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         f"{shown_title} of {', '.join(evidence.calibrators)} with 95% intervals for {_listed(evidence)}.",
         pictures,
         notes,
+        "Table 5 has the numbers.",
     )
 
 
@@ -289,7 +292,7 @@ def _counts(values: Iterable[Value]) -> str:
     if not questions:
         return ""
     span = f"{questions[0]:,}" if len(questions) == 1 else f"{questions[0]:,} to {questions[-1]:,}"
-    return f"Each value is measured on {span} questions; Table 5 has the numbers."
+    return f"Each value is measured on {span} questions."
 
 
 def figure_4(evidence: Evidence) -> Chart | None:
@@ -340,9 +343,10 @@ def figure_4(evidence: Evidence) -> Chart | None:
         "Accuracy by difficulty of the questions, from 1 (easy) to 5. Lines: best-of-n with the same n for every "
         f"question; longer dashes mean larger n, and the line of the largest is solid. Squares: {shown.setting}, with "
         "95% intervals over questions. At the bottom is its mean number of samples. Data sets without several "
-        "difficulties are left out. The table below has the numbers.",
+        "difficulties are left out.",
         f"Accuracy by difficulty for {_listed(shown.evidence)}.",
         pictures,
+        reference="The table below has the numbers.",
     )
 
 
