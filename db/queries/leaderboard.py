@@ -343,10 +343,10 @@ def error_histograms(source: Source) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns dataset, prm, llm, calibrator, bin (from 0), lower and upper (the edges, in [-1, 1]) and count (the
-        number of prefixes), sorted by these. Only finished cells have rows.
+        Columns dataset, prm, llm, calibrator, cell_id, bin (from 0), lower and upper (the edges, in [-1, 1]) and
+        count (the number of prefixes), sorted by these. Only finished cells have rows.
     """
-    place = [getattr(Cell, name) for name in ("dataset", "prm", "llm", "calibrator")]
+    place = [getattr(Cell, name) for name in ("dataset", "prm", "llm", "calibrator", "cell_id")]
     bars = [getattr(SignedErrorBin, name) for name in ("bin", "lower", "upper", "count")]
     query = (
         sa.select(*place, *bars)

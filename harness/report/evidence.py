@@ -27,6 +27,7 @@ __all__ = ["Evidence", "Group", "Value", "Values", "read_evidence"]
 # The setting of the tables of the paper. A grid without it is shown with its nearest setting.
 _TARGET, _LEVEL = 0.99, 0.1
 _TABLE_1 = "cal_qwen"
+_PLACE = ("dataset", "prm", "llm")
 
 
 @dataclass(frozen=True, order=True)
@@ -158,6 +159,8 @@ class Evidence:
         The registered name of each calibrator and strategy, by its kind and its name.
     histograms : DataFrame
         Signed errors of rewards: dataset, prm, llm, calibrator, lower, upper and count (of prefixes).
+    others : int
+        Number of further calibration cells with the names of another one, which are left out.
     found, compared : DataFrame
         Calibration results and paired comparisons from the database.
     measured : DataFrame
@@ -185,6 +188,7 @@ class Evidence:
     uncalibrated: str | None
     registered: dict[tuple[str, str], str]
     histograms: pd.DataFrame
+    others: int
     found: pd.DataFrame = field(repr=False)
     compared: pd.DataFrame = field(repr=False)
     measured: pd.DataFrame = field(repr=False)
@@ -279,6 +283,10 @@ def read_evidence(published: Path) -> Evidence:
                 f"{published.parent} has no calibration results to report. Run a grid with this output folder first."
             )
         measured, points = catalog.measurements(source, "scaling"), catalog.curve_points(source)
+        # On a merged leaderboard, cells of the same names differ in their seeds, versions or conditions.
+        points = points.drop_duplicates([*_PLACE, "calibrator", "level", "question_level", "point"])
+        first = found.drop_duplicates([*_PLACE, "calibrator"])["cell_id"]
+        bars = catalog.error_histograms(source)
         target = _nearest(measured["target"], _TARGET)
         cells = _at_one_level(measured[measured["target"].isna() | (measured["target"] == target)])
         used = {kind: _in_order(named, found, kind) for kind in ("dataset", "prm", "llm", "calibrator")}
@@ -295,7 +303,8 @@ def read_evidence(published: Path) -> Evidence:
             described=described,
             uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
             registered={(kind, name): plugin for kind, name, plugin in ordered.itertuples(index=False)},
-            histograms=catalog.error_histograms(source),
+            histograms=bars[bars["cell_id"].isin(first)],
+            others=found["cell_id"].nunique() - len(first),
             found=found,
             compared=compared[compared["leaderboard"] == "calibration"],
             measured=measured,
