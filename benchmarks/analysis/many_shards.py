@@ -31,7 +31,6 @@ from prmcal.harness.cli.plan import render_plan
 from prmcal.harness.cli.status import read_status
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
-from prmcal.harness.execution.run import finished_shards
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.grid import GridSpec
@@ -137,7 +136,7 @@ def measure(shards: int) -> tuple[int, dict[str, float], float]:
             record(plan, folder, known)
         write_artifacts(plan, store)
         with timed("look for finished shards"):
-            finished_shards(plan, store)
+            store.manifests(shard.ref for shard in plan.shards())
         with timed("prmcal plan"):
             render_plan(spec, folder.directory)
         with timed("prmcal status"):

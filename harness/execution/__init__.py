@@ -1,9 +1,9 @@
 """When and where jobs are computed, and how their results are recorded. Their order in a grid belongs in `planning`.
 
 run         a grid, a further plan, or only the recording
-recorder    results in the database
+recorder    results and their comparisons in the database
 schedule    the order of shards, and what an executor does with it
-local       the executor on this machine
+local       the loop over a schedule, and the executor on this machine
 worker      a process that computes shards
 failures    why shards and cells failed
 progress    the progress on the terminal, in the log and in a file

@@ -1,4 +1,4 @@
-"""The executor that computes shards in processes on this machine. Each process ends with all that its plugins start."""
+"""The loop over a schedule, and the executor on this machine. Its processes end with all that their plugins start."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
+from prmcal.harness.execution.ending import Ending, EndWatch
 from prmcal.harness.execution.failures import Failure
 from prmcal.harness.execution.machine import gpu_environment
-from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule, after_death
+from prmcal.harness.execution.schedule import (
+    MOST_TRIES,
+    Event,
+    Executor,
+    Notice,
+    Outcome,
+    Schedule,
+    after_death,
+)
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import Question
 
-__all__ = ["LocalExecutor", "WorkerDiedError", "WorkerProcess"]
+__all__ = ["LocalExecutor", "WorkerDiedError", "WorkerProcess", "run_schedule"]
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
 _LAST_LINES = 20
@@ -304,3 +313,35 @@ class LocalExecutor:
         worker.process.end()
         self._running.remove(worker)
         schedule.workers.pop(worker.name, None)
+
+
+def run_schedule(
+    schedule: Schedule,
+    executor: Executor,
+    watch: EndWatch,
+    note: Callable[[Outcome | Notice], None],
+    show: Callable[[Schedule], None],
+) -> Ending | None:
+    """Run a schedule. Return what ended it before its work was done.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    executor : Executor
+    watch : EndWatch
+    note : callable
+        Called with each outcome and notice.
+    show : callable
+        Called after each of them, and while nothing happens.
+    """
+    ending: Ending | None = None
+    with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
+        for event in events:
+            ending = watch.ending
+            # A signal to all processes lets shards fail that have no fault.
+            if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
+                note(event)
+            show(schedule)
+            if ending is not None:
+                break
+    return ending

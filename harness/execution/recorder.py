@@ -1,24 +1,32 @@
-"""Write a run to the database: rows for runs, plugins, jobs and cells, and bulk loads for the artifacts.
+"""Write a run to the database: rows for runs, plugins, jobs and cells, bulk loads for the artifacts, and comparisons.
 
 The recorder runs in the coordinator, which is the only writer. Its transactions are short, and it publishes a copy for
 readers every few seconds, or less often if this takes long.
+
+All cells that compete are compared in pairs, such as the calibrators of one (LLM, PRM, data set). Cells of one data set
+are resampled alike, so the difference of the bootstrap replicates of two cells is the paired bootstrap of their
+difference. p-values are adjusted by Holm's method over the pairs of one group and metric. If the best value of a metric
+is 0, the distances from 0 are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.metrics import Metrics
+import numpy as np
+
+from prmcal.db.metrics import NOT_COMPARED, Better
+from prmcal.db.statistics.paired import Replicated, comparable, holm, read_replicates, replicated_differences
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
-from prmcal.db.writer import Transaction, Writer
+from prmcal.db.writer import Compared, Writer
 from prmcal.harness.execution.failures import Failure, write_failures
-from prmcal.harness.execution.group_comparisons import compare_groups
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome
@@ -91,12 +99,8 @@ class Recorder:
         self.manifests = dict(done)
         self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
         self._loaded = self.writer.loaded_jobs()
-        write_failures(self._folder.directory, self.failures)
-        with self.writer.transaction() as transaction:
-            transaction.prune({job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells})
-            transaction.record([*self.run_rows("running"), *self.description()])
         self._unwritten = {job.key: job for job in self.plan.jobs}
-        self._write()
+        self._write(begin=True)
 
     def note(self, outcome: Outcome) -> None:
         """Note an outcome. Write all new results if the last time is long enough ago."""
@@ -133,7 +137,8 @@ class Recorder:
     def end(self) -> None:
         """Write the remaining results, compare the cells, and mark the run as ended."""
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
-        comparisons = compare_groups(done, self.store, Metrics(self.plan.metrics))
+        better = {metric.name: metric.better for metric in self.plan.metrics}
+        comparisons = _compare_groups(done, self.store, better)
         self._write(publish=False)
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
@@ -161,33 +166,40 @@ class Recorder:
         reasons = dict.fromkeys(self.failures[key].reason for key in keys if key in self.failures)
         return "; ".join(reasons)
 
-    def _write(self, publish: bool = True) -> None:
-        write_failures(self._folder.directory, self.failures)
-        with self.writer.transaction() as transaction:
-            self._load(transaction)
-            # One call for all rows: row by row, they take longer than the artifacts.
-            transaction.record([row for job in self._unwritten.values() for row in self._rows(job)])
-        self._unwritten.clear()
-        if publish:
-            self.publish(complete=False)
-
-    def _load(self, transaction: Transaction) -> None:
-        """Load the artifacts of the jobs that were finished since the last time, each table by one call."""
+    def _write(self, publish: bool = True, begin: bool = False) -> None:
         new = [
             job
             for job in self._unwritten.values()
             if self._status(job) == "done" and job.key not in self._loaded
         ]
+        # One call for all rows: row by row, they take longer than the artifacts.
+        rows = [row for job in self._unwritten.values() for row in self._rows(job)]
+        if begin:
+            rows = [*self.run_rows("running"), *self.description(), *rows]
+        files = self._tables(new)
+        write_failures(self._folder.directory, self.failures)
+        with self.writer.transaction() as transaction:
+            if begin:
+                jobs, cells = {job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells}
+                transaction.prune(jobs, cells)
+            for table, by_owner in files.items():
+                transaction.load(table, by_owner)
+            transaction.record(rows)
+        self._loaded.update(job.key for job in new)
+        self._unwritten.clear()
+        if publish:
+            self.publish(complete=False)
+
+    def _tables(self, jobs: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
+        """Return the files of jobs, by the tables that they are loaded into and by their owners."""
         files: dict[str, dict[str, list[Path]]] = {}
-        for job in new:
+        for job in jobs:
             for table in _JOB_TABLES.get(job.kind, ()):
                 files.setdefault(table, {})[job.key] = self._files(job, table)
             for cell in self._cells_of.get(job.key, ()):
                 for table in _CELL_TABLES:
                     files.setdefault(table, {})[cell.cell_id] = self._files(job, table)
-        for table, by_owner in files.items():
-            transaction.load(table, by_owner)
-        self._loaded.update(job.key for job in new)
+        return files
 
     def _rows(self, job: Job[Parameters]) -> list[Base]:
         return [self.job_row(job), *(self.cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
@@ -318,3 +330,74 @@ def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
     shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
     shards = [{"key": shard.ref.key, "seed": shard.seed} for shard in job.shards]
     return {**shared, "shards": shards}
+
+
+def _compare_groups(
+    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
+) -> list[Compared]:
+    """Compare all pairs within each group of finished cells.
+
+    A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
+    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
+    alike are not compared.
+
+    Returns
+    -------
+    list of Compared
+        One or several for each group and metric.
+    """
+    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.labels.prm:
+            labels = cell.labels
+            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
+    return [
+        found for group in groups.values() if len(group) > 1 for found in _compare_group(group, store, better)
+    ]
+
+
+def _compare_group(
+    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
+) -> Iterator[Compared]:
+    measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
+    for cell in cells:
+        for metric, each in read_replicates(_artifact(store, cell)).items():
+            if metric not in NOT_COMPARED:
+                measured[metric][cell.cell_id] = comparable(each, better.get(metric))
+    for metric, by_cell in measured.items():
+        # Cells without some questions, which are too long for the PRM, are not resampled like the others.
+        alike: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for name, each in by_cell.items():
+            alike[each.resampled, len(each.replicates)].append(name)
+        families = [names for names in alike.values() if len(names) > 1]
+        if families:
+            yield from _compare_families(cells[0].leaderboard, metric, families, by_cell)
+
+
+def _compare_families(
+    leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
+) -> Iterator[Compared]:
+    """Compare all pairs within each family of cells that were resampled alike."""
+    pairs = [np.triu_indices(len(names), 1) for names in families]
+    found = [
+        replicated_differences([by_cell[name] for name in names], first, second)
+        for names, (first, second) in zip(families, pairs, strict=True)
+    ]
+    adjusted = holm(np.concatenate([each.p_value for each in found]))
+    begin = 0
+    for names, (first, second), differences in zip(families, pairs, found, strict=True):
+        end = begin + len(first)
+        yield Compared(
+            leaderboard,
+            metric,
+            [names[place] for place in first],
+            [names[place] for place in second],
+            differences,
+            adjusted[begin:end],
+        )
+        begin = end
+
+
+def _artifact(store: Store, cell: Cell) -> Path:
+    (shard,) = cell.job.shards
+    return store.folder(shard.ref.kind, shard.ref.key)

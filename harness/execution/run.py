@@ -7,7 +7,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -18,21 +18,21 @@ from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary
 from prmcal.harness.execution.failures import failed_cells, grouped, read_failures
-from prmcal.harness.execution.local import LocalExecutor
+from prmcal.harness.execution.local import LocalExecutor, run_schedule
 from prmcal.harness.execution.machine import check_workers, run_environment, visible_gpus
 from prmcal.harness.execution.progress import CrewFile, Progress, RunLog
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Executor, Notice, Outcome, Schedule
-from prmcal.harness.planning.costs import CostModel, model_seconds, seconds_left
+from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Cell, Only, Plan, asked_part, cells_to_retry, cells_with
+from prmcal.harness.planning.plan import Only, Plan, asked_part, cells_to_retry, cells_with, lost_cells
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
+from prmcal.harness.storage.store import Store
 
-__all__ = ["finished_shards", "rebuild_database", "run_further", "run_grid"]
+__all__ = ["rebuild_database", "run_further", "run_grid"]
 
 
 def run_grid(
@@ -103,7 +103,6 @@ def run_grid(
     cells_with(plan, only or {})  # A wrong name is an error before the folder is touched.
     error: Exception | None = None
     with folder.lock():
-        folder.claim(grid.name)
         record = RunRecord(
             grid=grid.model_dump(mode="json"),
             plugin_files=[str(path.resolve()) for path in plugin_files],
@@ -115,22 +114,25 @@ def run_grid(
             only={kind: list(names) for kind, names in (only or {}).items()},
             retried=cells_to_retry(folder) if retry_failed else None,
         )
+        folder.claim(record.grid["name"])
         part = asked_part(plan, record)
         if not part.cells:
             return RunSummary(0, 0, 0, 0, 0, len(plan.cells), (), time.monotonic() - begin, log_path)
-        dropped = _lost_cells(folder, plan, part.cells)
+        finished = (
+            Writer(folder.database, folder.published).finished_cells() if folder.database.exists() else {}
+        )
+        dropped = lost_cells(plan, part, finished)
         if dropped and not drop_cells:
-            raise RunError(_refusal(directory, plan, dropped))
-        failures = read_failures(directory)
-        write_plan(directory, record.grid, plan, model_seconds(plan))
-        folder.write_record(record)
+            raise RunError(_refusal(directory, dropped, {cell.cell_id for cell in plan.cells}))
         store = Store(directory)
         store.remove_leftovers()
-        done = finished_shards(plan, store)
-        schedule = Schedule(part, done)
+        done = store.manifests(shard.ref for shard in plan.shards())
         reused = len({shard.ref for shard in part.shards()}.intersection(done))
-        recorder = Recorder(folder, plan, store, record)
         cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
+        failures = read_failures(directory)
+        write_plan(directory, record.grid, plan, cost.model_seconds)
+        folder.write_record(record)
+        schedule = Schedule(part, done)
         log = RunLog(log_path, part)
         log.begin(reused, workers)
         if dropped:
@@ -139,6 +141,10 @@ def run_grid(
         progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
         crew = CrewFile(directory, part)
 
+        def show(now: Schedule) -> None:
+            progress.update(now)
+            crew.update(now)
+
         def note(event: Outcome | Notice) -> None:
             if isinstance(event, Notice):
                 log.write(event.line, event.details)
@@ -146,28 +152,21 @@ def run_grid(
             log.note(event)
             if event.fatal:
                 raise StorageError(event.failure.reason if event.failure else "")
+            progress.count(event)
             if event.manifest is not None:
                 cost.learn(event.ref, event.manifest)
             recorder.note(event)
-            progress.count(event)
 
-        def show(now: Schedule) -> None:
-            progress.update(now)
-            crew.update(now)
-
+        recorder = Recorder(folder, plan, store, record)
         ending: Ending | None
         try:
             with EndWatch(deadline) as watch:
                 recorder.begin(done)
                 recorder.note_failures(failures, but={shard.ref for shard in part.shards()})
                 try:
-                    ending = _execute(
-                        schedule,
-                        executor or _local(directory, grid, workers, plugin_files),
-                        watch,
-                        note,
-                        show,
-                    )
+                    limit = 3600 * grid.shards.time_limit
+                    executor = executor or LocalExecutor(directory, workers, plugin_files, limit)
+                    ending = run_schedule(schedule, executor, watch, note, show)
                 except BaseException as raised:
                     log.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")
                     recorder.abandon()
@@ -207,23 +206,8 @@ def run_grid(
     return summary
 
 
-def finished_shards(plan: Plan, store: Store) -> dict[ArtifactRef, Manifest]:
-    """Return the shards of a plan with intact artifacts. The hashes of all files are compared."""
-    return store.manifests(shard.ref for shard in plan.shards())
-
-
-def _lost_cells(folder: RunFolder, plan: Plan, asked: Collection[Cell]) -> list[str]:
-    """Return the ids of the finished cells whose results the run would delete and not compute again."""
-    if not folder.database.exists():
-        return []
-    jobs = {cell.cell_id: cell.job.key for cell in plan.cells}
-    again = {cell.cell_id for cell in asked}
-    finished = Writer(folder.database, folder.published).finished_cells()
-    return [cell for cell, job in finished.items() if cell not in again and jobs.get(cell) != job]
-
-
-def _refusal(directory: Path, plan: Plan, lost: Sequence[str]) -> str:
-    if lost[0] in {cell.cell_id for cell in plan.cells}:
+def _refusal(directory: Path, lost: Sequence[str], planned: Collection[str]) -> str:
+    if lost[0] in planned:
         why = "whose plugins or settings changed, and for which it is not asked"
         instead = "Run the whole grid"
     else:
@@ -285,14 +269,15 @@ def run_further(
     check_workers(grid, workers)
     store = Store(folder.directory)
     store.remove_leftovers()
-    done = finished_shards(plan, store)
+    done = store.manifests(shard.ref for shard in plan.shards())
     schedule = Schedule(plan, done)
     cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
     begin(
         sum(round(cost.samples(each)) for each in schedule.unfinished), _seconds_left(schedule, cost, workers)
     )
     progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
-    executor = _local(folder.directory, grid, workers, [Path(file) for file in record.plugin_files])
+    files = [Path(file) for file in record.plugin_files]
+    executor = LocalExecutor(folder.directory, workers, files, 3600 * grid.shards.time_limit)
 
     def note(event: Outcome | Notice) -> None:
         if isinstance(event, Outcome):
@@ -304,47 +289,11 @@ def run_further(
 
     try:
         with EndWatch() as watch:
-            ending = _execute(schedule, executor, watch, note, progress.update)
+            ending = run_schedule(schedule, executor, watch, note, progress.update)
     finally:
         progress.close()
     if ending is not None:
         signal.raise_signal(signal.Signals[ending])  # Now that the workers have ended.
-
-
-def _local(directory: Path, grid: GridSpec, workers: int, plugin_files: Sequence[Path]) -> Executor:
-    return LocalExecutor(directory, workers, plugin_files, time_limit=3600 * grid.shards.time_limit)
-
-
-def _execute(
-    schedule: Schedule,
-    executor: Executor,
-    watch: EndWatch,
-    note: Callable[[Outcome | Notice], None],
-    show: Callable[[Schedule], None],
-) -> Ending | None:
-    """Run a schedule. Return what ended it before its work was done.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    executor : Executor
-    watch : EndWatch
-    note : callable
-        Called with each outcome and notice.
-    show : callable
-        Called after each of them, and while nothing happens.
-    """
-    ending: Ending | None = None
-    with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
-        for event in events:
-            ending = watch.ending
-            # A signal to all processes lets shards fail that have no fault.
-            if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
-                note(event)
-            show(schedule)
-            if ending is not None:
-                break
-    return ending
 
 
 def rebuild_database(directory: Path) -> int:
@@ -375,7 +324,7 @@ def rebuild_database(directory: Path) -> int:
             _remove(database)
             _remove(database.with_name(database.name + ".wal"))
         recorder = Recorder(folder, plan, store, record)
-        recorder.begin(finished_shards(plan, store))
+        recorder.begin(store.manifests(shard.ref for shard in plan.shards()))
         recorder.note_failures(failures)
         recorder.end()
     return len(plan.cells)

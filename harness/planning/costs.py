@@ -10,6 +10,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     CalibratorParameters,
     GeneratingParameters,
+    MeasuringParameters,
     Parameters,
     RolloutParameters,
     SearchParameters,
@@ -17,19 +18,21 @@ from prmcal.harness.jobs.parameters import (
     SuccessParameters,
 )
 from prmcal.harness.planning.gpu_hours import (
-    assumed_seconds,
-    billions,
-    checkpoint_of,
     completion_tokens,
     followed_up,
-    longest_completion,
+    model_seconds,
     prefixes,
-    seconds_without_model,
 )
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
-__all__ = ["CostModel", "Work", "model_seconds", "remaining_work", "seconds_left"]
+__all__ = ["CostModel", "Work", "remaining_work", "seconds_left"]
+
+_SECONDS_OF_REPLICATE = 1e-6
+_SECONDS_OF_TRAJECTORY = 1e-3
+_SECONDS_OF_SHARD = 0.05
+"""Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
+reading and writing of files."""
 
 _Group = tuple[str | bool, ...]
 """What finished shards have in common: the kind of job, the model, the calibrator or the strategy."""
@@ -84,10 +87,16 @@ class CostModel:
         All finished shards, of this plan or of others.
     on_gpus : bool, default=False
         Whether the run has GPUs. The time is then estimated from the sizes of the models before any shard is finished.
+
+    Attributes
+    ----------
+    model_seconds : mapping of ArtifactRef to float
+        The seconds that the models of each shard are assumed to take on a GPU.
     """
 
     def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest], on_gpus: bool = False) -> None:
-        self._assumed = _assumptions(plan)
+        self.model_seconds = model_seconds(plan)
+        self._assumed = _assumptions(plan, self.model_seconds)
         self._on_gpus = on_gpus
         self._seen: dict[_Group, _Seen] = defaultdict(_Seen)
         self._loading: dict[_Group, _Seen] = defaultdict(_Seen)
@@ -194,25 +203,21 @@ def _groups(shard: Shard[Parameters], runs_model: bool) -> tuple[_Group, ...]:
     return (*own, *alike, ("all", runs_model))
 
 
-def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
-    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
-    if plan.model_seconds is not None:
-        return plan.model_seconds
-    longest = longest_completion(plan)
-    models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
-    sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
-    unknown = sum(sizes) / len(sizes) if sizes else 1.0
-    return {shard.ref: assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+def _seconds_without_model(shard: Shard[Parameters]) -> float:
+    """Return the seconds of a shard that runs no model."""
+    given = shard.parameters
+    if isinstance(given, MeasuringParameters):
+        return _SECONDS_OF_SHARD + _SECONDS_OF_REPLICATE * shard.size * given.bootstrap.replicates
+    return _SECONDS_OF_SHARD + _SECONDS_OF_TRAJECTORY * shard.size
 
 
-def _assumptions(plan: Plan) -> dict[ArtifactRef, _Assumed]:
-    on_models = model_seconds(plan)
+def _assumptions(plan: Plan, on_models: Mapping[ArtifactRef, float]) -> dict[ArtifactRef, _Assumed]:
     found = {}
     shared: dict[tuple[_Group, ...], tuple[_Group, ...]] = {}
     for shard in plan.shards():
         on_model = on_models[shard.ref]
         groups = _groups(shard, on_model > 0)
-        seconds = on_model or seconds_without_model(shard)
+        seconds = on_model or _seconds_without_model(shard)
         found[shard.ref] = _Assumed(shard.ref.kind, seconds, on_model > 0, shared.setdefault(groups, groups))
     return found
 

@@ -13,7 +13,6 @@ from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
     GeneratingParameters,
-    MeasuringParameters,
     Parameters,
     PluginReference,
     RolloutParameters,
@@ -32,15 +31,14 @@ __all__ = [
     "SHARE_OF_LONGEST",
     "STEP_TOKENS",
     "ModelCost",
-    "assumed_seconds",
     "billions",
     "checkpoint_of",
     "completion_tokens",
     "followed_up",
     "longest_completion",
     "model_costs",
+    "model_seconds",
     "prefixes",
-    "seconds_without_model",
     "trajectory_tokens",
 ]
 
@@ -49,11 +47,6 @@ SHARE_OF_LONGEST = 0.4
 STEP_TOKENS = 60
 """Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
 _FEWEST_PREFIXES = 6
-_SECONDS_OF_REPLICATE = 1e-6
-_SECONDS_OF_TRAJECTORY = 1e-3
-_SECONDS_OF_SHARD = 0.05
-"""Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
-reading and writing of files."""
 
 
 def trajectory_tokens(max_tokens: int) -> float:
@@ -84,14 +77,6 @@ def completion_tokens(parameters: GeneratingParameters) -> float:
     if isinstance(parameters, SearchParameters):
         return whole / (prefixes(parameters.sampling.max_tokens) - 1)
     return whole / 2 if isinstance(parameters, SuccessParameters) else whole
-
-
-def seconds_without_model(shard: Shard[Parameters]) -> float:
-    """Return the seconds of a shard that runs no model."""
-    given = shard.parameters
-    if isinstance(given, MeasuringParameters):
-        return _SECONDS_OF_SHARD + _SECONDS_OF_REPLICATE * shard.size * given.bootstrap.replicates
-    return _SECONDS_OF_SHARD + _SECONDS_OF_TRAJECTORY * shard.size
 
 
 Kind = Literal["llm", "prm"]
@@ -160,12 +145,23 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
     ]
 
 
+def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
+    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
+    if plan.model_seconds is not None:
+        return plan.model_seconds
+    longest = longest_completion(plan)
+    models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
+    sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
+    unknown = sum(sizes) / len(sizes) if sizes else 1.0
+    return {shard.ref: _assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+
+
 def _hours(billions: float, tokens: Mapping[Task, float]) -> float:
     operations = sum(amount * _OPERATIONS[task] / _SHARE[task] for task, amount in tokens.items())
     return operations * billions * 1e9 / _PEAK / 3600
 
 
-def assumed_seconds(shard: Shard[Parameters], longest: int, unknown: float) -> float:
+def _assumed_seconds(shard: Shard[Parameters], longest: int, unknown: float) -> float:
     """Return the seconds of a shard's models on one GPU of the kind that GPU-hours are estimated for; 0 without models.
 
     Parameters

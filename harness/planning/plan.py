@@ -26,6 +26,7 @@ __all__ = [
     "asked_part",
     "cells_to_retry",
     "cells_with",
+    "lost_cells",
     "part_of",
 ]
 
@@ -307,6 +308,23 @@ def asked_part(plan: Plan, record: RunRecord) -> Plan:
         retried = set(record.retried)
         cells = [cell for cell in cells if cell.cell_id in retried]
     return part_of(plan, cells)
+
+
+def lost_cells(plan: Plan, asked: Plan, finished: Mapping[str, str | None]) -> list[str]:
+    """Return the ids of the finished cells whose results a run would delete and not compute again.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan of its grid.
+    asked : Plan
+        The part that it computes.
+    finished : mapping of str to (str or None)
+        The keys of the jobs that measured the finished cells, by the ids of the cells.
+    """
+    jobs = {cell.cell_id: cell.job.key for cell in plan.cells}
+    again = {cell.cell_id for cell in asked.cells}
+    return [cell for cell, job in finished.items() if cell not in again and jobs.get(cell) != job]
 
 
 def cells_to_retry(folder: RunFolder) -> list[str]:

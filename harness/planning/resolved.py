@@ -6,14 +6,14 @@ import difflib
 import inspect
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import QuestionSlice
+from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
@@ -110,6 +110,7 @@ def built_in_metrics() -> tuple[MetricColumn, ...]:
 _MOST_SHARDS = 1_000_000
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -228,12 +229,13 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     PluginError, DataError, GridError
         If a plugin or a data set is not available, or a question is used both to calibrate and to test.
     """
+    named = {spec.name: spec for spec in grid.strategies}  # Entries of the same name are the same strategy.
     resolved = ResolvedGrid(
         spec=grid,
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
         calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
-        strategies=tuple(build_plugin(strategies, spec) for spec in grid.distinct_strategies()),
+        strategies=tuple(build_plugin(strategies, spec) for spec in named.values()),
         metrics=tuple(build_plugin(metrics, spec) for spec in metric_specs(grid)),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
@@ -255,18 +257,28 @@ def build_plugin(
     registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False
 ) -> PlannedPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
-    reference = spec.reference()
-    with plugin_guard(registry.kind, spec.name, "take its arguments"):
-        built = reference.build(registry)
+    reference = PluginReference(spec.name, spec.plugin, dict(spec.arguments))
+    built = _asked(registry.kind, spec.name, "take its arguments", lambda: reference.build(registry))
     absent = absent_checkpoint(built) if stand_ins else None
     if absent is None:
-        with plugin_guard(registry.kind, spec.name, "tell its identity"):
-            identity = {"kind": registry.kind, **built.identity()}
-            content_key(identity)  # It must be data that a key can be made from.
+        identity = _asked(
+            registry.kind, spec.name, "tell its identity", lambda: _identity(registry.kind, built)
+        )
     else:
         identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
     identity = json.loads(json.dumps(identity))  # Tuples become lists, as in a saved plan.
     return PlannedPlugin(reference, identity, built.citation, absent or "", built)
+
+
+def _asked(kind: str, name: str, action: str, call: Callable[[], Answer]) -> Answer:
+    with plugin_guard(kind, name, action):
+        return call()
+
+
+def _identity(kind: str, built: Plugin) -> dict[str, Any]:
+    identity = {"kind": kind, **built.identity()}
+    content_key(identity)  # It must be data that a key can be made from.
+    return identity
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
@@ -282,9 +294,13 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         source = f"{spec.plugin} {spec.arguments} {spec.split}"
         numbered = [Question(str(number), f"{source} {number}", "") for number in range(count)]
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
-    with plugin_guard("dataset", spec.name, "give its questions"):
-        questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
-        _check_questions(questions)
+
+    def read() -> Sequence[Question]:
+        found = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
+        _check_questions(found)
+        return found
+
+    questions = _asked("dataset", spec.name, "give its questions", read)
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import BundleError
-from prmcal.harness.planning.plan import Plan
 from prmcal.registry.messages import shown
 
-__all__ = ["ENVIRONMENT", "Machine", "check_arguments", "check_file", "check_values", "public_environment"]
+__all__ = ["ENVIRONMENT", "Machine", "check_file", "check_values", "public_environment"]
 
 ENVIRONMENT = ("prmcal_version", "packages", "hardware")
 """What a bundle says of the environment of a run."""
@@ -86,28 +85,6 @@ class Machine:
         return text
 
 
-def check_arguments(plan: Plan, machine: Machine) -> None:
-    """Check that no argument of a plugin tells of a machine.
-
-    Raises
-    ------
-    BundleError
-        If one does. The message has the plugin, the argument and the value.
-    """
-    for kind, plugins in plan.plugins.items():
-        for plugin in plugins:
-            for place, text in _texts(plugin.reference.arguments):
-                if found := machine.traces(text):
-                    part = "" if found[0] == text else f" has {shown(found[0])}"
-                    raise BundleError(
-                        f"The argument '{place}' of the {kind} '{plugin.name}' tells of this machine: {shown(text)}"
-                        f"{part}. Results belong to their arguments, so a bundle cannot change them. "
-                        "Give it a public name or a relative path in the grid file, and run the grid again: what is "
-                        "the same is not computed again. Or leave out the cells of this plugin, or include the value: "
-                        "--with-paths"
-                    )
-
-
 def check_values(name: str, content: Any, machine: Machine) -> None:
     """Check that no text in JSON data tells of a machine.
 
@@ -120,8 +97,10 @@ def check_values(name: str, content: Any, machine: Machine) -> None:
     for text, place in {text: place for place, text in _texts(content)}.items():
         if found := machine.traces(text):
             raise BundleError(
-                f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Leave out the cells that need it, "
-                "or include the value: --with-paths"
+                f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their arguments, so "
+                "a bundle cannot change them. Give it a public name or a relative path in the grid file, and run the grid "
+                "again: what is the same is not computed again. Or leave out the cells that need it, or include the "
+                "value: --with-paths"
             )
 
 

@@ -33,7 +33,6 @@ from prmcal.harness.share.bundle import (
 )
 from prmcal.harness.share.privacy import (
     Machine,
-    check_arguments,
     check_file,
     check_values,
     public_environment,
@@ -164,9 +163,6 @@ def bundled(
         cells = done | failed_cells(plan, failures).keys()
     part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures))
     machine = Machine.this()
-    if not with_paths:
-        check_arguments(part, machine)
-
     entries, files = _run_files(record, part, failures, machine, texts)
     if not with_paths:
         for name in (RECORD_FILE, PLAN_FILE):

@@ -13,7 +13,7 @@ import yaml
 from prmcal.errors import RunError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.files import delete_unneeded
-from prmcal.harness.planning.costs import model_seconds
+from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan

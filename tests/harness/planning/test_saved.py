@@ -12,7 +12,7 @@ import yaml
 
 from prmcal.errors import RunError
 from prmcal.harness.jobs.job import job_key, shard_key
-from prmcal.harness.planning.costs import model_seconds
+from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan

@@ -117,7 +117,7 @@ def test_an_argument_that_tells_of_the_machine_needs_consent(tmp_path: Path) -> 
         "measurement": {"measured": 1, "follow_ups": 2, "replicates": 100},
     }
     package.run(grid, tmp_path / "run", workers=1, plugins=[PLUGINS / "synthetic.py"])
-    with pytest.raises(BundleError, match=r"argument 'log' of the llm 'logged'.*--with-paths"):
+    with pytest.raises(BundleError, match=r"would tell of this machine: .*arguments\.log'.*--with-paths"):
         write_bundle(tmp_path / "run", None, tmp_path / "bundle", About())
     assert not (tmp_path / "bundle").exists()
     # Cells that do without this plugin need no consent, although the grid of the run has it.
