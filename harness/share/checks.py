@@ -32,9 +32,9 @@ from prmcal.harness.share.bundle import (
     Submission,
     extract,
     read_submission,
+    signer_of,
 )
 from prmcal.harness.share.privacy import ENVIRONMENT
-from prmcal.harness.share.signatures import signer_of
 from prmcal.harness.share.tables import checked_digests, needed_tables
 from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, Manifest, file_sha256, storage_errors

@@ -172,9 +172,11 @@ def _check_out(out: Path) -> None:
 
 def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     own = {each.submission_id: each for each in merged_submissions(out)}
-    given = read_inputs(inputs, out)
-    recorded = {each.verification_id: each for each in map(read_recorded, given.verifications)}
-    came = _by_id(given.submissions)
+    given, records = read_inputs(inputs, out)
+    recorded = {each.verification_id: each for each in map(read_recorded, records)}
+    came: dict[str, Submitted] = {}
+    for each in given:  # Of several copies of a submission, a signed one stays.
+        came[each.submission_id] = min(came.get(each.submission_id, each), each, key=_signature)
     added = {name: each for name, each in came.items() if name not in own}
     again = {name: each for name, each in came.items() if name in own}
     signed = {name: each for name, each in again.items() if _signature(each) < _signature(own[name])}
@@ -209,7 +211,7 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
     new_cells, same_cells = _count_cells(union, own, added)
     return MergeSummary(
         added=tuple(added.values()),
-        known=tuple(own[each.submission_id] for each in given.submissions if each.submission_id in own),
+        known=tuple(own[each.submission_id] for each in given if each.submission_id in own),
         verifications=len(recorded.keys() - known.keys()),
         union=union,
         new_cells=new_cells,
@@ -219,16 +221,6 @@ def _merge(out: Path, inputs: Sequence[Path], begin: float) -> MergeSummary:
         missing=_missing(store, union),
         seconds=time.monotonic() - begin,
     )
-
-
-def _by_id(submissions: Sequence[Submitted]) -> dict[str, Submitted]:
-    """Return one copy of each submission, in the order in which they were given: a signed one if there is any."""
-    found: dict[str, Submitted] = {}
-    for each in submissions:
-        known = found.get(each.submission_id)
-        if known is None or _signature(each) < _signature(known):
-            found[each.submission_id] = each
-    return found
 
 
 def _signature(submission: Submitted) -> tuple[bool, str]:

@@ -97,10 +97,10 @@ def check_values(name: str, content: Any, machine: Machine) -> None:
     for text, place in {text: place for place, text in _texts(content)}.items():
         if found := machine.traces(text):
             raise BundleError(
-                f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their arguments, so "
-                "a bundle cannot change them. Give it a public name or a relative path in the grid file, and run the grid "
-                "again: what is the same is not computed again. Or leave out the cells that need it, or include the "
-                "value: --with-paths"
+                f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their "
+                "arguments, so a bundle cannot change them. Give it a public name or a relative path in the grid file, "
+                "and run the grid again: what is the same is not computed again. Or leave out the cells that need it, "
+                "or include the value: --with-paths"
             )
 
 

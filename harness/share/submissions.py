@@ -37,7 +37,6 @@ from prmcal.harness.storage.store import (
 from prmcal.registry.messages import reading
 
 __all__ = [
-    "Given",
     "Submitted",
     "conflicts_of",
     "incoming",
@@ -164,22 +163,7 @@ def suffixed(ref: ArtifactRef, content: str) -> ArtifactRef:
     return ArtifactRef(ref.kind, f"{ref.key}-{content[:_DIGITS]}")
 
 
-@dataclass
-class Given:
-    """What is merged.
-
-    Attributes
-    ----------
-    submissions : list of Submitted
-    verifications : list of Path
-        The records of verifications.
-    """
-
-    submissions: list[Submitted] = field(default_factory=list)
-    verifications: list[Path] = field(default_factory=list)
-
-
-def read_inputs(paths: Sequence[Path], out: Path) -> Given:
+def read_inputs(paths: Sequence[Path], out: Path) -> tuple[list[Submitted], list[Path]]:
     """Read and check everything that is merged, before anything of it is merged.
 
     Parameters
@@ -189,34 +173,41 @@ def read_inputs(paths: Sequence[Path], out: Path) -> Given:
     out : Path
         The merged leaderboard, in which bundles are unpacked.
 
+    Returns
+    -------
+    submissions : list of Submitted
+    verifications : list of Path
+        The records of verifications.
+
     Raises
     ------
     PrmcalError
         If one of them is something else, or is damaged or altered.
     """
-    found = Given()
+    submissions: list[Submitted] = []
+    verifications: list[Path] = []
     for number, path in enumerate(paths):
         scratch = incoming(out) / str(number)
         if path.is_file() and path.suffix == ".json":
-            found.verifications.append(path)
+            verifications.append(path)
         elif path.is_file():
             unpack(path, scratch)
-            found.submissions.append(_read(scratch, _folder_files(scratch), str(path)))
+            submissions.append(_read(scratch, _folder_files(scratch), str(path)))
         elif is_merged(path):
             if path.resolve() != out.resolve():
-                found.submissions += _checked(merged_submissions(path), path)
-                found.verifications += sorted(verifications_root(path).glob("*.json"))
+                submissions += _checked(merged_submissions(path), path)
+                verifications += sorted(verifications_root(path).glob("*.json"))
         elif (path / SUBMISSION_FILE).exists():
             check_unpacked(path)
-            found.submissions.append(_read(path, _folder_files(path), str(path)))
+            submissions.append(_read(path, _folder_files(path), str(path)))
         elif (path / RECORD_FILE).exists():
-            found.submissions.append(_of_run(path, scratch))
+            submissions.append(_of_run(path, scratch))
         else:
             raise RunError(
                 f"{path} is not the folder of a run, a bundle, a merged leaderboard or the record of a verification. "
                 "Nothing was merged."
             )
-    return found
+    return submissions, verifications
 
 
 def merged_submissions(directory: Path) -> list[Submitted]:

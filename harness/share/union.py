@@ -22,10 +22,10 @@ from prmcal.harness.execution.failures import Failure
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.share.catalogue import Catalogue
 from prmcal.harness.share.conditions import (
     LEADERBOARDS,
     SEED,
+    Catalogue,
     conditions_of,
     differing,
     fit_conditions_of,
@@ -182,7 +182,7 @@ class _Builder:
         )
         own: dict[str, dict[str, Cell]] = {each.submission_id: {} for each in self.submissions}
         for merged in cells:
-            for submission, cell in self.rows[merged.base_id, self._variant(merged)].own:
+            for submission, cell in self.rows[merged.base_id, self._variants[merged.cell.cell_id]].own:
                 own[submission.submission_id][merged.cell.cell_id] = cell
         return Union(
             plan,
@@ -323,9 +323,6 @@ class _Builder:
                     "" if contradicts else "\n".join([base_id, *spread, *version]),
                     [each for each, own in row.own if each.is_done(own)],
                 )
-
-    def _variant(self, merged: MergedCell) -> str:
-        return self._variants[merged.cell.cell_id]
 
     def _jobs(self) -> tuple[list[Job[Parameters]], dict[int, Job[Parameters]]]:
         """Return the jobs of all submissions, equal ones once, and the job that stands for each."""

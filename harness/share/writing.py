@@ -29,6 +29,7 @@ from prmcal.harness.share.bundle import (
     BundledFile,
     Submission,
     described,
+    sign,
     write_archive,
 )
 from prmcal.harness.share.privacy import (
@@ -37,7 +38,6 @@ from prmcal.harness.share.privacy import (
     check_values,
     public_environment,
 )
-from prmcal.harness.share.signatures import sign
 from prmcal.harness.share.tables import HASHES, TableDigest, digest_of, table_digests, text_hashes
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import (

@@ -7,7 +7,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.harness.share.catalogue import merged_order
+from prmcal.harness.share.conditions import merged_order
 
 ORDERS = st.lists(st.permutations("abcde").flatmap(lambda names: st.integers(1, 5).map(lambda n: names[:n])))
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import BundleError, PrmcalError
-from prmcal.harness.share.bundle import extract, write_archive
+from prmcal.harness.share.bundle import extract, sign, signer_of, write_archive
 from prmcal.harness.share.checks import submission_of, unpack
-from prmcal.harness.share.signatures import sign, signer_of
 from prmcal.harness.share.writing import write_bundle
 from tests.harness.share.conftest import ABOUT
 
