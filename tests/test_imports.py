@@ -23,7 +23,6 @@ SHARED = {"errors", "remembered", "resamples", "steps", "thoughts"}
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
-    "terminal": set(),
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},

@@ -23,7 +23,7 @@ from prmcal.db.overview.query import overview, ranking_frame
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.recommend import recommendation_text
-from prmcal.harness.cli.results.leaderboard.ranking import overview_text
+from prmcal.harness.cli.results.leaderboard import overview_text
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid, shipped_grids
 from prmcal.harness.recommending.recommend import recommend, wanted_of

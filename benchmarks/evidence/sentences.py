@@ -14,11 +14,10 @@ from benchmarks.evidence.figures import Figures
 from benchmarks.evidence.promised import promised
 from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.db.text.readable import readable_leaderboard
 from prmcal.harness.planning.resolved import built_in_metrics
-from prmcal.harness.terminal.size import UNLIMITED
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import UNLIMITED, text_table
 
 __all__ = ["PLACES"]
 
@@ -46,7 +45,7 @@ def _scaling_example(figures: Figures) -> str:
 
 
 def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
-    found = readable_leaderboard(rows, name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics)
+    found = leaderboard_board(rows, name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics)
     lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 

@@ -25,9 +25,8 @@ from pathlib import Path
 import pandas as pd
 
 from prmcal.dashboard.controls.address import address_of, given, link
-from prmcal.dashboard.controls.selection import grid_names
+from prmcal.dashboard.controls.selection import FILTERS, TIER, grid_names
 from prmcal.dashboard.data import ask
-from prmcal.db.html.table import FILTERS, TIER
 from prmcal.db.metrics import TIERS
 from prmcal.errors import DatabaseError
 

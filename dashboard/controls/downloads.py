@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from prmcal.db.text.readable import Readable
+from prmcal.db.text.board import Board
 
 __all__ = ["files_of", "show_downloads"]
 
@@ -20,14 +20,14 @@ _FORMATS = {
 }
 
 
-def files_of(table: pd.DataFrame, readable: Readable) -> dict[str, str | bytes]:
+def files_of(table: pd.DataFrame, readable: Board) -> dict[str, str | bytes]:
     """Return a table as files, by the titles of their formats.
 
     Parameters
     ----------
     table : DataFrame
         The content of the CSV and Parquet files.
-    readable : Readable
+    readable : Board
         The content of the Markdown and LaTeX files.
     """
     return {

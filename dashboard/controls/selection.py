@@ -10,12 +10,23 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import bound, bound_several
 from prmcal.dashboard.data import ask
-from prmcal.db.html.table import FILTERS, TIER
 from prmcal.db.metrics import TIERS
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.provenance import VERIFIED, tier_choice
 
-__all__ = ["KINDS", "GridNames", "choose_tier", "filter_by", "grid_names"]
+__all__ = ["FILTERS", "KINDS", "TIER", "GridNames", "choose_tier", "filter_by", "grid_names"]
+
+FILTERS = {
+    "dataset": "datasets",
+    "llm": "llms",
+    "prm": "prms",
+    "calibrator": "calibrators",
+    "strategy": "strategies",
+}
+"""The parameters of an address that filter rows, by the kind whose names they keep."""
+
+TIER = "tier"
+"""The parameter of an address that keeps the rows verified at a tier or at a higher one."""
 
 KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import PAGE
-from prmcal.dashboard.controls.options import choose_view
-from prmcal.dashboard.controls.selection import grid_names
-from prmcal.dashboard.views.parts.costs import show_costs
-from prmcal.dashboard.views.parts.ranking import read_ahead, show_ranking
-from prmcal.dashboard.views.parts.reported import show_reported
+from prmcal.dashboard.charts.calibration import interval_chart
+from prmcal.dashboard.charts.cells import interval_rows
+from prmcal.dashboard.charts.findings import draw
+from prmcal.dashboard.controls.address import PAGE, bound, bound_several
+from prmcal.dashboard.controls.context import context_of
+from prmcal.dashboard.controls.downloads import files_of, show_downloads
+from prmcal.dashboard.controls.options import choose_metric, choose_option, choose_view
+from prmcal.dashboard.controls.paging import rows_of_page
+from prmcal.dashboard.controls.selection import KINDS, GridNames, choose_tier, filter_by, grid_names
+from prmcal.dashboard.data import ask
+from prmcal.dashboard.formats import MISSING, coordinates, escaped, estimate, integer, number, numbers
+from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.db.charts import colour_scale, shape_scale
+from prmcal.db.metrics import COSTS, Leaderboard, Metrics
+from prmcal.db.queries.leaderboard import REPORTED_TABLES
+from prmcal.db.reader import fingerprint
+from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
+from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
 
-__all__ = ["read_ahead", "show"]
+__all__ = ["read_ahead", "show", "show_ranking"]
+
+_CHARTS_IN_A_ROW = 2
+_PER_QUESTION, _IN_TOTAL = "per question", "in total"
+_SELECT_WIDTH = 360  # pixels: the names of the tables are long
+_ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
 
 
 def show(path: Path) -> None:
@@ -24,7 +44,239 @@ def show(path: Path) -> None:
     views: dict[str, Callable[[], None]] = {
         "Calibration": lambda: show_ranking(path, grid, "calibration"),
         "Scaling": lambda: show_ranking(path, grid, "scaling"),
-        "Costs": lambda: show_costs(path, grid),
-        "Paper": lambda: show_reported(path),
+        "Costs": lambda: _show_costs(path, grid),
+        "Paper": lambda: _show_reported(path),
     }
-    views[choose_view(list(views), "table", resets=[PAGE, "sort", "search", "columns", "row", "chart"])]()
+    views[choose_view(list(views), "table", resets=[PAGE, "columns", "chart"])]()
+
+
+def show_ranking(
+    path: Path, grid: GridNames, table: Leaderboard, filters: Mapping[str, Sequence[str] | None] | None = None
+) -> None:
+    """Show a leaderboard with its downloads, and a chart of one metric that opens below them.
+
+    Parameters
+    ----------
+    path : Path
+        The published copy.
+    grid : GridNames
+    table : {"calibration", "scaling", "league"}
+    filters : mapping, optional
+        The names to keep, by kind; None keeps all of a kind. Default: the page asks the reader.
+    """
+    cells = ask(path, "leaderboard", table=table)
+    if cells.empty:
+        st.info("The grid of this run has no such cells.")
+        return
+    _summary(cells)
+    tier = None
+    if filters is None:
+        filters = filter_by(grid, *(kind for kind in KINDS if cells[kind].notna().any()))
+        tier = choose_tier(path)
+    kept = _kept(ask(path, "leaderboard", table=table, tier=tier), filters)
+    if kept.empty:
+        st.info("No cell matches the filters in the sidebar.")
+        return
+    every = len(kept) == len(cells)
+    st.markdown(
+        f"{integer(len(kept))} rows" if every else f"{integer(len(kept))} of {integer(len(cells))} rows"
+    )
+    _show_board(path, web_board(kept, table, ask(path, "metrics")), table)
+    show_downloads(table, _files(str(path), fingerprint(path), table))
+    chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
+    if chart.open:
+        with chart:
+            _charts(cells[cells["status"] == "done"], table, grid, ask(path, "metrics"))
+
+
+def _kept(cells: pd.DataFrame, filters: Mapping[str, Sequence[str] | None]) -> pd.DataFrame:
+    """Return the cells with these names. A cell without a name of a kind is a baseline for all of them."""
+    for kind, names in filters.items():
+        if names is not None:
+            cells = cells[cells[kind].isin(names) | cells[kind].isna()]
+    return cells
+
+
+def _show_board(path: Path, board: Board, table: Leaderboard) -> None:
+    """Show a board that sorts and searches in the browser. The rows that the reader selects lead to their pages."""
+    metrics = [each.title for each in board.columns if each.about]
+    main = [each.title for each in board.columns if each.about and not each.hidden]
+    shown = st.multiselect(
+        "Columns", metrics, placeholder="Names only", **bound_several("columns", metrics, main)
+    )
+    links = st.container()
+    columns = [each for each in board.columns if not each.about or each.title in shown]
+    frame, config = _frame(columns)
+    chosen = st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=config,
+        height=min(_ROW * (len(frame) + 1) + 3, _HIGHEST),
+        key=f"board {table} {len(frame)}",
+        on_select="rerun",
+        selection_mode="multi-row",
+    )
+    context = context_of(path)
+    selected = [board.cells[row] for row in chosen.selection.rows if row < len(board.cells)]
+    with links:
+        if not selected:
+            st.caption("Select a row to open its cell, or two rows to compare them.")
+        elif len(selected) == 1:
+            (cell,) = selected
+            page = f"[Calibration of {escaped(cell)}]({context.link('calibration', cell=cell)}) · "
+            compare = f"[Compare it with another cell]({context.link('compare', a=cell)})"
+            st.markdown(f"{page if table == 'calibration' else ''}{compare}")
+        else:
+            address = context.link("compare", a=selected[0], b=selected[1])
+            st.markdown(f"[Compare {escaped(selected[0])} with {escaped(selected[1])}]({address})")
+    st.caption(escaped(board.legend))
+
+
+def _frame(columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return columns as a table with numbers to sort by, and how it shows them. An interval has its own column."""
+    content: dict[str, Sequence[Any]] = {}
+    config: dict[str, Any] = {}
+    for column in columns:
+        if not column.numbers:
+            content[column.title] = column.values
+            continue
+        content[column.title] = column.numbers
+        whole = all(math.isnan(each) or each.is_integer() for each in column.numbers)
+        config[column.title] = st.column_config.NumberColumn(
+            format="%d" if whole and not column.about else "%.3f", help=column.about or None
+        )
+        ends = [text.partition(" ")[2].strip() for text in column.values]
+        if any(ends):
+            content[f"{column.title}, 95%"] = ends
+    return pd.DataFrame(content), config
+
+
+def read_ahead(path: Path) -> None:
+    """Compute what the page shows of both leaderboards of a published database, into the cache of the server.
+
+    Raises
+    ------
+    DatabaseError
+        If the database is missing or damaged.
+    """
+    for table in LEADERBOARDS:
+        if not ask(path, "leaderboard", table=table).empty:
+            _files(str(path), fingerprint(path), table)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _files(path: str, fingerprint: tuple[int, int, int] | None, table: Leaderboard) -> dict[str, str | bytes]:
+    cells, described = ask(Path(path), "leaderboard", table=table), ask(Path(path), "metrics")
+    shown = LEADERBOARDS[table].main_metrics
+    return files_of(cells, leaderboard_board(cells, table, described, shown))
+
+
+def _summary(cells: pd.DataFrame) -> None:
+    """Say how many cells have failed or are pending. A table without such cells speaks for itself."""
+    counts = cells["status"].value_counts()
+    others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
+    if others:
+        st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
+
+
+def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames, described: Metrics) -> None:
+    measured = [name for name in described if name in cells and cells[name].notna().any()]
+    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
+    names = [*main, *(name for name in measured if name not in main)]
+    metric = choose_metric("Metric", names, "chart", described)
+    rows = interval_rows(cells, metric.name)
+    if rows.empty:
+        st.info(f"No cell has a value for {metric.title}.")
+        return
+    colours = colour_scale(grid.calibrator, set(rows["series"]))
+    shapes = shape_scale(grid.llm, set(rows["llm"]))
+    shown = [name for name in grid.dataset if name in set(rows["dataset"])]
+    columns = st.columns(min(_CHARTS_IN_A_ROW, len(shown)))
+    for place, dataset in enumerate(shown):
+        with columns[place % len(columns)]:
+            st.markdown(f"**{escaped(dataset)}**")
+            own = rows[rows["dataset"] == dataset]
+            draw(
+                interval_chart(own, metric.title, colours, shapes, zero=metric.better == "near zero"),
+                f"{metric.title} of every cell on {dataset} with its 95% interval; the table above has the numbers",
+            )
+    st.caption(
+        f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour, each LLM a shape."
+    )
+
+
+def _show_costs(path: Path, grid: GridNames) -> None:
+    """Show the cost of every strategy, per question or in total."""
+    filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
+    tier = choose_tier(path)
+    total = choose_option("Costs", [_PER_QUESTION, _IN_TOTAL], "costs") == _IN_TOTAL
+    cells = ask(path, "costs", tier=tier)
+    cells = _kept(cells, filters)
+    if cells.empty:
+        st.info("No cell matches the filters in the sidebar.")
+        return
+    columns = coordinates(cells, *COORDINATE_TITLES)
+    described: Metrics = ask(path, "metrics")
+    columns[described.title("accuracy")] = numbers(cells["accuracy"])
+    for name in ("samples", *COSTS, "seconds"):
+        columns[described.title(name)] = [
+            _cost(value, total) for value in cells[f"{name}_total" if total else name]
+        ]
+    show_table(rows_of_page(pd.DataFrame(columns)))
+    st.caption(
+        f"{SECONDS_LEGEND} A dash means that the cost is unknown. Costs are not ranked, since a low cost alone does "
+        "not make a strategy better."
+    )
+    show_downloads("costs", files_of(cells, cost_board(cells)))
+
+
+def _cost(value: float, total: bool) -> str:
+    if pd.isna(value):
+        return MISSING
+    digits = 0 if total or value >= 100 else 2
+    return f"{value:,.{digits}f}"
+
+
+def _show_reported(path: Path) -> None:
+    """Show a table of the paper, and the values that this run measured under the same names."""
+    st.warning(
+        "These numbers are reported by the paper (Park et al., NeurIPS 2025) and were not measured here. They are not "
+        "ranked.",
+        icon=":material/menu_book:",
+    )
+    table = st.selectbox(
+        "Table of the paper",
+        list(REPORTED_TABLES),
+        format_func=REPORTED_TABLES.__getitem__,
+        width=_SELECT_WIDTH,
+        **bound("paper", list(REPORTED_TABLES)),
+    )
+    reported = ask(path, "beside_measured", table=table)
+    board = _reported_board(reported, ask(path, "metrics"))
+    show_table({each.title: [escaped(text) or MISSING for text in each.values] for each in board.columns})
+    measured = int(reported["measured"].notna().sum())
+    st.caption(
+        f"The table has {len(reported)} numbers. This run measured {measured} of them, for the same names of data set, "
+        "LLM, PRM, calibrator, strategy and metric. The paper gives no intervals."
+    )
+    show_downloads(f"reported-{table}", files_of(reported, board))
+
+
+def _reported_board(reported: pd.DataFrame, described: Metrics) -> Board:
+    """Return the numbers as text, without the columns that are empty."""
+    rows = reported.to_dict("records")
+    used = [kind for kind in KINDS if reported[kind].notna().any()]
+    texts: dict[str, list[str]] = {
+        **{
+            COORDINATE_TITLES[kind]: [row[kind] if isinstance(row[kind], str) else "" for row in rows]
+            for kind in used
+        },
+        "Metric": [described.title(row["metric"]) for row in rows],
+        "Reported": [number(row["value"], row["digits"]) for row in rows],
+        "Measured here": [
+            "" if pd.isna(row["measured"]) else estimate(row["measured"], row["low"], row["high"])
+            for row in rows
+        ],
+        "Questions": ["" if pd.isna(row["questions"]) else integer(row["questions"]) for row in rows],
+    }
+    return Board(tuple(Column(title, tuple(values)) for title, values in texts.items()), len(used) + 1)

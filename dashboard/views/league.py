@@ -16,7 +16,7 @@ from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.controls.cells import choose_group
 from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.views.parts.ranking import show_ranking
+from prmcal.dashboard.views.leaderboard import show_ranking
 from prmcal.db.charts import series_of
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_style
@@ -51,7 +51,7 @@ def show(path: Path) -> None:
     st.header("Curves of one place")
     _curves(path, found)
     st.header("All places")
-    show_ranking(path, names, "league")
+    show_ranking(path, names, "league", filters)
 
 
 def _why_empty(path: Path, found: League) -> str:

@@ -17,10 +17,10 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.parts.tables import show_table
 from prmcal.db.metrics import Metrics
+from prmcal.db.text.board import estimate, missing
 from prmcal.db.text.formats import counted
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
-from prmcal.db.text.readable import estimate, missing
 
 __all__ = ["show"]
 

@@ -6,8 +6,7 @@ from prmcal.db.html.overview import template
 from prmcal.db.overview.types import League
 from prmcal.db.text.league import (
     LEAGUE_PURPOSE,
-    league_columns,
-    league_legend,
+    league_board,
     league_measured,
     league_sentence,
 )
@@ -21,7 +20,8 @@ def league_html(found: League) -> str:
     It is styled by :func:`prmcal.db.html.overview.overview_style`. The calibrator stands below its strategy, so that a
     phone shows the gain beside them.
     """
-    rank, strategy, *others = league_columns(found)
+    board = league_board(found)
+    rank, strategy, *others = board.columns
     calibrators = next((each for each in others if each.title == "Calibrator"), None)
     numbers = [each for each in others if each is not calibrators]
     below = calibrators.values if calibrators else ("",) * len(found.rows)
@@ -32,5 +32,5 @@ def league_html(found: League) -> str:
         sentence=league_sentence(found),
         columns=[rank, strategy, *numbers],
         rows=list(zip(rank.values, strategy.values, below, values, strict=True)),
-        legend=league_legend(found),
+        legend=board.legend,
     )

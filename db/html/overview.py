@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.overview.ranking import PLACE
 from prmcal.db.overview.types import Overview
+from prmcal.db.text.board import missing
 from prmcal.db.text.formats import interval, number
-from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_columns, ranking_legend, tiles
+from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_board, tiles
 from prmcal.db.text.presentation import SYMBOLS, standings_legend
-from prmcal.db.text.readable import missing
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -59,15 +59,15 @@ def overview_html(found: Overview, link: Callable[[str], str]) -> str:
     link : callable
         From the id of a calibration cell to the address of its page; an empty address makes no link.
     """
-    columns = ranking_columns(found)
+    board = ranking_board(found)
     calibrators = list(dict.fromkeys(found.cells["calibrator"]))
     return template("overview.html").render(
         purpose=PURPOSE,
         measured=measured(found),
         tiles=tiles(found),
-        columns=columns if found.ranking else (),
-        rows=list(zip(*(column.values for column in columns), strict=True)),
-        legend=ranking_legend(found),
+        columns=board.columns if found.ranking else (),
+        rows=board.rows,
+        legend=board.legend,
         score=SCORE,
         calibrators=calibrators,
         places=_places(found, calibrators, link),

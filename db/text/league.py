@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from prmcal.db.overview.types import League, LeagueRow, Quantity, levels_of
 from prmcal.db.statistics.budgets import verdict
+from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import counted, interval, number
-from prmcal.db.text.overview import Column
-from prmcal.db.text.readable import Readable
 
 __all__ = [
     "LEAGUE_PURPOSE",
-    "league_columns",
+    "league_board",
     "league_legend",
     "league_measured",
     "league_sentence",
-    "league_table",
 ]
 
 LEAGUE_PURPOSE = (
@@ -67,79 +65,87 @@ def league_sentence(found: League) -> str:
     return text
 
 
-def league_columns(found: League) -> tuple[Column, ...]:
-    """Return the columns in their order. The first three name the rank, the strategy and the calibrator."""
+def league_board(found: League) -> Board:
+    """Return the ranking of the strategies. The first three columns name the rank, the strategy and the calibrator."""
     rows = found.rows
     budgets = sorted({budget for row in rows for budget in row.accuracies})
     columns = [
         Column(
             "Rank",
-            "Range of plausible ranks by the accuracy over budgets: 95% of resamples of the questions. References need "
-            "the truth and have no rank.",
             tuple(map(_placed, rows)),
-            1,
+            0,
+            about=(
+                "Range of plausible ranks by the accuracy over budgets: 95% of resamples of the questions. References "
+                "need the truth and have no rank."
+            ),
         ),
-        Column("Strategy", "Name in the grid.", tuple(row.entry.strategy for row in rows), 1),
+        Column("Strategy", tuple(row.entry.strategy for row in rows), 0, about="Name in the grid."),
         Column(
             "Calibrator",
-            "The calibrator whose rewards the strategy reads, and the level beta if it was run at several.",
             _calibrators(rows),
-            1,
+            0,
+            about="The calibrator whose rewards the strategy reads, and the level beta if it was run at several.",
         ),
         Column(
             "Gain",
-            "Accuracy minus that of best-of-n with a fixed n and the same mean samples, averaged over budgets from 1 "
-            "to N where every doubling counts the same, in percentage points. Higher is better.",
             tuple(_points_only(row.gain) for row in rows),
             2,
+            about=(
+                "Accuracy minus that of best-of-n with a fixed n and the same mean samples, averaged over budgets "
+                "from 1 to N where every doubling counts the same, in percentage points. Higher is better."
+            ),
         ),
         Column(
             "W-T-L",
-            "Wins, ties and losses: paired tests of the accuracy over budgets against the other entries at the same "
-            "place (p < 0.05 after Holm's correction).",
             tuple(f"{row.wins}-{row.ties}-{row.losses}" if row.rank else "" for row in rows),
             3,
+            about=(
+                "Wins, ties and losses: paired tests of the accuracy over budgets against the other entries at the "
+                "same place (p < 0.05 after Holm's correction)."
+            ),
         ),
         *(
             Column(
                 f"At {budget}",
-                f"Accuracy with {budget} samples of a question on average. Higher is better.",
                 tuple(_percents(row.accuracies[budget]) if budget in row.accuracies else "" for row in rows),
                 {4: 3, 16: 4}.get(budget, 6),
+                about=(f"Accuracy with {budget} samples of a question on average. Higher is better."),
             )
             for budget in budgets
         ),
         Column(
             "Saving",
-            "Share of samples saved at 95% of the accuracy of best-of-N, compared with the smallest fixed n that "
-            "reaches it. Below 0 it needs more samples.",
             tuple(_percents(row.saving) for row in rows),
             4,
+            about=(
+                "Share of samples saved at 95% of the accuracy of best-of-N, compared with the smallest fixed n that "
+                "reaches it. Below 0 it needs more samples."
+            ),
         ),
         Column(
             "Mean rank",
-            "Mean over places of the rank by the accuracy over budgets. Lower is better.",
             tuple(_mean_rank(row) for row in rows),
             5,
+            about="Mean over places of the rank by the accuracy over budgets. Lower is better.",
         ),
         Column(
             "Order error",
-            "The largest standard error of an accuracy, in percentage points, that comes from a limited number of "
-            "random orders of the samples. Empty: the results are exact.",
             tuple(number(100 * row.order_error, 2) if row.order_error > 0 else "" for row in rows),
             7,
+            about=(
+                "The largest standard error of an accuracy, in percentage points, that comes from a limited number of "
+                "random orders of the samples. Empty: the results are exact."
+            ),
         ),
-        Column("Source", "Where the strategy was published.", tuple(row.citation for row in rows), 8),
+        Column("Source", tuple(row.citation for row in rows), 8, about="Where the strategy was published."),
     ]
-    return tuple(column for column in columns if any(column.values))
-
-
-def league_table(found: League) -> Readable:
-    """Return the league as a table of text with all columns."""
-    columns = league_columns(found)
-    rows = [list(row) for row in zip(*(column.values for column in columns), strict=True)]
-    return Readable(
-        [column.title for column in columns], rows, 3, (league_sentence(found), league_legend(found))
+    legend = league_legend(found)
+    return Board(
+        tuple(column for column in columns if any(column.values)),
+        3,
+        (league_sentence(found), legend),
+        "Ranking of the strategies at equal cost",
+        legend,
     )
 
 

@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
 from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
 from prmcal.db.statistics.budgets import verdict
+from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import counted, duration, interval, number
-from prmcal.db.text.readable import Readable
 
 __all__ = [
     "PURPOSE",
     "SCORE",
-    "Column",
     "Tile",
     "measured",
     "named",
     "placed",
-    "ranking_columns",
+    "ranking_board",
     "ranking_legend",
-    "ranking_table",
     "tiles",
 ]
 
@@ -54,27 +52,6 @@ class Tile:
     title: str
     figure: str
     detail: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the ranking.
-
-    Attributes
-    ----------
-    title : str
-    meaning : str
-        What it shows and which values are better.
-    values : tuple of str
-        One text for each calibrator.
-    weight : int
-        How important it is, from 1. Narrow tables leave out those with the largest numbers.
-    """
-
-    title: str
-    meaning: str
-    values: tuple[str, ...]
-    weight: int
 
 
 def measured(found: Overview) -> str:
@@ -183,84 +160,92 @@ def _accuracy(found: Overview, best: Standing | None) -> Tile:
     )
 
 
-def ranking_columns(found: Overview) -> tuple[Column, ...]:
-    """Return the columns of the ranking in their order. The first two name the rank and the calibrator."""
+def ranking_board(found: Overview) -> Board:
+    """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
     rows = found.ranking
     gains = [each.gain for each in rows]
     columns = [
         Column(
             "Rank",
-            "Range of plausible ranks: 95% of resamples of the questions.",
             tuple(map(placed, rows)),
-            1,
+            0,
+            about="Range of plausible ranks: 95% of resamples of the questions.",
         ),
-        Column("Calibrator", "Name in the grid.", tuple(map(named, rows)), 1),
+        Column("Calibrator", tuple(map(named, rows)), 0, about="Name in the grid."),
         Column(
             "Mean rank",
-            f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
             tuple(_estimate(each.mean_rank, 2) for each in rows),
             2,
+            about=(f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better."),
         ),
         Column(
             "W-T-L",
-            "Wins, ties and losses: paired tests against the other calibrators at the same place "
-            "(p < 0.05 after Holm's correction).",
             tuple(f"{each.wins}-{each.ties}-{each.losses}" for each in rows),
             2,
+            about=(
+                "Wins, ties and losses: paired tests against the other calibrators at the same place "
+                "(p < 0.05 after Holm's correction)."
+            ),
         ),
         Column(
             "Brier cut",
-            f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better.",
             tuple("" if each.cut is None else _percents(each.cut) for each in rows),
             3,
+            about=(
+                f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better."
+            ),
         ),
         *(
             Column(
                 found.metrics.title(metric),
-                f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
                 tuple(_estimate(each.errors[metric]) if metric in each.errors else "" for each in rows),
                 weight,
+                about=(
+                    f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}."
+                ),
             )
             for metric, weight in zip(_other_metrics(), (5, 6), strict=False)
         ),
         Column(
             "IAS accuracy",
-            "Accuracy of best-of-n + IAS with its rewards. Higher is better.",
             tuple("" if gain is None else _percents(gain.accuracy, 1) for gain in gains),
             3,
+            about="Accuracy of best-of-n + IAS with its rewards. Higher is better.",
         ),
         Column(
             "IAS samples",
-            "Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
             tuple("" if gain is None else _estimate(gain.samples, 1) for gain in gains),
             3,
+            about="Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
         ),
         Column(
             "To equal cost",
-            "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
-            "points. Higher is better.",
             tuple(
                 "" if gain is None or gain.to_equal_cost is None else _points(gain.to_equal_cost)
                 for gain in gains
             ),
             4,
+            about=(
+                "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
+                "points. Higher is better."
+            ),
         ),
         Column(
             "Fit",
-            "Mean time of a fit.",
             tuple("" if each.fit_seconds is None else duration(each.fit_seconds) for each in rows),
             7,
+            about="Mean time of a fit.",
         ),
-        Column("Source", "Where the method was published.", tuple(each.citation for each in rows), 8),
+        Column("Source", tuple(each.citation for each in rows), 8, about="Where the method was published."),
     ]
-    return tuple(column for column in columns if any(column.values))
-
-
-def ranking_table(found: Overview) -> Readable:
-    """Return the ranking as a table of text with all columns."""
-    columns = ranking_columns(found)
-    rows = [list(row) for row in zip(*(column.values for column in columns), strict=True)]
-    return Readable([column.title for column in columns], rows, 2, (ranking_legend(found),))
+    legend = ranking_legend(found)
+    return Board(
+        tuple(column for column in columns if any(column.values)),
+        2,
+        (legend,),
+        "Ranking of the calibrators",
+        legend,
+    )
 
 
 def ranking_legend(found: Overview) -> str:

@@ -22,9 +22,7 @@ from prmcal.harness.cli.options import (
     SourceArgument,
     one_of,
 )
-from prmcal.harness.terminal.prose import cut, wrapped
-from prmcal.harness.terminal.size import terminal_width
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:

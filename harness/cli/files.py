@@ -31,8 +31,7 @@ from prmcal.harness.share.merge import rebuild_merged
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.datasets.jsonl import read_records
 from prmcal.registry.messages import reading
 from prmcal.steps import join_steps, split_steps

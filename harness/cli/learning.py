@@ -34,9 +34,7 @@ from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.resolved import absent_checkpoint
 from prmcal.harness.planning.schema import grid_schema
-from prmcal.harness.terminal.prose import broken, wrapped
-from prmcal.harness.terminal.size import terminal_width
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import KINDS, calibrators
 

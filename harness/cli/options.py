@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from prmcal.db.metrics import Tier
+    from prmcal.db.text.board import Column
     from prmcal.harness.planning.grid import GridSpec
-    from prmcal.harness.terminal.tables import Column
 
 __all__ = [
     "DEFAULT_RUN",
@@ -261,7 +261,7 @@ def exported(frame: pd.DataFrame, output_format: str) -> str:
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row for JSON: NaN and NA become None."""
-    from prmcal.db.text.readable import missing  # loads SQLAlchemy, which `prmcal list` does not need
+    from prmcal.db.text.board import missing  # loads SQLAlchemy, which `prmcal list` does not need
 
     return {name: None if missing(value) else value for name, value in row.items()}
 

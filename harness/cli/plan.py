@@ -27,8 +27,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, cells_with, part_of
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import Store
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import text_table, wrapped
 
 __all__ = ["plan", "render_plan"]
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from prmcal.db.overview.types import Quantity
+from prmcal.db.text.board import Column
 from prmcal.db.text.formats import amount, counted, duration, interval, markdown_grid, number
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import (
@@ -29,10 +30,8 @@ from prmcal.harness.cli.options import (
 from prmcal.harness.recommending.recommend import recommend as recommended
 from prmcal.harness.recommending.recommend import wanted_of
 from prmcal.harness.recommending.types import Line, Recommendation, Tested, ask_command, recommendation_frame
-from prmcal.harness.terminal.pager import show as show_text
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.size import UNLIMITED
-from prmcal.harness.terminal.tables import Column, fit
+from prmcal.harness.terminal import UNLIMITED, fit, wrapped
+from prmcal.harness.terminal import show as show_text
 
 __all__ = ["recommend", "recommendation_text"]
 

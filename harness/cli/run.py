@@ -30,7 +30,7 @@ from prmcal.harness.execution.failures import FailureGroup
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal import wrapped
 
 __all__ = ["lines_on_failures", "run"]
 

@@ -25,8 +25,7 @@ from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import text_table, wrapped
 
 __all__ = ["read_status", "status"]
 

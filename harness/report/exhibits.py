@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from prmcal.db.text.board import Board
 from prmcal.db.text.formats import escape_markdown, interval, markdown_grid, number
 from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
-from prmcal.db.text.readable import Readable
 from prmcal.harness.report.evidence import Group, Value
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Table(_Titled):
 class TextTable(_Titled):
     """A table of texts, such as a ranking. Its notes are not shown, since the caption says the same."""
 
-    readable: Readable
+    readable: Board
 
 
 @dataclass(frozen=True)

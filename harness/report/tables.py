@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prmcal.db.queries.leaderboard import reported
-from prmcal.db.text.overview import ranking_columns, ranking_legend, ranking_table
+from prmcal.db.text.overview import ranking_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, standings_legend
 from prmcal.harness.report.evidence import Evidence, Group, Value
 from prmcal.harness.report.exhibits import Panel, Row, Table, TextTable, labels_of, titles_of
@@ -36,10 +36,9 @@ def ranking(evidence: Evidence) -> TextTable | None:
     found = evidence.overview
     if not found.ranking:
         return None
-    meanings = " ".join(f"{column.title}: {column.meaning}" for column in ranking_columns(found)[2:])
-    return TextTable(
-        "ranking", "Ranking of the calibrators", f"{ranking_legend(found)} {meanings}", ranking_table(found)
-    )
+    board = ranking_board(found)
+    meanings = " ".join(f"{column.title}: {column.about}" for column in board.columns[2:])
+    return TextTable("ranking", board.title, f"{board.legend} {meanings}", board)
 
 
 def table_1(evidence: Evidence) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs
-from prmcal.db.html import asset
-from prmcal.db.html.differences import differences_table
+from prmcal.db.html.boards import board_json, boards_script, boards_style
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_html, overview_style
-from prmcal.db.html.table import leaderboard_table, table_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import reading
+from prmcal.db.text.board import difference_board, web_board
 from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS
@@ -163,7 +162,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
             name,
             LEADERBOARDS[name].title,
             LEADERBOARDS[name].description,
-            table_json(leaderboard_table(frame, name, run.overview.metrics)),
+            board_json(web_board(frame, name, run.overview.metrics), _row_link(name)),
         )
         for name, frame in run.frames.items()
         if len(frame)
@@ -174,7 +173,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         run=run,
         about=run.about,
         others=found if len(found) > 1 else (),
-        overview=Markup(overview_html(run.overview, _link)),
+        overview=Markup(overview_html(run.overview, _row_link("calibration"))),
         league=Markup(league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=figures,
@@ -189,14 +188,15 @@ def _index_page(found: Sequence[_Run]) -> str:
         for name in LEADERBOARDS:
             compared = compare_runs(first.published, other.published, name)
             if len(compared.both):
-                data = differences_table(compared, name, first.name, other.name)
-                boards.append(_Board(f"{name}-{place}", data["title"], "", table_json(data)))
+                board = difference_board(compared, name, first.name, other.name)
+                key = f"{name}-{place}"
+                boards.append(_Board(key, board.title, "", board_json(board, _row_link(key))))
     summaries = {run.name: (measured(run.overview), tiles(run.overview)) for run in found}
     return _page("runs.html", runs=found, purpose=PURPOSE, summaries=summaries, boards=boards)
 
 
-def _link(cell_id: str) -> str:
-    return f"#calibration.row={quote(cell_id, safe='')}"
+def _row_link(board: str) -> Callable[[str], str]:
+    return lambda cell_id: f"#{board}.row={quote(cell_id, safe='')}"
 
 
 def _page(template: str, **contents: Any) -> str:
@@ -210,8 +210,8 @@ def _page(template: str, **contents: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = "\n".join([_own("style.css"), overview_style(), asset("table.css")])
-    script = "\n".join([asset("table.js"), _own("script.js")])
+    style = "\n".join([_own("style.css"), overview_style(), boards_style()])
+    script = boards_script() if "boards" in contents else ""
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
     return environment.get_template(template).render(
         **contents,

@@ -198,15 +198,6 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
 
 
-def board_rows(page: Page) -> list[list[str]]:
-    """The cells of the table of a leaderboard as text, the head first."""
-    page.locator(".leaderboard tbody th").first.wait_for()
-    texts = page.locator(".leaderboard table").evaluate(
-        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
-    return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
-
-
 def drawn(page: Page) -> None:
     """Wait until the server has sent all of the page, and the browser has drawn it."""
     page.locator(IDLE).wait_for()

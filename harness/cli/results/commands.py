@@ -25,8 +25,8 @@ from prmcal.harness.cli.options import (
     completing_cells,
     given,
 )
-from prmcal.harness.terminal.pager import show as show_text
-from prmcal.harness.terminal.size import UNLIMITED
+from prmcal.harness.terminal import UNLIMITED
+from prmcal.harness.terminal import show as show_text
 
 
 def leaderboard(

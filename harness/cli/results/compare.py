@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
 from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.board import Board, Column, estimate, missing
 from prmcal.db.text.formats import number
-from prmcal.db.text.readable import Readable, estimate, missing
 from prmcal.harness.cli.options import FORMATS, hidden_note, one_of, plain_row
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import cut, wrapped
-from prmcal.harness.terminal.tables import Column, fit
+from prmcal.harness.terminal import cut, fit, wrapped
 from prmcal.registry.messages import one_line
 
 __all__ = ["render_comparison"]
@@ -173,11 +172,10 @@ def _question_columns(found: CellComparison) -> list[Column]:
 
 
 def _markdown_table(columns: list[Column]) -> str:
-    rows = [
-        [cut(value, _TEXT_START) for value in row]
-        for row in zip(*(each.values for each in columns), strict=True)
-    ]
-    return Readable([each.title for each in columns], rows, names=1).markdown().rstrip("\n")
+    short = (
+        replace(each, values=tuple(cut(value, _TEXT_START) for value in each.values)) for each in columns
+    )
+    return Board(tuple(short), names=1).markdown().rstrip("\n")
 
 
 def _data(found: CellComparison) -> dict[str, Any]:

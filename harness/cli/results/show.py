@@ -11,13 +11,12 @@ from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_sp
 from prmcal.db.metrics import Metrics, cell_number
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.reader import Source
+from prmcal.db.text.board import Column, estimate, missing
 from prmcal.db.text.formats import amount, counted, graded, number
 from prmcal.db.text.provenance import renewal, verified_text
-from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.cli.options import hidden_note
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import Column, fit
+from prmcal.harness.terminal import fit, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,8 +24,8 @@ from prmcal.harness.cli.options import (
     given,
     load_plugins,
 )
-from prmcal.harness.terminal.pager import show as show_text
-from prmcal.harness.terminal.size import UNLIMITED
+from prmcal.harness.terminal import UNLIMITED
+from prmcal.harness.terminal import show as show_text
 
 # submit
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, get_args
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison, compare_runs
 from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.board import Column, estimate, missing
 from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.db.text.readable import estimate, missing
 from prmcal.harness.cli.options import FORMATS, exported, hidden_note, one_of, plain_row
 from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import Column, fit
+from prmcal.harness.terminal import fit, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd

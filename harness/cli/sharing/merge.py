@@ -10,7 +10,7 @@ from prmcal.errors import RunError
 from prmcal.harness.share.merge import MergeSummary, merge
 from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.storage.store import ArtifactRef
-from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal import wrapped
 
 __all__ = ["merge_into", "summary_text"]
 

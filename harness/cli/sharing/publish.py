@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prmcal.db.text.formats import counted
 from prmcal.harness.share.publish import Targets, publish, without_licence
-from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal import wrapped
 
 __all__ = ["published"]
 

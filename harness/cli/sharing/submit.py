@@ -14,7 +14,7 @@ from prmcal.harness.share.bundle import About
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.share.writing import Bundled, write_bundle
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal.prose import wrapped
+from prmcal.harness.terminal import wrapped
 
 __all__ = ["submit"]
 

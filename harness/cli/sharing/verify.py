@@ -16,8 +16,7 @@ from prmcal.harness.share.verify import Asked, verified
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
 from prmcal.harness.share.verify_subject import opened
 from prmcal.harness.storage.folder import check_text
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import text_table
+from prmcal.harness.terminal import text_table, wrapped
 
 __all__ = ["verify"]
 

@@ -19,7 +19,7 @@ from prmcal.db.overview.query import overview
 from prmcal.db.overview.ranking import PLACE, mean_over_places, means_over_places, rank_by_means, relative_cut
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.text.overview import measured, ranking_columns, ranking_legend, ranking_table, tiles
+from prmcal.db.text.overview import measured, ranking_board, ranking_legend, tiles
 from tests.db import factory
 
 CALIBRATORS = ("none", "good", "best")
@@ -284,7 +284,7 @@ def test_names_without_places_give_an_empty_overview(published: Path) -> None:
 
 
 def test_every_number_of_the_ranking_has_its_interval(published: Path) -> None:
-    table = ranking_table(overview(published))
+    table = ranking_board(overview(published))
     assert table.head[:2] == ["Rank", "Calibrator"]
     for row in table.rows:
         for title, value in zip(table.head, row, strict=True):
@@ -293,7 +293,7 @@ def test_every_number_of_the_ranking_has_its_interval(published: Path) -> None:
                 and value
             ):
                 assert "[" in value, title
-    assert all(column.meaning for column in ranking_columns(overview(published)))
+    assert all(column.about for column in ranking_board(overview(published)).columns)
 
 
 def test_the_page_says_what_was_measured(published: Path) -> None:

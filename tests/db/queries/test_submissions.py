@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from prmcal.db import catalog
-from prmcal.db.html.table import leaderboard_table
 from prmcal.db.metrics import TIERS
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import published_path
-from prmcal.db.text.overview import measured, ranking_table
+from prmcal.db.text.board import web_board
+from prmcal.db.text.overview import measured, ranking_board
 from prmcal.db.text.provenance import renewal, verified_text
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
@@ -58,7 +58,7 @@ def test_the_overview_tells_what_is_outdated(board: Path) -> None:
         ("temperature", True),
         ("uncalibrated", False),
     ]
-    assert ranking_table(only).rows[0][1] == "temperature, outdated"
+    assert ranking_board(only).rows[0][1] == "temperature, outdated"
 
 
 def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path
     failed = dict(zip(rows["llm"], rows["failed_verifications"], strict=True))
     assert failed == {"weak": 0, "strong": 0, merged_factory.SEED_2: 1}  # The failed check names no cells.
     assert catalog.submission_cells(board, BOB)["failed_verifications"].tolist() == [1, 1]
-    provenance = leaderboard_table(rows, "calibration", catalog.metrics(board))["provenance"]
-    assert provenance is not None
+    table = web_board(rows, "calibration", catalog.metrics(board))
+    (verified,) = (column.values for column in table.columns if column.key == "tier")
     replicate = rows["llm"].tolist().index(merged_factory.SEED_2)
-    assert provenance["verified"][replicate] == "not verified; 1 verification failed"
+    assert verified[replicate] == "not verified; 1 verification failed"
 
     shutil.copytree(merged, tmp_path, dirs_exist_ok=True)
     named = "calibration/weak/qwen/temperature/nano-math"
@@ -123,21 +123,18 @@ def test_the_history_of_a_cell_has_its_replicates(board: Path) -> None:
     assert len(catalog.history(board, "calibration/strong/qwen/isotonic/nano-math", "brier")) == 1
 
 
-def test_the_table_of_the_browser_has_tiers_and_renewals_of_merged_rows_only(
+def test_a_board_of_pages_has_tiers_and_what_is_not_current_of_merged_rows_only(
     published: Path, board: Path
 ) -> None:
     described = catalog.metrics(board)
-    assert leaderboard_table(catalog.leaderboard(published), "calibration", described)["provenance"] is None
-    table = leaderboard_table(catalog.leaderboard(board), "calibration", described)
-    provenance = table["provenance"]
-    assert provenance is not None
-    row = str(table["cells"].index(OUTDATED_CELL))
-    assert provenance["outdated"] == {row: OUTDATED}
-    assert provenance["renewals"][row].endswith(
-        "--only llm=strong --only prm=qwen --only calibrator=temperature --only dataset=nano-aime"
-    )
-    assert provenance["tier"][int(row)] == -1
-    assert provenance["verified"][0] == "scored again by Grace, 2026-03-04"
+    plain = web_board(catalog.leaderboard(published), "calibration", described)
+    assert not {"tier", "outdated"} & set(plain.keys)
+    table = web_board(catalog.leaderboard(board), "calibration", described)
+    columns = {column.key: column.values for column in table.columns}
+    place = table.cells.index(OUTDATED_CELL)
+    assert columns["outdated"][place] == OUTDATED
+    assert columns["tier"][place] == "not verified"
+    assert columns["tier"][0] == "scored again by Grace, 2026-03-04"
 
 
 def test_a_renewal_names_plugins_as_the_grid_does() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard
+from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.presentation import (
     COORDINATE_TITLES,
     LEADERBOARDS,
@@ -15,7 +16,6 @@ from prmcal.db.text.presentation import (
     SYMBOLS,
     leaderboard_legend,
 )
-from prmcal.db.text.readable import readable_leaderboard
 from tests.db import factory
 from tests.measured import DESCRIBED
 
@@ -43,12 +43,10 @@ def test_directions_and_titles_are_words() -> None:
 
 
 @pytest.mark.parametrize("name", ["calibration", "scaling"])
-def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
-    published: Path, name: Leaderboard
-) -> None:
+def test_a_leaderboard_board_has_values_with_intervals_and_marks(published: Path, name: Leaderboard) -> None:
     frame = catalog.leaderboard(published, name)
     main = LEADERBOARDS[name].main_metrics
-    found = readable_leaderboard(frame, name, DESCRIBED, main)
+    found = leaderboard_board(frame, name, DESCRIBED, main)
     assert found.head[: found.names] == [
         "#",
         *(COORDINATE_TITLES[each] for each in COORDINATES if frame[each].notna().any()),
@@ -61,12 +59,12 @@ def test_a_readable_leaderboard_has_values_with_intervals_and_marks(
         LEADERBOARDS[name].rows,
         "Status",
     ]
-    assert len(readable_leaderboard(frame, name, DESCRIBED).head) > len(found.head)
+    assert len(leaderboard_board(frame, name, DESCRIBED).head) > len(found.head)
 
 
 def test_marks_letters_and_reasons_are_shown(published: Path) -> None:
     frame = catalog.leaderboard(published, "calibration")
-    found = readable_leaderboard(frame, "calibration", DESCRIBED, ["brier"])
+    found = leaderboard_board(frame, "calibration", DESCRIBED, ["brier"])
     by_cell = dict(zip(frame["cell_id"], found.rows, strict=True))
     best = frame[frame["brier_standing"] == "best"].iloc[0]
     low, high = best["brier_low"], best["brier_high"]

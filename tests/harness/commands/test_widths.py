@@ -15,10 +15,9 @@ from prmcal.errors import PrmcalError, RunError, UnknownCellError
 from prmcal.harness.cli.learning import render_plugins
 from prmcal.harness.cli.results.compare import render_comparison
 from prmcal.harness.cli.results.dashboard import check_folder
-from prmcal.harness.cli.results.leaderboard import TABLES, render_leaderboard
-from prmcal.harness.cli.results.leaderboard.ranking import overview_text
+from prmcal.harness.cli.results.leaderboard import TABLES, overview_text, render_leaderboard
 from prmcal.harness.cli.results.show import render_cell
-from prmcal.harness.terminal.size import UNLIMITED
+from prmcal.harness.terminal import UNLIMITED
 from tests.conftest import Prmcal
 
 WIDTHS = (60, 80, 120)

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from prmcal.harness.terminal.prose import cut, wrapped
-from prmcal.harness.terminal.size import terminal_width
-from prmcal.harness.terminal.tables import Column, fit, text_table
+from prmcal.db.text.board import Column
+from prmcal.harness.terminal import cut, fit, terminal_width, text_table, wrapped
 
 TEXTS = st.text(
     st.one_of(st.characters(codec="utf-8"), st.sampled_from("aé漢字🙂\x1b[31m\n\t ")), max_size=60

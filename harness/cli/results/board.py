@@ -7,15 +7,19 @@ the table is too wide, its least important columns are left out, and a line belo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from prmcal.db.text.readable import Readable
+from prmcal.db.text.board import Board
+from prmcal.db.text.provenance import renewal
 from prmcal.harness.cli.options import hidden_note
-from prmcal.harness.terminal.prose import wrapped
-from prmcal.harness.terminal.tables import Column, fit
+from prmcal.harness.terminal import fit, wrapped
 
-__all__ = ["board_text"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["board_text", "provenance_notes"]
 
 _PLACE = ("dataset", "llm", "prm", "conditions")
 _NAMES = (*_PLACE, "strategy", "calibrator")
@@ -24,6 +28,10 @@ _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
 _SHARED = (*_PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 """What is said once above the table if it is the same in all rows."""
+_SEEDS_NOTE = (
+    "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
+    "seeds, which `prmcal show CELL` and --format csv have."
+)
 _FEWEST_ROWS = 3
 """Mean number of rows from which a group gets a heading, unless the table is too wide without headings."""
 
@@ -47,32 +55,31 @@ class _Grouped:
     explanation: str
 
 
-def board_text(found: Readable, legend: str, *, columns: Sequence[str] = (), width: int | None = None) -> str:
+def board_text(found: Board, *, columns: Sequence[str] = (), width: int | None = None) -> str:
     """Return a table of cells with its legend and its notes.
 
     Parameters
     ----------
-    found : Readable
+    found : Board
         Its keys name its columns.
-    legend : str
-        Explains the table below it.
     columns : sequence of str
         Keys of the columns that matter most, in their order.
     width : int, optional
         Default: the width of the terminal.
     """
-    values = dict(zip(found.keys, zip(*found.rows, strict=True), strict=True)) if found.rows else {}
-    if not values:
+    columns_of = {column.key: column for column in found.columns}
+    values = {key: column.values for key, column in columns_of.items()}
+    if not any(values.values()):
         return "There are no such cells.\n"
-    titles = dict(zip(found.keys, found.head, strict=True))
+    titles = {key: column.title for key, column in columns_of.items()}
     same = [key for key in _SHARED if key in values and key not in columns and _shared(key, values[key])]
     places = [key for key in _PLACE if key in values and key not in (*same, *columns)]
     weights = _weights(found, columns)
     for fewest_rows in (_FEWEST_ROWS, 1):
         grouped = _grouped(values, titles, places, fewest_rows)
         shown = [
-            Column(titles[key], values[key], weights[key], key, whole=key not in _NAMES)
-            for key in found.keys
+            replace(column, weight=weights[key], whole=key not in _NAMES)
+            for key, column in columns_of.items()
             if key not in same and key not in grouped.keys and key in weights and any(values[key])
         ]
         fitted = fit(shown, width, grouped.headings)
@@ -83,14 +90,14 @@ def board_text(found: Readable, legend: str, *, columns: Sequence[str] = (), wid
     if same and len(found.rows) > 1:
         above.append("In all rows: " + ", ".join(_said(key, titles[key], values[key]) for key in same) + ".")
     parts = [wrapped(" ".join(above), width)] if above else []
-    parts += [fitted.text, wrapped(legend, width)]
+    parts += [fitted.text, wrapped(found.legend, width)]
     if fitted.hidden:
         parts.append(wrapped(hidden_note(fitted.hidden, "--columns {keys}", "--format csv"), width))
     parts += [wrapped(note, width) for note in found.notes]
     return "\n\n".join(parts) + "\n"
 
 
-def _weights(found: Readable, columns: Sequence[str]) -> dict[str, int]:
+def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:
     """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
     metrics = [key for key in found.keys[found.names :] if key not in (*_COUNTS, "status")]
     asked = [key for key in columns if key in found.keys]
@@ -137,3 +144,29 @@ def _said(key: str, title: str, values: Sequence[str]) -> str:
     if key == "status":
         return value
     return f"{title} {value}" if all(values) else f"{title} {value} (if the strategy has one)"
+
+
+def provenance_notes(frame: pd.DataFrame) -> Iterator[str]:
+    """Yield notes on rows that are not current, that a verification found wrong, and that have several seeds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it. The rows of a run need no note.
+    """
+    if "outdated" in frame:
+        for reason, rows in frame[frame["outdated"].notna()].groupby("outdated", sort=False):
+            again = renewal(rows.iloc[0].to_dict())
+            yield (
+                f"Not current: {_numbers(rows)}. Since then, this has changed: {reason}. To measure the first again: "
+                f"{again}"
+            )
+        failed = frame[frame["failed_verifications"] > 0]
+        if len(failed):
+            yield f"A verification failed: {_numbers(failed)}."
+    if "seeds" in frame:
+        yield _SEEDS_NOTE.format(int(frame["seeds"].notna().sum()))
+
+
+def _numbers(rows: pd.DataFrame) -> str:
+    return ", ".join(f"#{number}" for number in rows["number"])

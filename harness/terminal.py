@@ -1,61 +1,102 @@
-"""Tables that fit the terminal: columns are left out before a text is cut."""
+"""Text that fits the terminal: its size, wrapped and cut text, tables that leave out columns, and the pager.
+
+Wide characters, such as those of Chinese, take two columns. What is printed belongs in `prmcal.harness.cli`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import typer
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.pager import SystemPager
+from rich.text import Text
 
-from prmcal.harness.terminal.prose import broken, cut
-from prmcal.harness.terminal.size import terminal_width
-from prmcal.registry.messages import one_line
+from prmcal.db.text.board import Column
+from prmcal.registry.messages import one_line, printable
 
-__all__ = ["Column", "Fitted", "fit", "text_table"]
+__all__ = [
+    "NARROWEST",
+    "UNLIMITED",
+    "Fitted",
+    "broken",
+    "cell_width",
+    "cut",
+    "fit",
+    "show",
+    "terminal_width",
+    "text_table",
+    "wrapped",
+]
 
 _GAP = "  "
 _NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 _LEAST_TEXT, _LEAST_NAME = 20, 6
+NARROWEST = 60
+"""The smallest width that output is made for, in columns."""
+UNLIMITED = 100_000
+"""A width that nothing fills."""
+_PIPE = (100, 24)
+_CONSOLE = Console(width=80, color_system=None)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
+def terminal_width() -> int:
+    """Return the width of the output in columns: of COLUMNS, of the terminal, or 100 if there is no terminal."""
+    return max(NARROWEST, shutil.get_terminal_size(_PIPE).columns)
 
-    Attributes
+
+def terminal_height() -> int:
+    """Return the height of the terminal in lines."""
+    return shutil.get_terminal_size(_PIPE).lines
+
+
+def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: str = "") -> str:
+    """Return text with its lines wrapped at words. A word that is too long for a line is broken.
+
+    Parameters
     ----------
-    title : str
-        May be wrapped at its words.
-    values : tuple of str
-        One text for each row.
-    weight : int
-        How important the column is. Columns with the largest numbers are left out first, those with 0 never.
-    key : str
-        How the reader asks for the column, if it can be asked for.
-    group : str
-        Columns of a group are left out together.
-    text : bool
-        Whether the column holds free text, which takes the space that is left.
-    whole : bool
-        Whether its values are never cut.
+    text : str
+        Its line breaks stay. Control characters are escaped.
+    width : int, optional
+        Columns of a line. Default: those of the terminal, also for a table of unlimited width.
+    indent : str
+        What each line begins with.
+    hanging : str
+        What lines begin with besides, except the first line of the result.
     """
+    space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent)
+    lines: list[str] = []
+    for line in printable(text).split("\n"):
+        if not lines and hanging:
+            first = broken(line, space)[0]
+            lines.append(first)
+            line = line[len(first) :].lstrip()
+            if not line:
+                continue
+        lines += [hanging + part for part in broken(line, space - cell_len(hanging))]
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
-    title: str
-    values: tuple[str, ...]
-    weight: int = 0
-    key: str = ""
-    group: str = ""
-    text: bool = False
-    whole: bool = False
 
-    def width(self, *, wrapped: bool = False) -> int:
-        """Return the number of columns of the terminal that it takes, with its title on one line or wrapped."""
-        widest = max(map(cell_len, self.values), default=0)
-        if self.text:
-            widest = min(widest, _LEAST_TEXT)
-        return max(widest, *map(cell_len, self.title.split() if wrapped else [self.title]), 1)
+def broken(line: str, space: int) -> list[str]:
+    """Return a line without control characters as lines of at most `space` columns, broken at words if possible."""
+    return [part.plain.rstrip() for part in Text(line).wrap(_CONSOLE, space, overflow="fold")] or [""]
+
+
+def cut(text: str, width: int) -> str:
+    """Return the start of a text on one line of at most `width` columns. An ellipsis says that there is more."""
+    line = one_line(text)
+    return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1).rstrip()}…"
+
+
+def cell_width(text: str) -> int:
+    """Return how many columns of the terminal a text takes."""
+    return cell_len(text)
 
 
 @dataclass(frozen=True)
@@ -117,6 +158,14 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | 
     return "\n".join(lines)
 
 
+def _width(column: Column, *, wrapped: bool = False) -> int:
+    """Return the number of columns of the terminal that a column takes, with its title on one line or wrapped."""
+    widest = max(map(cell_len, column.values), default=0)
+    if column.text:
+        widest = min(widest, _LEAST_TEXT)
+    return max(widest, *map(cell_len, column.title.split() if wrapped else [column.title]), 1)
+
+
 def _aligned(column: Column) -> tuple[str, ...]:
     """Return the values on one line each. If some numbers have a sign, the others begin with a space."""
     values = [one_line(each) for each in column.values]
@@ -149,11 +198,11 @@ def _units(columns: Sequence[Column]) -> list[tuple[Column, ...]]:
 
 
 def _fits(units: Sequence[tuple[Column, ...]], space: int) -> bool:
-    return _total([column.width(wrapped=True) for unit in units for column in unit]) <= space
+    return _total([_width(column, wrapped=True) for unit in units for column in unit]) <= space
 
 
 def _widths(columns: Sequence[Column], space: int) -> list[int]:
-    widths = [each.width(wrapped=True) for each in columns]
+    widths = [_width(each, wrapped=True) for each in columns]
     names = [place for place, each in enumerate(columns) if not each.whole] or list(range(len(columns)))
     while _total(widths) > space and max(widths) > 1:
         longest = max(names, key=widths.__getitem__)
@@ -161,7 +210,7 @@ def _widths(columns: Sequence[Column], space: int) -> list[int]:
             longest = max(range(len(columns)), key=widths.__getitem__)
         widths[longest] -= 1
     for place, column in enumerate(columns):
-        widest = max(column.width(), *map(cell_len, column.values)) if column.values else column.width()
+        widest = max(_width(column), *map(cell_len, column.values)) if column.values else _width(column)
         widths[place] += max(0, min(widest - widths[place], space - _total(widths)))
     return widths
 
@@ -194,3 +243,11 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
         set_cell_size(cut(each, width) if cell_len(each) > width else each, width)
         for each, width in zip(row, widths, strict=True)
     ).rstrip()
+
+
+def show(text: str, pager: bool = True) -> None:
+    """Print a text. If it is longer than the terminal, show it in the pager (the variable PAGER, or ``less``)."""
+    if pager and sys.stdout.isatty() and text.count("\n") >= terminal_height():
+        SystemPager().show(text)
+    else:
+        typer.echo(text.removesuffix("\n"))

@@ -1,0 +1,358 @@
+"""The one table behind everything that shows results: columns of text, with numbers to sort by and links to cells.
+
+Each leaderboard is made into a :class:`Board` by one function. Thin skins show it: the terminal
+(`prmcal.harness.terminal`), Markdown and LaTeX (here), HTML (`prmcal.db.html`), and Streamlit. CSV and JSON have all
+digits, so they are written from the results themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
+from prmcal.db.text.formats import (
+    amount,
+    escape_latex,
+    escape_markdown,
+    interval,
+    markdown_grid,
+    number,
+    tabular,
+)
+from prmcal.db.text.presentation import (
+    COORDINATE_TITLES,
+    LEADERBOARDS,
+    MARKS,
+    SYMBOLS,
+    leaderboard_legend,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from prmcal.db.queries.two_runs import RunComparison
+
+__all__ = [
+    "Board",
+    "Column",
+    "cost_board",
+    "difference_board",
+    "estimate",
+    "leaderboard_board",
+    "missing",
+    "web_board",
+]
+
+_DIFFERS = "*"
+_SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, with one text for each row.
+
+    Attributes
+    ----------
+    title : str
+        May be wrapped at its words.
+    values : tuple of str
+    weight : int
+        Its importance. Narrow tables leave out the columns with the largest numbers first, and those with 0 never.
+    key : str
+        Its name in commands and files, if it has one, such as ``brier``.
+    about : str
+        Explains what it shows and which values are better.
+    numbers : tuple of float
+        The numbers behind the values, by which a reader sorts; NaN where there is none. Empty for names.
+    hidden : bool
+        Whether pages show it only to readers who ask for it.
+    group : str
+        Columns of a group are left out together.
+    text : bool
+        Whether the column holds free text, which takes the space that is left.
+    whole : bool
+        Whether its values are never cut.
+    """
+
+    title: str
+    values: tuple[str, ...]
+    weight: int = 0
+    key: str = ""
+    about: str = ""
+    numbers: tuple[float, ...] = ()
+    hidden: bool = False
+    group: str = ""
+    text: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Board:
+    """A table of results.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    names : int
+        Number of columns, from the left, that contain names. The others contain numbers.
+    notes : tuple of str
+        Lines below the table.
+    title, legend : str
+        What it is, and how to read it.
+    cells : tuple of str
+        The identifier of the cell in each row, to link to; empty if rows are no cells.
+    """
+
+    columns: tuple[Column, ...]
+    names: int
+    notes: tuple[str, ...] = ()
+    title: str = ""
+    legend: str = ""
+    cells: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> list[str]:
+        """The titles of the columns."""
+        return [column.title for column in self.columns]
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the columns in commands and files."""
+        return [column.key for column in self.columns]
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The texts of each row."""
+        return list(zip(*(column.values for column in self.columns), strict=True))
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, with its notes below."""
+        grid = markdown_grid(*self._escaped(escape_markdown), left=self.names)
+        return "\n\n".join([grid, *map(escape_markdown, self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        """Return the table in LaTeX, with its notes as comments above."""
+        first = "The preamble needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}."
+        comments = [f"% {' '.join(line.split())}" for line in (first, *self.notes)]
+        return "\n".join([*comments, tabular(*self._escaped(escape_latex), left=self.names)]) + "\n"
+
+    def _escaped(self, escape: Callable[[str], str]) -> tuple[list[str], list[list[str]]]:
+        return [escape(each) for each in self.head], [[escape(each) for each in row] for row in self.rows]
+
+
+def leaderboard_board(
+    frame: pd.DataFrame,
+    leaderboard: Leaderboard,
+    described: Metrics,
+    metrics: Sequence[str] | None = None,
+    marks: Mapping[str, str] = MARKS,
+) -> Board:
+    """Return a leaderboard with intervals, marks, and the reasons of failed cells.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
+    leaderboard : {"calibration", "scaling", "league"}
+    described : Metrics
+        The metrics of the run, for their titles.
+    metrics : sequence of str, optional
+        Metrics to show. Default: all metrics of `frame`.
+    marks : mapping of str to str
+        The marks of standings.
+
+    Returns
+    -------
+    Board
+        The first column has the short numbers of the cells. Each value is followed by its mark and its letters.
+    """
+    text, rows = LEADERBOARDS[leaderboard], frame.to_dict("records")
+    measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
+    names = _name_columns(frame, rows)
+    values = [
+        Column(
+            described.title(name),
+            tuple(_value(row, name, marks) for row in rows),
+            key=name,
+            about=f"{described.description(name)} {described.direction(name).capitalize()}".strip(),
+            numbers=_numbers(rows, name),
+            hidden=name not in text.main_metrics,
+        )
+        for name in (measured if metrics is None else metrics)
+    ]
+    counts = [
+        Column(
+            title,
+            tuple("" if missing(row[key]) else f"{int(row[key]):,}" for row in rows),
+            key=key,
+            numbers=_numbers(rows, key),
+        )
+        for key, title in (("questions", "Questions"), ("rows", text.rows))
+    ]
+    status = Column("Status", tuple(row["status"] for row in rows), key="status")
+    failed = frame[frame["status"] == "failed"]["reason"].value_counts()
+    return Board(
+        (*names, *values, *counts, status),
+        len(names),
+        tuple(f"failed ({count} cells): {reason}" for reason, count in failed.items()),
+        f"{text.title} leaderboard",
+        leaderboard_legend(marks),
+        tuple(frame["cell_id"]),
+    )
+
+
+def web_board(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics) -> Board:
+    """Return a leaderboard as pages show it: all measured columns, but no coordinate that is the same in all rows.
+
+    A row that failed has its reason as status. A merged leaderboard also has who verified a row, and what of it is no
+    longer current. The legend has what is the same in all rows.
+    """
+    from prmcal.db.text.provenance import VERIFIED, verified_text
+
+    rows = frame.to_dict("records")
+    board = leaderboard_board(frame, leaderboard, described, marks=_SYMBOLS)
+    reasons = tuple(
+        row["status"] if missing(row["reason"]) else f"{row['status']}: {row['reason']}" for row in rows
+    )
+    alike = {
+        each.key: each
+        for each in board.columns
+        if each.key in COORDINATE_TITLES and len(set(each.values)) == 1
+    }
+    columns = [
+        replace(each, values=reasons) if each.key == "status" else each
+        for each in board.columns
+        if each.key not in alike and any(each.values) and (each.key != "status" or set(reasons) != {"done"})
+    ]
+    same = [f"{each.title}: {each.values[0]}. " for each in alike.values()]
+    if "tier" in frame:
+        verified = (
+            verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"])
+            for row in rows
+        )
+        columns.append(Column(VERIFIED, tuple(verified), key="tier"))
+        outdated = tuple("" if missing(row["outdated"]) else str(row["outdated"]) for row in rows)
+        if any(outdated):
+            columns.append(Column("Not current", outdated, key="outdated"))
+    names = sum(each.key == "number" or each.key in COORDINATE_TITLES for each in columns)
+    return replace(board, columns=tuple(columns), names=names, legend="".join(same) + board.legend)
+
+
+def cost_board(frame: pd.DataFrame) -> Board:
+    """Return the costs of strategies per question and in total, from :func:`prmcal.db.queries.leaderboard.costs`."""
+    rows, described = frame.to_dict("records"), Metrics(SCALING)
+    names = _name_columns(frame, rows)
+    accuracy = tuple("" if missing(row["accuracy"]) else number(row["accuracy"]) for row in rows)
+    costs = [
+        Column(
+            described.title(name),
+            tuple(
+                "" if missing(row[name]) else f"{amount(row[name])} / {row[f'{name}_total']:,.0f}"
+                for row in rows
+            ),
+            key=name,
+        )
+        for name in ("samples", *COSTS, "seconds")
+    ]
+    return Board((*names, Column(described.title("accuracy"), accuracy, key="accuracy"), *costs), len(names))
+
+
+def difference_board(found: RunComparison, leaderboard: Leaderboard, first: str, other: str) -> Board:
+    """Return the cells that two runs have in common, with the names of the runs as titles of columns."""
+    from prmcal.db.statistics.paired import SIGNIFICANCE
+
+    metric, rows = found.described, found.both.to_dict("records")
+    difference = f"{first} minus {other}"
+    if metric.better == "near zero":
+        difference += ", of the absolute values"
+    values = [
+        Column(
+            title,
+            tuple(
+                ""
+                if missing(row[value])
+                else f"{estimate(metric.name, row[value], row[low], row[high])}{mark(row)}"
+                for row in rows
+            ),
+            numbers=_numbers(rows, value),
+        )
+        for title, value, low, high, mark in (
+            (first, "value_a", "low_a", "high_a", lambda row: ""),
+            (other, "value_b", "low_b", "high_b", lambda row: ""),
+            (
+                difference,
+                "difference",
+                "low",
+                "high",
+                lambda row: f" {_DIFFERS}" if row["p"] < SIGNIFICANCE else "",
+            ),
+        )
+    ]
+    names = _name_columns(found.both, rows)
+    return Board(
+        (*names, *values),
+        len(names),
+        title=f"{LEADERBOARDS[leaderboard].title}: {metric.title}, {first} and {other}",
+        legend=f"{metric.title}: {found.direction}. Values with 95% intervals over questions. {_DIFFERS}: the "
+        f"difference is significant (paired bootstrap, p < {SIGNIFICANCE} after Holm's correction). A difference "
+        "without an interval could not be paired, because the runs have other questions or no artifacts.",
+        cells=tuple(found.both["cell_id"]),
+    )
+
+
+def estimate(
+    metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False
+) -> str:
+    """Return a value of a metric with its interval; without one if its ends are missing.
+
+    Costs have four significant digits, other metrics three decimal places.
+    """
+    ends = None if low is None or high is None or missing(low) else (low, high)
+    if metric in ("samples", *COSTS, *PARTS_OF_COSTS):
+        sign = "+" if signed and value > 0 else ""
+        return f"{sign}{amount(value)}" + (f" [{amount(ends[0])}, {amount(ends[1])}]" if ends else "")
+    return f"{number(value, signed=signed)}{f' {interval(*ends, signed=signed)}' if ends else ''}"
+
+
+def missing(value: Any) -> bool:
+    """Return whether a value of a DataFrame is missing."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Return the columns that tell the cells of a table apart: the short number, if there is one, and coordinates."""
+    columns = [
+        Column(
+            title,
+            tuple(_name(row[key]) for row in rows),
+            key=key,
+            numbers=_numbers(rows, key) if key in ("target", "level") else (),
+        )
+        for key, title in COORDINATE_TITLES.items()
+        if frame[key].notna().any()
+    ]
+    if "number" not in frame:
+        return columns
+    return [Column("#", tuple(cell_number(row["number"]) for row in rows), key="number"), *columns]
+
+
+def _name(value: Any) -> str:
+    return "" if missing(value) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[float, ...]:
+    return tuple(math.nan if missing(row[key]) else float(row[key]) for row in rows)
+
+
+def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str:
+    if missing(row[metric]):
+        return ""
+    value = estimate(metric, *(row[name] for name in (metric, f"{metric}_low", f"{metric}_high")))
+    standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
+    mark = "" if missing(standing) else marks.get(standing, " ")
+    return f"{value}{mark}{'' if missing(letters) else f' {letters}'}"

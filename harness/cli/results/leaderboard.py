@@ -1,0 +1,310 @@
+"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prmcal.db.catalog import is_merged, plugins
+from prmcal.db.catalog import metrics as described_metrics
+from prmcal.db.metrics import COORDINATES, Leaderboard, Metrics
+from prmcal.db.overview.league import league, league_frame
+from prmcal.db.overview.query import overview, ranking_frame
+from prmcal.db.overview.ranking import PLACE
+from prmcal.db.overview.types import League, Overview
+from prmcal.db.queries.leaderboard import BETWEEN_SEEDS, costs
+from prmcal.db.queries.leaderboard import leaderboard as cells_of
+from prmcal.db.text.board import Board, cost_board, leaderboard_board
+from prmcal.db.text.league import league_board, league_measured, league_sentence
+from prmcal.db.text.overview import measured, ranking_board, tiles
+from prmcal.db.text.presentation import LEADERBOARDS, SECONDS_LEGEND
+from prmcal.errors import PrmcalError
+from prmcal.harness.cli.options import FORMATS, exported, hidden_note, one_of, tier_named
+from prmcal.harness.cli.results.board import board_text, provenance_notes
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.terminal import cell_width, fit, wrapped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TABLES", "overview_text", "render_leaderboard"]
+
+TABLES = ("overview", *LEADERBOARDS, "costs")
+_COSTS_LEGEND = (
+    f"Costs per question / over all questions. {SECONDS_LEGEND} Costs that are not known are empty."
+)
+
+
+def render_leaderboard(
+    directory: Path,
+    table: str = "overview",
+    output_format: str = "table",
+    *,
+    filters: Mapping[str, Sequence[str]] | None = None,
+    tier: str | None = None,
+    columns: Sequence[str] = (),
+    width: int | None = None,
+) -> str:
+    """Return a leaderboard of a run's folder in one of the formats.
+
+    Parameters
+    ----------
+    directory : Path
+        The output folder of a run.
+    table : {"overview", "calibration", "scaling", "league", "costs"}
+    output_format : {"table", "json", "csv", "markdown"}
+        ``table`` leaves out columns that the terminal has no space for.
+    filters : mapping of str to sequence of str, optional
+        Names to keep, by llm, prm, calibrator, dataset or strategy. Cells without a plugin of the kind stay.
+    tier : str, optional
+        Keep only cells of a merged leaderboard that were verified at this tier or at a higher one.
+    columns : sequence of str, optional
+        Metrics and other columns to show, the most important first. Default: the main metrics in a table, else all.
+    width : int, optional
+        Width of a table. Default: that of the terminal.
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such table, format, name, tier or column, no grid was run in the folder, or `tier` is given for
+        a folder that is not a merged leaderboard.
+    DatabaseError
+        If there is no readable database.
+    """
+    one_of("--table", table, TABLES)
+    one_of("--format", output_format, FORMATS)
+    published = RunFolder(directory).results()
+    names = {kind: list(names) for kind, names in (filters or {}).items() if names}
+    _check_filters(published, names)
+    kept: dict[str, Any] = {**names, "tier": _chosen_tier(published, directory, tier)}
+    if table == "overview":
+        _check_overview(kept, columns)
+        ranked = overview(published, **kept)
+        if output_format == "table":
+            return overview_text(ranked, directory, width)
+        return _written(ranking_frame(ranked), ranking_board(ranked), output_format)
+    if table == "league":
+        if columns and output_format not in ("csv", "json"):
+            raise PrmcalError(
+                "--columns applies to the league only with --format csv or json. --wide shows all of its columns."
+            )
+        entries = league(published, **kept)
+        if output_format == "table":
+            filtered = any(value is not None for value in kept.values())
+            return _league_text(entries, directory, width, filtered=filtered)
+        frame = league_frame(entries)
+        if output_format in ("csv", "json"):
+            frame = _only(frame, columns)
+        return _written(frame, league_board(entries), output_format)
+    frame = costs(published, **kept) if table == "costs" else cells_of(published, _leaderboard(table), **kept)
+    if output_format in ("csv", "json"):
+        return exported(_only(frame, columns), output_format)
+    if table == "costs":
+        board = replace(cost_board(frame), legend=_COSTS_LEGEND)
+        _chosen_metrics(board.keys, columns)
+    else:
+        board = _cells_board(frame, _leaderboard(table), described_metrics(published), columns, output_format)
+    return (
+        board.markdown() if output_format == "markdown" else board_text(board, columns=columns, width=width)
+    )
+
+
+def _leaderboard(table: str) -> Leaderboard:
+    return "scaling" if table == "scaling" else "calibration"
+
+
+def _written(frame: pd.DataFrame, board: Board, output_format: str) -> str:
+    return board.markdown() if output_format == "markdown" else exported(frame, output_format)
+
+
+def _cells_board(
+    frame: pd.DataFrame,
+    table: Leaderboard,
+    described: Metrics,
+    columns: Sequence[str],
+    output_format: str,
+) -> Board:
+    """Return a leaderboard with the metrics that the reader asks for. Without any, Markdown has all metrics."""
+    board = leaderboard_board(frame, table, described)
+    measured = [name for name in frame if f"{name}_low" in frame]
+    metrics = _chosen_metrics(board.keys, columns, measured)
+    if output_format == "table":
+        shown = metrics if columns else LEADERBOARDS[table].main_metrics
+        board = leaderboard_board(frame, table, described, shown)
+        return replace(board, notes=(*board.notes, *provenance_notes(frame)))
+    return leaderboard_board(frame, table, described, metrics) if columns else board
+
+
+def overview_text(found: Overview, directory: Path, width: int | None = None) -> str:
+    """Return the overview of a run: what was measured, the findings, the ranking, and what to read next.
+
+    Parameters
+    ----------
+    found : Overview
+    directory : Path
+        The output folder of the run, for the commands that show more.
+    width : int, optional
+        Default: the width of the terminal.
+    """
+    titled = [(each.title, f"{each.figure}: {each.detail}") for each in tiles(found)]
+    longest = max(cell_width(title) for title, _ in titled) + 2
+    parts = [
+        wrapped(measured(found), width),
+        "\n".join(
+            wrapped(f"{title:{longest}}{text}", width, hanging=" " * longest) for title, text in titled
+        ),
+        *(_ranked(ranking_board(found), width) if found.ranking else ()),
+        _commands(*_next(found, directory)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _league_text(found: League, directory: Path, width: int | None, *, filtered: bool) -> str:
+    """Return the league of a run. With `filtered`, filters may have left out all rows."""
+    if not found.rows:
+        if any(found.counts.values()):
+            return wrapped(league_measured(found), width) + "\n"
+        if filtered:
+            return "There are no such cells.\n"
+        no_league = "The grid has no league. Add 'league: true' to the grid file and run it again."
+        return wrapped(no_league, width) + "\n"
+    folder = shlex.quote(str(directory))
+    parts = [
+        wrapped(league_measured(found), width),
+        wrapped(league_sentence(found), width),
+        *_ranked(league_board(found), width),
+        _commands(
+            f"prmcal leaderboard {folder} --table league --llm NAME",
+            f"prmcal dashboard {folder}   # page League",
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _ranked(board: Board, width: int | None) -> list[str]:
+    """Return a ranking as a table that fits, and what is to be read below it."""
+    fitted = fit(board.columns, width)
+    below = [wrapped(board.legend, width)]
+    if fitted.hidden:
+        below.append(wrapped(hidden_note(fitted.hidden, "--format csv"), width))
+    return [fitted.text, "\n".join(below)]
+
+
+def _commands(*commands: str) -> str:
+    """Return commands that show more. They are not wrapped, so that they can be copied."""
+    return "\n".join(["Next:", *(f"  {command}" for command in commands)])
+
+
+def _next(found: Overview, directory: Path) -> list[str]:
+    folder = shlex.quote(str(directory))
+    commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs"]
+    pair = _first_pair(found)
+    if pair:
+        commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {folder}")
+    return [*commands, f"prmcal dashboard {folder}"]
+
+
+def _first_pair(found: Overview) -> tuple[int, int] | None:
+    """Return the short numbers of the baseline's cell and of the best calibrator's cell at the first place."""
+    if not found.ranking or found.ranking[0].calibrator == found.baseline:
+        return None
+    done = found.cells[found.cells["status"] == "done"]
+    for _, place in done.groupby(PLACE, sort=False):
+        numbers = dict(zip(place["calibrator"], place["number"], strict=True))
+        if found.baseline in numbers and found.ranking[0].calibrator in numbers:
+            return int(numbers[found.baseline]), int(numbers[found.ranking[0].calibrator])
+    return None
+
+
+def _check_overview(filters: Mapping[str, Any], columns: Sequence[str]) -> None:
+    for kind in ("calibrator", "strategy"):
+        if kind in filters:
+            raise PrmcalError(
+                f"--{kind} does not apply to the overview, which ranks all calibrators. "
+                "Choose a table: --table calibration, scaling, league or costs."
+            )
+    if columns:
+        raise PrmcalError(
+            "--columns does not apply to the overview. Choose a table: --table calibration, scaling, league or costs. "
+            "--wide shows all columns of the overview."
+        )
+
+
+def _check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> None:
+    """Check that the grid has the names of filters, which are given by kind of plugin.
+
+    Raises
+    ------
+    PrmcalError
+        If it does not have one. The message has similar names.
+    """
+    if not filters:
+        return
+    known = plugins(published)
+    for kind, names in filters.items():
+        of_kind = list(known.loc[known["kind"] == kind, "name"])
+        for name in names:
+            if name not in of_kind:
+                raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {_hint(name, of_kind)}")
+
+
+def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
+    """Return the tier that the reader means by its name or by its first word, such as ``graded``.
+
+    Raises
+    ------
+    PrmcalError
+        If there is no such tier, or the database is not that of a merged leaderboard.
+    """
+    if tier is None:
+        return None
+    full = tier_named(tier)
+    if not is_merged(published):
+        raise PrmcalError(
+            f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "
+            "leaderboard, which `prmcal merge` makes."
+        )
+    return full
+
+
+def _chosen_metrics(keys: Iterable[str], columns: Sequence[str], metrics: Iterable[str] = ()) -> list[str]:
+    """Return the metrics among the columns that the reader asks for.
+
+    Raises
+    ------
+    PrmcalError
+        If the table has no such column.
+    """
+    known = list(keys)
+    for column in columns:
+        if column not in known:
+            raise PrmcalError(f"--columns: the table has no column '{column}'. {_hint(column, known)}")
+    measured = set(metrics)
+    return [column for column in columns if column in measured]
+
+
+def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Keep what identifies the cells, and the columns that the reader asks for with their intervals and standings.
+
+    Raises
+    ------
+    PrmcalError
+        If the table has no such column.
+    """
+    if not columns:
+        return frame
+    parts = ("_low", "_high", "_standing", "_letters", "_total", BETWEEN_SEEDS)
+    _chosen_metrics([name for name in frame if not name.endswith(parts)], columns)
+    identity = ("cell_id", "number", *COORDINATES)
+    wanted = {*identity, *columns, *(f"{column}{part}" for column in columns for part in parts)}
+    return frame[[name for name in frame if name in wanted]]
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    meant = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
+    return f"{meant}There are: {', '.join(known) or 'none'}."
