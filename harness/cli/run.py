@@ -164,10 +164,10 @@ def run(
                 on_finish=lambda summary: _finish(on_finish, out, summary),
                 drop_cells=drop_cells,
             )
+        _report(out, summary, quiet)
     except KeyboardInterrupt:
         typer.echo(_interruption("SIGINT"), err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-        _report(out, summary, quiet)
     raise typer.Exit(_exit_code(summary))
 
 
