@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,17 +9,8 @@ from typing import Any
 
 import yaml
 
-from prmcal.db.metrics import cell_id as identifier
+__all__ = ["commands", "grid_of_cell"]
 
-__all__ = ["commands", "grid_of_cell", "with_names_of_grid"]
-
-_SECTIONS = {
-    "llm": "llms",
-    "prm": "prms",
-    "calibrator": "calibrators",
-    "dataset": "datasets",
-    "strategy": "strategies",
-}
 _CHEAPEST = {"name": "pass@1", "plugin": "pass@1"}
 
 
@@ -46,42 +36,18 @@ def grid_of_cell(grid: str, cell: Mapping[str, Any]) -> str:
     for setting, value in (("targets", cell["target"]), ("levels", cell["level"])):
         if value is not None and value in scaling.get(setting, ()):
             scaling[setting] = [value]
-    return _text(
-        {
-            **whole,
-            "name": f"{whole['name']}-cell",
-            "llms": _named(whole["llms"], cell["llm"]),
-            "prms": _named(whole["prms"], cell["prm"]),
-            "calibrators": calibrators,
-            "datasets": _named(whole["datasets"], cell["dataset"]),
-            **({"scaling": scaling} if scaling else {}),
-            "strategies": [_strategy(whole, cell["strategy"], calibrators)],
-        }
-    )
-
-
-def with_names_of_grid(grid: str, cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a cell of a merged leaderboard with the names that the grid of its submission has.
-
-    The names on a merged leaderboard also say what differs, such as ``nano-middle (seed 1)``.
-
-    Parameters
-    ----------
-    grid : str
-        The whole grid as YAML.
-    cell : mapping
-        The row of the cell in the table ``cells``.
-
-    Raises
-    ------
-    KeyError, ValueError, TypeError
-        If the grid has no cell with the identifier that the row has by the names in the grids.
-    """
-    whole: dict[str, Any] = yaml.safe_load(grid)
-    names = [_candidates(whole, kind, cell[kind]) for kind in _SECTIONS]
-    rows = [{**cell, **dict(zip(_SECTIONS, each, strict=True))} for each in itertools.product(*names)]
-    (found,) = [row for row in rows if _identifier(row) == (cell["base_id"] or cell["cell_id"])]
-    return {**found, "cell_id": _identifier(found)}
+    part = {
+        **whole,
+        "name": f"{whole['name']}-cell",
+        "llms": _named(whole["llms"], cell["llm"]),
+        "prms": _named(whole["prms"], cell["prm"]),
+        "calibrators": calibrators,
+        "datasets": _named(whole["datasets"], cell["dataset"]),
+        **({"scaling": scaling} if scaling else {}),
+        "strategies": [_strategy(whole, cell["strategy"], calibrators)],
+    }
+    text: str = yaml.safe_dump(part, sort_keys=False, allow_unicode=True)
+    return text
 
 
 def commands(cell_id: str, plugin_files: Sequence[str] = ()) -> str:
@@ -100,19 +66,6 @@ def _named(specs: Sequence[dict[str, Any]], name: str | None) -> list[dict[str, 
     return found
 
 
-def _candidates(whole: Mapping[str, Any], kind: str, shown: str | None) -> list[str | None]:
-    """Return the names in a grid that a merged leaderboard may show as `shown`."""
-    if shown is None:
-        return [None]
-    names = [spec["name"] for spec in whole[_SECTIONS[kind]]]
-    return [name for name in names if shown == name or shown.startswith(f"{name} (")]
-
-
-def _identifier(row: Mapping[str, Any]) -> str:
-    settings = {name: row[name] for name in ("prm", "calibrator", "strategy", "target", "level")}
-    return identifier(row["leaderboard"], row["llm"], row["dataset"], **settings)
-
-
 def _strategy(
     whole: Mapping[str, Any], name: str | None, calibrators: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -121,8 +74,3 @@ def _strategy(
     (spec,) = [each for each in whole["strategies"] if each["name"] == name]
     kept = [each["name"] for each in calibrators]
     return {**spec, "calibrators": kept} if spec.get("calibrators") else spec
-
-
-def _text(grid: Mapping[str, Any]) -> str:
-    text: str = yaml.safe_dump(dict(grid), sort_keys=False, allow_unicode=True)
-    return text

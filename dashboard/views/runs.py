@@ -17,7 +17,7 @@ from prmcal.dashboard.controls.options import choose_view
 from prmcal.dashboard.controls.paging import choose_page
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
-from prmcal.dashboard.reproduction import commands, grid_of_cell, with_names_of_grid
+from prmcal.dashboard.reproduction import commands, grid_of_cell
 from prmcal.dashboard.views.parts.differences import show_differences
 from prmcal.dashboard.views.parts.progress import show_progress
 from prmcal.dashboard.views.parts.tables import show_jobs, show_table
@@ -113,12 +113,9 @@ def _commands_of_submission(path: Path, cell: Mapping[str, Any]) -> None:
     if not own:
         st.info("No submission has a result of this cell, so its grid is not known.")
         return
+    named = {**cell, "cell_id": cell["base_id"] or cell["cell_id"]}
     for row in own:
-        try:
-            named = with_names_of_grid(row["grid"] or "", cell)
-        except (KeyError, ValueError, TypeError):
-            continue
-        if text := _grid_text(row["grid"], named):
+        if text := _grid_text(row["grid"] or "", named):
             st.markdown(f"Submission {row['submission_id']} by **{escaped(submitter(row))}** has this cell.")
             _commands(path, text, named)
             return

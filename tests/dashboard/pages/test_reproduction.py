@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from prmcal.dashboard.reproduction import commands, grid_of_cell, with_names_of_grid
+from prmcal.dashboard.reproduction import commands, grid_of_cell
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -77,9 +77,9 @@ CELL = {
     "cell_id": "calibration/weak (seed 2)/qwen/isotonic (version 0)/nano-math",
     "base_id": "calibration/weak/qwen/isotonic/nano-math",
     "leaderboard": "calibration",
-    "llm": "weak (seed 2)",
+    "llm": "weak",
     "prm": "qwen",
-    "calibrator": "isotonic (version 0)",
+    "calibrator": "isotonic",
     "dataset": "nano-math",
     "strategy": None,
     "target": None,
@@ -89,29 +89,5 @@ CELL = {
 
 @pytest.mark.parametrize("missing", ["llm", "prm", "calibrator", "dataset", "strategy"])
 def test_a_grid_without_a_name_of_the_cell_is_an_error(missing: str) -> None:
-    named = with_names_of_grid(GRID, CELL)
     with pytest.raises(ValueError, match=r"unpack|does not have 'other'"):
-        grid_of_cell(GRID, {**named, missing: "other"})
-
-
-def test_a_cell_of_a_merged_leaderboard_has_the_names_of_its_grid() -> None:
-    named = with_names_of_grid(GRID, CELL)
-    assert (named["cell_id"], named["llm"]) == (CELL["base_id"], "weak")
-    grid = yaml.safe_load(grid_of_cell(GRID, named))
-    assert (grid["seed"], grid["llms"], grid["calibrators"]) == (
-        2,
-        [{"name": "weak"}],
-        [{"name": "isotonic"}],
-    )
-
-
-def test_a_name_with_words_of_the_grid_itself_is_kept() -> None:
-    own = "calibration/weak (old)/qwen/isotonic/nano-math"
-    named = with_names_of_grid(GRID, {**CELL, "base_id": own, "llm": "weak (old) (seed 2)"})
-    assert (named["cell_id"], named["llm"]) == (own, "weak (old)")
-
-
-@pytest.mark.parametrize("base_id", ["calibration/strong/qwen/isotonic/nano-math", None])
-def test_a_grid_without_the_cell_is_an_error(base_id: str | None) -> None:
-    with pytest.raises(ValueError, match="unpack"):
-        with_names_of_grid(GRID, {**CELL, "base_id": base_id})
+        grid_of_cell(GRID, {**CELL, missing: "other"})
