@@ -3,10 +3,9 @@
 Running a grid belongs in ``prmcal.harness``.
 
 run_folder    the paths of an output folder, and whether a run writes to it
-connection    connections to a database file, and the check of its layout
+reader        connections for a writer and for readers, and the check of the layout
 writer        the only writer: short transactions and publishing
 loading       bulk loads from Parquet and from columns
-reader        short read-only connections to the published copy
 metrics       the names of leaderboards, metrics, tiers and cells
 tables        all tables, with descriptions
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets

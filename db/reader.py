@@ -1,25 +1,191 @@
-"""Short read-only connections to the published copy.
+"""Connections to a database file: for a writer, and short read-only ones to the published copy.
 
-A caller that repeats its queries, such as the dashboard, can cache the answers until :func:`fingerprint` changes.
+Errors of the driver become errors that say what to do. A caller that repeats its queries, such as the dashboard, can
+cache the answers until :func:`fingerprint` changes.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
-from prmcal.db.connection import check_layout, connect, engine_for
-from prmcal.errors import MissingDatabaseError
+from prmcal.db.tables import Base, SchemaVersion
+from prmcal.db.tables.runs import SCHEMA_VERSION
+from prmcal.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    DatabaseStorageError,
+    DatabaseVersionError,
+    LockedDatabaseError,
+    MissingDatabaseError,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Source", "connection_of", "fingerprint", "frame", "reading"]
+__all__ = [
+    "Source",
+    "check_layout",
+    "connect",
+    "connection_of",
+    "create_layout",
+    "driver_errors",
+    "engine_for",
+    "fingerprint",
+    "folder_in_the_way",
+    "frame",
+    "has_tables",
+    "reading",
+]
+
+_LOCKED = ("Conflicting lock is held", "Could not set lock on file")
+_DISK = (
+    "No space left",
+    "File too large",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+)
+_OTHER_FORMAT = ("but we can only read version", "newer version of DuckDB", "older version of DuckDB")
+_DAMAGED = (
+    "not a valid DuckDB database file",
+    "Corrupt database file",
+    "computed checksum",
+    "INTERNAL Error",
+    "Serialization Error",
+    "Failure while replaying WAL",
+    "Could not read enough bytes",
+)
+_TABLES = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+
+def engine_for(path: Path, *, read_only: bool = False) -> sa.Engine:
+    """Make an engine without a connection pool: closing a connection releases the lock of the file."""
+    url = sa.URL.create("duckdb", database=str(path))
+    return sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only})
+
+
+@contextmanager
+def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Connection]:
+    """Open a connection. Wait up to `patience` seconds for a program that locks the file.
+
+    Raises
+    ------
+    LockedDatabaseError
+        If the file is still locked after that time.
+    DatabaseError
+        If there is another problem with the file. The subclass tells which.
+    """
+    end = time.monotonic() + patience
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            with driver_errors(path):
+                connection = engine.connect()
+            break
+        except LockedDatabaseError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    with connection, driver_errors(path):
+        yield connection
+
+
+@contextmanager
+def driver_errors(path: Path) -> Iterator[None]:
+    """Translate errors of the driver into errors that say what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        meaning = _meaning(path, str(error.orig))
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def has_tables(connection: sa.Connection) -> bool:
+    """Return whether a database has any tables, of prmcal or of another program."""
+    return bool(connection.exec_driver_sql(_TABLES).scalar())
+
+
+def create_layout(connection: sa.Connection) -> None:
+    """Create all tables of the current layout in an empty database."""
+    Base.metadata.create_all(connection)
+    connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+
+
+def check_layout(connection: sa.Connection, path: Path) -> None:
+    """Check that a database file has the current layout.
+
+    Raises
+    ------
+    DamagedDatabaseError
+        If prmcal did not write the file.
+    DatabaseVersionError
+        If an older or a newer version of prmcal wrote it.
+    """
+    described = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
+    found: int | None = connection.scalar(sa.select(SchemaVersion.version)) if described else None
+    if found is None:
+        raise DamagedDatabaseError(
+            f"{path} is a database that prmcal did not write. Choose another place or move it."
+        )
+    if found > SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by a newer version of prmcal (layout {found}; this version uses "
+            f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
+        )
+    if found < SCHEMA_VERSION:
+        raise DatabaseVersionError(
+            f"{path} was written by an older version of prmcal (layout {found}; this version uses "
+            f"{SCHEMA_VERSION}). {_rebuild(path)}"
+        )
+
+
+def folder_in_the_way(path: Path) -> DamagedDatabaseError:
+    """Return the error for a folder in the place of a database."""
+    return DamagedDatabaseError(
+        f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
+    )
+
+
+def _rebuild(path: Path) -> str:
+    return f"Build the database again from the artifacts: prmcal rebuild {path.parent}"
+
+
+def _meaning(path: Path, message: str) -> DatabaseError | None:
+    first_line = message.strip().splitlines()[0] if message.strip() else "no message"
+    if any(mark in message for mark in _LOCKED):
+        return LockedDatabaseError(
+            f"{path} is open in another program ({first_line}). Close that program and try again."
+        )
+    if any(mark in message for mark in _DISK):
+        return DatabaseStorageError(
+            f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
+            "then run the same command again: stored results are kept."
+        )
+    if "Is a directory" in message:
+        return folder_in_the_way(path)
+    if any(mark in message for mark in _OTHER_FORMAT):
+        return DatabaseVersionError(
+            f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."
+        )
+    if any(mark in message for mark in _DAMAGED):
+        return DamagedDatabaseError(f"{path} is damaged ({first_line}). {_rebuild(path)}")
+    if "database does not exist" in message or "No such file or directory" in message:
+        return MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
+    return None
+
 
 Source = Path | sa.Connection
 """What a query reads: the path of a database file, or a connection from :func:`reading`."""

@@ -20,16 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.connection import (
-    check_layout,
-    connect,
-    create_layout,
-    engine_for,
-    folder_in_the_way,
-    has_tables,
-)
-from prmcal.db.loading.bulk import Files, load_files
-from prmcal.db.loading.columns import insert_columns
+from prmcal.db.loading import Files, insert_columns, load_files
+from prmcal.db.reader import check_layout, connect, create_layout, engine_for, folder_in_the_way, has_tables
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import (
     Cell,
@@ -41,14 +33,14 @@ from prmcal.db.tables import (
     Plugin,
     Question,
 )
-from prmcal.db.tables.base import Base
+from prmcal.db.tables.runs import Base
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prmcal.db.loading.columns import Values
+    from prmcal.db.loading import Values
     from prmcal.db.statistics.paired import PairedDifferences
 
 __all__ = ["Compared", "Transaction", "Writer"]

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from prmcal.steps import split_steps
-from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS
+from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, split_steps
 
 BLANK_LINE = "blank-line"
 

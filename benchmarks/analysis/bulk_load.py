@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from sqlalchemy.orm import Session
 
-from prmcal.db.connection import engine_for
-from prmcal.db.reader import reading
+from prmcal.db.reader import engine_for, reading
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Reward
 from prmcal.db.writer import Writer

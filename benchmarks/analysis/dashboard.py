@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from prmcal.db import catalog
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Cell, Dataset, Job, JobInput, Plugin, Question, Run
-from prmcal.db.tables.base import Base
+from prmcal.db.tables.runs import Base
 from prmcal.db.writer import Writer
 
 LLMS = tuple(f"llm-{number}" for number in range(6))

@@ -24,8 +24,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from prmcal.dashboard.serving.background import background_server
 from prmcal.db import catalog
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import Leaderboard, cell_id
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Cell, Dataset, DescribedMetric, Job, Plugin, Run
 from prmcal.db.writer import Writer

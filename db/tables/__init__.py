@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from prmcal.db.tables.base import SCHEMA_VERSION, Base
-from prmcal.db.tables.curves import CurveArea, CurvePoint, LeaguePoint, RiskPoint, SampleAccuracy
-from prmcal.db.tables.results import Cell, Comparison, QuestionResult, ReliabilityBin, Result, SignedErrorBin
+from prmcal.db.tables.results import (
+    Cell,
+    Comparison,
+    CurveArea,
+    CurvePoint,
+    LeaguePoint,
+    QuestionResult,
+    ReliabilityBin,
+    Result,
+    RiskPoint,
+    SampleAccuracy,
+    SignedErrorBin,
+)
 from prmcal.db.tables.runs import (
+    SCHEMA_VERSION,
+    Base,
+    CellSubmission,
     Dataset,
     DescribedMetric,
     Job,
@@ -14,8 +27,10 @@ from prmcal.db.tables.runs import (
     Question,
     Run,
     SchemaVersion,
+    SeedSpread,
+    Submission,
+    Verification,
 )
-from prmcal.db.tables.submissions import CellSubmission, SeedSpread, Submission, Verification
 from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory
 
 __all__ = [

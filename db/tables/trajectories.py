@@ -1,7 +1,7 @@
 """Tables of trajectories, success counts, rewards, calibrated rewards and searches, loaded in bulk from Parquet.
 
 Every row has the key of the job that computed it. The tables have no primary key in the database: see
-:func:`prmcal.db.tables.base.identified_by`.
+:func:`prmcal.db.tables.runs.identified_by`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from prmcal.db.tables.base import Base, identified_by
+from prmcal.db.tables.runs import Base, identified_by
 
 __all__ = ["CalibratedReward", "Reward", "Search", "SuccessCount", "Trajectory"]
 

@@ -18,8 +18,7 @@ from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.grading import extract_answer
-from prmcal.steps import join_steps, split_steps
-from prmcal.thoughts import in_thought
+from prmcal.steps import in_thought, join_steps, split_steps
 
 __all__ = ["Draw", "Drawn", "Failed", "OpenQuestion", "draw_by_steps", "draw_whole", "pool_of", "step_of"]
 

@@ -31,8 +31,15 @@ from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.messages import message_of, shown
 from prmcal.registry.network import patiently
 from prmcal.registry.splitting import StepSplitting, split_text
-from prmcal.steps import STEP_SEPARATOR, join_steps, split_steps, text_so_far
-from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
+from prmcal.steps import (
+    STEP_SEPARATOR,
+    THOUGHT_BEGINS,
+    THOUGHT_ENDS,
+    in_thought,
+    join_steps,
+    split_steps,
+    text_so_far,
+)
 
 __all__ = [
     "check_completions",

@@ -36,8 +36,7 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
-from prmcal.steps import join_steps, split_steps
-from prmcal.thoughts import in_thought
+from prmcal.steps import in_thought, join_steps, split_steps
 
 __all__ = ["Beam", "Searched", "beam_search", "calibrating", "compute_search"]
 

@@ -33,7 +33,7 @@ from prmcal.db.tables import CellSubmission, Run, SeedSpread
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.tables import Submission as SubmissionRow
 from prmcal.db.tables import Verification as VerificationRow
-from prmcal.db.tables.base import Base
+from prmcal.db.tables.runs import Base
 from prmcal.errors import PrmcalError
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.jobs.job import Job

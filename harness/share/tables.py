@@ -242,7 +242,7 @@ def _columns() -> dict[str, dict[str, tuple[str, bool]]]:
     """Return the type of each column of the tables in artifacts, and whether each row needs a value."""
     import sqlalchemy as sa
 
-    from prmcal.db.tables.base import Base
+    from prmcal.db.tables.runs import Base
 
     kinds: Mapping[type, str] = {
         sa.BigInteger: "int64",

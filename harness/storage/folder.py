@@ -311,9 +311,9 @@ def _check_record(record: RunRecord) -> None:
 def _refuse_newer(path: Path) -> None:
     import sqlalchemy as sa
 
-    from prmcal.db.connection import check_layout, connect, engine_for
+    from prmcal.db.reader import check_layout, connect, engine_for
     from prmcal.db.tables import SchemaVersion
-    from prmcal.db.tables.base import SCHEMA_VERSION
+    from prmcal.db.tables.runs import SCHEMA_VERSION
 
     newer: DatabaseVersionError | None = None
     with (

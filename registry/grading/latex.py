@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from prmcal.thoughts import behind_thought
+from prmcal.steps import behind_thought
 
 _SYMBOLS = str.maketrans(
     {

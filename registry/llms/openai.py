@@ -15,7 +15,7 @@ from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.thoughts import opens_thought
+from prmcal.steps import opens_thought
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,8 +12,7 @@ from prmcal.registry.llms.openai import ServedLLM
 from prmcal.registry.llms.prompts import messages_of
 from prmcal.registry.network import DEFAULT_PATIENCE, Address
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.steps import text_so_far
-from prmcal.thoughts import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought
+from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
 
 Continues = Literal["vllm", "prefix", "none"]
 """How a server is told to continue the assistant's last message instead of answering it."""

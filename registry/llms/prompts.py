@@ -13,8 +13,7 @@ import numpy as np
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.models.checkpoints import Message, chat_text, pinned_date
-from prmcal.steps import text_so_far
-from prmcal.thoughts import THOUGHT_BEGINS, opens_thought
+from prmcal.steps import THOUGHT_BEGINS, opens_thought, text_so_far
 
 if TYPE_CHECKING:
     from jinja2 import Template

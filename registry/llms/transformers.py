@@ -15,7 +15,7 @@ from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.llms.prompts import NATIVE, StopStrings, check_chat_template, prompt_identity
 from prmcal.registry.models.checkpoints import Device, Dtype, check_checkpoint, checkpoint_identity
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.thoughts import opens_thought
+from prmcal.steps import opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

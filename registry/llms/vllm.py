@@ -21,7 +21,7 @@ from prmcal.registry.llms.prompts import (
 from prmcal.registry.models.checkpoints import Dtype, check_checkpoint, checkpoint_identity
 from prmcal.registry.models.vllm import start_engine, stop_engine
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.thoughts import opens_thought
+from prmcal.steps import opens_thought
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

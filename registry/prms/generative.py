@@ -19,8 +19,7 @@ from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, chat_tex
 from prmcal.registry.prms.answers import answer_head, answer_token
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
-from prmcal.steps import join_steps
-from prmcal.thoughts import THOUGHT_ENDS, in_thought
+from prmcal.steps import THOUGHT_ENDS, in_thought, join_steps
 
 if TYPE_CHECKING:
     import torch

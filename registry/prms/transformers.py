@@ -23,8 +23,7 @@ from prmcal.registry.prms.token_tree import (
     pack_trajectories,
     token_tree_size,
 )
-from prmcal.steps import join_steps, split_steps
-from prmcal.thoughts import behind_thought
+from prmcal.steps import behind_thought, join_steps, split_steps
 
 if TYPE_CHECKING:
     import torch

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
 from prmcal.harness.share.merge import merge

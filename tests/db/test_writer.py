@@ -14,10 +14,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from prmcal.db import catalog
-from prmcal.db.connection import engine_for
-from prmcal.db.loading import bulk
-from prmcal.db.reader import frame, reading
+from prmcal.db import catalog, loading
+from prmcal.db.reader import engine_for, frame, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Job, Question, Trajectory
 from prmcal.db.writer import Writer
@@ -102,7 +100,7 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
     with reading(writer.path) as connection:
         expected = connection.execute(sa.select(Trajectory)).all()
     for most in (500, 2):
-        monkeypatch.setattr(bulk, "_MOST_FILES", most)
+        monkeypatch.setattr(loading, "_MOST_FILES", most)
         many = Writer(database_path(tmp_path / str(most)))
         assert many.load("trajectories", given) == 6 * parquet_files.POOL
         with reading(many.path) as connection:
@@ -220,7 +218,7 @@ def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, t
     code = """
         import os, signal, sys
         from pathlib import Path
-        from prmcal.db.connection import connect, engine_for
+        from prmcal.db.reader import connect, engine_for
         with connect(engine_for(Path(sys.argv[1])), Path(sys.argv[1]), 0.0) as connection:
             connection.exec_driver_sql("UPDATE jobs SET reason = 'changed'")
             connection.commit()

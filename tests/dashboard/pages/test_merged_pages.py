@@ -13,8 +13,8 @@ import yaml
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.writer import Writer
 from prmcal.harness.site import write_site

@@ -13,9 +13,9 @@ import pytest
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import MISSING
 from prmcal.db import catalog
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.leaderboard import reported
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell
 from prmcal.db.writer import Writer

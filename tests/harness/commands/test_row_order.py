@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.connection import engine_for
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from prmcal.db.connection import engine_for
+from prmcal.db.reader import engine_for
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments

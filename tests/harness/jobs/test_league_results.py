@@ -12,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from prmcal.db.connection import engine_for
 from prmcal.db.overview.league import league, league_points
 from prmcal.db.overview.types import Entry, League, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison
 from prmcal.registry.strategies.best_of import best_of_n

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.connection import engine_for
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseVersionError, PrmcalError, RunError, StorageError
 from prmcal.harness.cli.sharing.merge import summary_text

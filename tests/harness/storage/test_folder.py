@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.connection import engine_for
+from prmcal.db.reader import engine_for
 from prmcal.db.writer import Writer
 from prmcal.errors import DatabaseVersionError, RunError
 from prmcal.harness.storage.folder import RunFolder

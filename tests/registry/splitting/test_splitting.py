@@ -16,8 +16,7 @@ from prmcal.registry.llms.prompts import prompt_text
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import llms
 from prmcal.registry.splitting import StepSplitting, split_text
-from prmcal.steps import join_steps, split_steps
-from prmcal.thoughts import behind_thought
+from prmcal.steps import behind_thought, join_steps, split_steps
 
 THOUGHT = (
     "<think>\nOkay, x is 3.14 or so. Let me see.\n\n"
