@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from prmcal.db.tables.base import Base
 from sqlalchemy.exc import DBAPIError
 
+from prmcal.db.tables import Base
 from prmcal.errors import LoadError
 
 __all__ = ["Files", "insert_columns", "load_files"]
